@@ -1,0 +1,37 @@
+# make install | demo | test | test-slow | test-browser | clean
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+NATIVE := $(wildcard src/halowire/kernels/native/*)
+
+.PHONY: install demo test test-slow test-browser lint clean
+
+install: $(STAMP)
+
+# torch first and pinned: this version has a small CPU build; an unpinned one pulls gigabytes of CUDA packages.
+$(STAMP): pyproject.toml CMakeLists.txt $(NATIVE)
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check "torch==2.13.0" numpy
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev,pyg,report]"
+	touch $(STAMP)
+
+demo: install
+	$(BIN)/halowire train debian --workers 2 --epochs 60 --model.hidden 128 --out runs/demo
+
+lint: install
+	$(BIN)/ruff check src tests bench examples
+	$(BIN)/ruff format --check src tests bench examples
+	$(BIN)/mypy
+
+test: lint
+	$(BIN)/python -m pytest
+
+test-slow: install
+	$(BIN)/python -m pytest -m slow
+
+test-browser: install
+	$(BIN)/python -m pytest -m browser
+
+clean:
+	rm -rf build dist runs .pytest_cache .mypy_cache .ruff_cache

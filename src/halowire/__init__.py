@@ -1,0 +1,1 @@
+"""halowire trains graph neural networks on whole graphs that are spread over many workers."""

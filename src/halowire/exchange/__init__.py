@@ -1,0 +1,1 @@
+"""What goes over the wire: transport, codecs, and the halo exchange."""

@@ -1,0 +1,1 @@
+"""Console output, the HTML report and TensorBoard."""

@@ -1,0 +1,1 @@
+"""Settings, task, training loop, checkpoints and predictions."""
