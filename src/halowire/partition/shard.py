@@ -1,0 +1,128 @@
+"""What one worker holds: owned nodes, halo nodes, the edges into owned nodes, and the rows it sends to each peer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from halowire.graph.normalise import inverse_sqrt
+from halowire.kernels import Csr
+
+
+@dataclass(frozen=True, eq=False)
+class Shard:
+    """One part of a graph; ``n`` owned rows ordered ``[boundary | interior]``, then ``h`` halo rows.
+
+    Attributes:
+        graph: name of the graph.
+        rank: the part.
+        num_parts: number of parts.
+        num_nodes: nodes of the whole graph.
+        num_classes: classes of the whole graph.
+        multi_label: whether ``y`` holds several labels per node.
+        ids: original ids of owned rows, int64 ``[n]``.
+        rows: row of every owned node in the user's graph, int64 ``[n]``; ascending within boundary and interior.
+        num_boundary: how many owned rows some peer needs; they come first.
+        halo_ids: original ids of halo rows, int64 ``[h]``, by owner, then by graph row.
+        inner: edges from owned to owned rows as given (not normalised), ``[n, n]``.
+        halo: edges from halo to owned rows, ``[n, h]``.
+        degree: whole-graph sum of in-edge weights of owned rows, float32 ``[n]``.
+        symmetric_degree: the same with the remaining self loops, owned rows then halo rows, float32 ``[n + h]``.
+        send_index: owned row of every row sent, int64, grouped by peer, in that peer's halo order.
+        send_counts: rows sent to every peer.
+        recv_counts: halo rows by owner.
+        x: features of owned rows, float32 ``[n, F]``, dense or sparse.
+        y: labels of owned rows, int64 ``[n]`` (-1: none) or float32 ``[n, C]``.
+        train_mask, val_mask, test_mask: bool ``[n]``.
+        counts: whole-graph number of ``train``, ``val`` and ``test`` nodes.
+    """
+
+    graph: str
+    rank: int
+    num_parts: int
+    num_nodes: int
+    num_classes: int
+    multi_label: bool
+    ids: Tensor
+    rows: Tensor
+    num_boundary: int
+    halo_ids: Tensor
+    inner: Csr
+    halo: Csr
+    degree: Tensor
+    symmetric_degree: Tensor
+    send_index: Tensor
+    send_counts: tuple[int, ...]
+    recv_counts: tuple[int, ...]
+    x: Tensor | Csr | None = None
+    y: Tensor | None = None
+    train_mask: Tensor | None = None
+    val_mask: Tensor | None = None
+    test_mask: Tensor | None = None
+    counts: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def num_owned(self) -> int:
+        """Owned rows, ``n``."""
+        return self.rows.numel()
+
+    @property
+    def num_halo(self) -> int:
+        """Halo rows, ``h``."""
+        return self.halo_ids.numel()
+
+    @property
+    def num_edges(self) -> int:
+        """Edges into owned rows."""
+        return self.inner.nnz + self.halo.nnz
+
+    @property
+    def num_features(self) -> int:
+        """Columns of ``x`` (0 without features)."""
+        if self.x is None:
+            return 0
+        return self.x.num_cols if isinstance(self.x, Csr) else self.x.size(1)
+
+    def symmetric(self) -> tuple[Csr, Csr]:
+        """Owned rows of ``D^-1/2 (A + I) D^-1/2`` as ``(inner [n, n], halo [n, h])``.
+
+        ``D`` is the whole-graph in-degree with self loops; a row that has a self loop keeps it instead of gaining one.
+        """
+        scale = inverse_sqrt(self.symmetric_degree)
+        own, other = scale[: self.num_owned], scale[self.num_owned :]
+        return _scaled(_with_self_loops(self.inner), own, own), _scaled(self.halo, own, other)
+
+    def mean(self) -> tuple[Csr, Csr]:
+        """Owned rows of ``D^-1 A`` as ``(inner [n, n], halo [n, h])``; rows without in-edges stay zero."""
+        scale = torch.where(self.degree > 0, 1 / self.degree, 0)
+        return _scaled(self.inner, scale, None), _scaled(self.halo, scale, None)
+
+
+def _scaled(matrix: Csr, left: Tensor, right: Tensor | None) -> Csr:
+    """``diag(left) matrix diag(right)``."""
+    weight = left[matrix.row_index().long()]
+    if matrix.weight is not None:
+        weight = weight * matrix.weight
+    if right is not None:
+        weight = weight * right[matrix.indices.long()]
+    return matrix.with_weight(weight)
+
+
+def _with_self_loops(matrix: Csr) -> Csr:
+    """Exactly one self loop per row: the last one given, or weight 1 where there was none."""
+    row, col = matrix.row_index().long(), matrix.indices.long()
+    loop = row == col
+    diagonal = torch.arange(matrix.num_rows)
+    rows, cols = torch.cat([row[~loop], diagonal]), torch.cat([col[~loop], diagonal])
+    if matrix.weight is None:
+        return Csr.from_edges(rows, cols, matrix.num_rows, matrix.num_cols)
+    node, given = row[loop], matrix.weight[loop]
+    # Several self loops of a row are neighbours here; writing only the last keeps the result independent of threads.
+    last = torch.ones(node.numel(), dtype=torch.bool)
+    last[:-1] = node[1:] != node[:-1]
+    kept = torch.ones(matrix.num_rows)
+    kept[node[last]] = given[last]
+    weight = torch.cat([matrix.weight[~loop], kept])
+    return Csr.from_edges(rows, cols, matrix.num_rows, matrix.num_cols, weight)
