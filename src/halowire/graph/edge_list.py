@@ -1,0 +1,113 @@
+"""Graphs from text files: one edge per line, and optional files with the nodes' features and labels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from halowire.graph.graph import Graph
+from halowire.graph.table import one_line, read_table, sniff
+from halowire.kernels import InputError
+
+Array = np.ndarray[Any, Any]
+
+
+def read_edge_list(path: Path, features: Path | None = None, labels: Path | None = None) -> Graph:
+    """Read ``source,target[,weight]`` lines.
+
+    Columns are split by comma, semicolon, tab or blanks; a header, ``#`` comments and ``.gz`` are optional.
+    Ids are any whole numbers >= 0. The nodes are all ids that occur in any of the files, in ascending order;
+    ``Graph.ids`` keeps them.
+
+    Args:
+        path: the edges.
+        features: ``id,value,value,...`` lines, one per node; or ``.npy`` ``[N, F]`` in ascending order of the ids.
+        labels: ``id,class[,train|val|test]`` lines; nodes without a line are unlabelled.
+    """
+    edges = _read_edges(path)
+    known = [edges["source"], edges["target"]]
+    table = _read_features(features) if features is not None else None
+    if table is not None and table.dtype.names:
+        known.append(table["id"])
+    classes = _read_labels(labels) if labels is not None else None
+    if classes is not None:
+        known.append(classes["id"])
+    ids = np.unique(np.concatenate(known))
+    if ids.size and ids[0] < 0:
+        raise InputError(f"{path} or its companions hold the node id {ids[0]}, expected ids >= 0; renumber the nodes")
+    y, masks = (None, {}) if classes is None else _place_labels(classes, ids, labels)
+    graph = Graph.from_edge_index(
+        np.stack([np.searchsorted(ids, edges["source"]), np.searchsorted(ids, edges["target"])]),
+        ids.size,
+        _place_features(table, ids, features) if table is not None and table.dtype.names else table,
+        y,
+        edge_weight=edges["weight"] if "weight" in (edges.dtype.names or ()) else None,
+        ids=ids,
+        name=path.name.partition(".")[0],
+    )
+    return graph.with_split(masks.get("train"), masks.get("val"), masks.get("test"))
+
+
+def _read_edges(path: Path) -> Array:
+    layout = sniff(path)
+    columns = [("source", np.int64), ("target", np.int64), ("weight", np.float32)]
+    if layout.num_columns not in (2, 3):
+        raise InputError(f"{path} has {layout.num_columns} columns, expected source,target or source,target,weight")
+    return read_table(path, layout, columns[: layout.num_columns])
+
+
+def _read_features(path: Path) -> Array:
+    if path.suffix == ".npy":
+        try:
+            return np.asarray(np.load(path, allow_pickle=False))
+        except (ValueError, EOFError, OSError) as error:
+            raise InputError(f"{path} cannot be read as an .npy file ({one_line(error)}); check the path") from error
+    layout = sniff(path)
+    if layout.num_columns < 2:
+        raise InputError(f"{path} has {layout.num_columns} column, expected id,value,value,...")
+    return read_table(path, layout, [("id", np.int64), ("x", np.float32, (layout.num_columns - 1,))])
+
+
+def _read_labels(path: Path) -> Array:
+    layout = sniff(path)
+    columns = [("id", np.int64), ("label", np.int64), ("part", "U5")]
+    if layout.num_columns not in (2, 3):
+        raise InputError(f"{path} has {layout.num_columns} columns, expected id,class or id,class,train|val|test")
+    return read_table(path, layout, columns[: layout.num_columns])
+
+
+def _place_features(table: Array, ids: Array, path: Path | None) -> Array:
+    row = _rows(table["id"], ids, path)
+    if row.size != ids.size:
+        missing = np.setdiff1d(ids, table["id"])[0]
+        raise InputError(f"{path} has features for {row.size} of {ids.size} nodes (not for {missing}), expected all")
+    x = np.empty((ids.size, table["x"].shape[1]), dtype=np.float32)
+    x[row] = table["x"]
+    return x
+
+
+def _place_labels(table: Array, ids: Array, path: Path | None) -> tuple[Array, dict[str, Array]]:
+    row = _rows(table["id"], ids, path)
+    y = np.full(ids.size, -1, dtype=np.int64)
+    y[row] = table["label"]
+    if "part" not in (table.dtype.names or ()):
+        return y, {}
+    part = np.char.strip(table["part"])
+    odd = ~np.isin(part, ["train", "val", "test", ""])
+    if odd.any():
+        raise InputError(f"{path} puts node {table['id'][odd][0]} into {part[odd][0]!r}, expected train, val or test")
+    masks = {name: np.zeros(ids.size, dtype=bool) for name in ("train", "val", "test")}
+    for name in ("train", "val", "test"):
+        masks[name][row[part == name]] = True
+    return y, {key: mask for key, mask in masks.items() if mask.any()}
+
+
+def _rows(given: Array, ids: Array, path: Path | None) -> Array:
+    """Row of every given id; an id that is given twice is an error."""
+    row = np.searchsorted(ids, given)
+    count = np.bincount(row, minlength=ids.size)
+    if count.max(initial=0) > 1:
+        raise InputError(f"{path} has {count.max()} lines for node {ids[count.argmax()]}, expected one line per node")
+    return row

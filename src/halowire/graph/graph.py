@@ -1,0 +1,231 @@
+"""The whole graph that is trained on: destination-sorted CSR, node tensors and masks, immutable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from halowire.graph.tensors import Array, to_features, to_indices, to_labels, to_mask, to_tensor
+from halowire.kernels import Csr, InputError
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Graph:
+    """A graph with N nodes, E directed edges, F features and C classes.
+
+    Attributes:
+        name: what the graph is called in reports.
+        adj: ``[N, N]``; a row is a destination, its columns are the sources. Self loops and duplicates stay as given.
+        x: features, float32 ``[N, F]``, dense or sparse, or None.
+        y: classes, int64 ``[N]`` with -1 for unlabelled nodes; or float32 ``[N, C]`` of 0 and 1 (multi-label); or None.
+        train_mask: bool ``[N]`` or None; likewise ``val_mask`` and ``test_mask``.
+        ids: int64 ``[N]``, the user's own id of every node.
+        num_classes: C, 0 without labels.
+    """
+
+    name: str
+    adj: Csr
+    x: Tensor | Csr | None
+    y: Tensor | None
+    train_mask: Tensor | None
+    val_mask: Tensor | None
+    test_mask: Tensor | None
+    ids: Tensor
+    num_classes: int
+
+    @staticmethod
+    def from_edge_index(
+        edge_index: Array,
+        num_nodes: int | None = None,
+        x: Array | Csr | None = None,
+        y: Array | None = None,
+        *,
+        train_mask: Array | None = None,
+        val_mask: Array | None = None,
+        test_mask: Array | None = None,
+        edge_weight: Array | None = None,
+        ids: Array | None = None,
+        name: str = "graph",
+        num_classes: int | None = None,
+    ) -> Graph:
+        """Build a graph from NumPy arrays or tensors.
+
+        Args:
+            edge_index: integers ``[2, E]``; row 0 is the source, row 1 the destination.
+            num_nodes: N; left out, it is the number of rows of ``x`` or ``y``, else the largest id plus one.
+            x: features ``[N, F]``, dense, a torch or SciPy sparse matrix, or a `Csr`.
+            y: classes ``[N]`` or ``[N, 1]`` (-1 or NaN: unlabelled), or 0/1 ``[N, C]`` for multi-label.
+            train_mask: boolean ``[N]``; likewise ``val_mask`` and ``test_mask``.
+            edge_weight: ``[E]`` or ``[E, 1]``, or None where every edge weighs 1.
+            ids: the nodes' own ids ``[N]``; 0..N-1 if left out.
+            name: what the graph is called in reports.
+            num_classes: C; left out, it follows from ``y``.
+        """
+        edges = to_indices(edge_index, "edge_index")
+        if edges.dim() != 2 or edges.shape[0] != 2:
+            raise InputError(
+                f"edge_index has shape {list(edges.shape)}, expected [2, E] with sources in row 0 and destinations "
+                "in row 1; transpose a list of pairs first"
+            )
+        features = to_features(x)
+        labels = to_labels(y)
+        if num_nodes is None:
+            num_nodes = _infer_num_nodes(edges, features, labels)
+        if num_nodes <= 0:
+            raise InputError("the graph has no nodes, expected at least one; check the input file or num_nodes")
+        weight = _edge_weight(edge_weight, edges.shape[1])
+        _require_range(edges, num_nodes)
+        kept_ids = torch.arange(num_nodes) if ids is None else to_indices(ids, "ids").long()
+        if num_classes is None:
+            num_classes = _infer_num_classes(labels)
+        return Graph(
+            name=name,
+            adj=Csr.from_edges(edges[1], edges[0], num_nodes, num_nodes, weight),
+            x=features,
+            y=labels,
+            train_mask=to_mask(train_mask, "train_mask"),
+            val_mask=to_mask(val_mask, "val_mask"),
+            test_mask=to_mask(test_mask, "test_mask"),
+            ids=kept_ids,
+            num_classes=num_classes,
+        )
+
+    @property
+    def num_nodes(self) -> int:
+        """N."""
+        return self.adj.num_rows
+
+    @property
+    def num_edges(self) -> int:
+        """E, directed: an undirected edge counts twice."""
+        return self.adj.nnz
+
+    @property
+    def num_features(self) -> int:
+        """F, 0 without features."""
+        if self.x is None:
+            return 0
+        return self.x.num_cols if isinstance(self.x, Csr) else self.x.shape[1]
+
+    @property
+    def multi_label(self) -> bool:
+        """Whether a node can have several labels at once."""
+        return self.y is not None and self.y.dim() == 2
+
+    def edge_index(self) -> Tensor:
+        """Edges as int64 ``[2, E]`` (source, destination), sorted by destination, then source."""
+        return torch.stack([self.adj.indices.long(), self.adj.row_index().long()])
+
+    def undirected(self) -> Graph:
+        """The graph with every edge in both directions and once: ``A' = max(A, A^T)``, of parallel edges the heaviest.
+
+        An undirected graph without duplicates stays as it is.
+        """
+        row, col = self.adj.row_index(), self.adj.indices.to(torch.int64)
+        weight = None if self.adj.weight is None else self.adj.weight.repeat(2)
+        row, col = torch.cat([row, col]), torch.cat([col, row])
+        return replace(self, adj=_merge(Csr.from_edges(row, col, self.num_nodes, self.num_nodes, weight)))
+
+    def subgraph(self, mask: Tensor) -> Graph:
+        """The nodes where ``mask`` (bool ``[N]``) is true and the edges among them; ids and classes stay."""
+        if mask.dtype != torch.bool or mask.shape != (self.num_nodes,):
+            raise InputError(
+                f"the mask of a subgraph has shape {list(mask.shape)} and type {mask.dtype}, "
+                f"expected torch.bool [{self.num_nodes}]"
+            )
+        keep = mask.nonzero().squeeze(1)
+        number = torch.full((self.num_nodes,), -1, dtype=torch.int64)
+        number[keep] = torch.arange(keep.numel())
+        rows = self.adj.select_rows(keep)
+        col = number[rows.indices.long()]
+        inside = col >= 0
+        weight = None if rows.weight is None else rows.weight[inside]
+        x = self.x.select_rows(keep) if isinstance(self.x, Csr) else _pick(self.x, keep)
+        return replace(
+            self,
+            adj=Csr.from_edges(rows.row_index()[inside], col[inside], keep.numel(), keep.numel(), weight),
+            x=x,
+            y=_pick(self.y, keep),
+            train_mask=_pick(self.train_mask, keep),
+            val_mask=_pick(self.val_mask, keep),
+            test_mask=_pick(self.test_mask, keep),
+            ids=self.ids[keep],
+        )
+
+    def with_split(self, train: Array | None, val: Array | None, test: Array | None) -> Graph:
+        """The same graph with other masks, bool ``[N]`` each."""
+        return replace(
+            self,
+            train_mask=to_mask(train, "train_mask"),
+            val_mask=to_mask(val, "val_mask"),
+            test_mask=to_mask(test, "test_mask"),
+        )
+
+    def __repr__(self) -> str:
+        kind = " labels" if self.multi_label else " classes"
+        return (
+            f"Graph({self.name}: {self.num_nodes:,} nodes, {self.num_edges:,} edges, "
+            f"{self.num_features:,}{' sparse' if isinstance(self.x, Csr) else ''} features, {self.num_classes}{kind})"
+        )
+
+
+def _infer_num_nodes(edges: Tensor, x: Tensor | Csr | None, y: Tensor | None) -> int:
+    if x is not None:
+        return x.num_rows if isinstance(x, Csr) else x.shape[0]
+    if y is not None:
+        return y.shape[0]
+    return int(edges.max()) + 1 if edges.numel() else 0
+
+
+def _infer_num_classes(y: Tensor | None) -> int:
+    if y is None:
+        return 0
+    if y.dim() == 2:
+        return y.shape[1]
+    return max(int(y.max()) + 1, 0) if y.numel() else 0
+
+
+def _edge_weight(edge_weight: Array | None, num_edges: int) -> Tensor | None:
+    if edge_weight is None:
+        return None
+    weight = to_tensor(edge_weight, "edge_weight").float()
+    if weight.dim() == 2 and weight.shape[1] == 1:
+        weight = weight.squeeze(1)
+    if weight.shape != (num_edges,):
+        raise InputError(
+            f"edge_weight has shape {list(weight.shape)}, expected [{num_edges}]: one number per column of edge_index"
+        )
+    return weight
+
+
+def _require_range(edges: Tensor, num_nodes: int) -> None:
+    if edges.numel() == 0:
+        return
+    low, high = int(edges.min()), int(edges.max())
+    if low < 0 or high >= num_nodes:
+        raise InputError(
+            f"node ids in edge_index run from {low} to {high}, expected 0..{num_nodes - 1} for {num_nodes} nodes; "
+            "check num_nodes and whether the ids start at 0"
+        )
+
+
+def _merge(adj: Csr) -> Csr:
+    """Keep one entry per (row, column), with the largest weight."""
+    row = adj.row_index().long()
+    first = torch.ones(adj.nnz, dtype=torch.bool)
+    first[1:] = (row[1:] != row[:-1]) | (adj.indices[1:] != adj.indices[:-1])
+    if bool(first.all()):
+        return adj
+    weight = None
+    if adj.weight is not None:
+        slot = first.long().cumsum(0) - 1
+        weight = torch.full((int(first.sum()),), -torch.inf).scatter_reduce_(0, slot, adj.weight, "amax")
+    indptr = torch.zeros_like(adj.indptr)
+    torch.cumsum(torch.bincount(row[first], minlength=adj.num_rows), 0, out=indptr[1:])
+    return Csr(indptr, adj.indices[first], weight, adj.num_cols)
+
+
+def _pick(values: Tensor | None, index: Tensor) -> Tensor | None:
+    return None if values is None else values[index]

@@ -1,0 +1,79 @@
+"""One door for every graph: a built-in name, a file, a folder, a synthetic description, or an object in memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from halowire.graph.checks import check
+from halowire.graph.debian import debian
+from halowire.graph.edge_list import read_edge_list
+from halowire.graph.graph import Graph
+from halowire.graph.npz import read_npz
+from halowire.graph.ogb import is_ogb_folder, read_ogb
+from halowire.graph.pyg import from_pyg
+from halowire.graph.synthetic import EXAMPLES, is_synthetic, synthetic
+from halowire.kernels import InputError
+
+TEXT = (".csv", ".tsv", ".txt")
+KNOWN = (
+    "the built-in graph 'debian', a file (.npz, .csv, .tsv, .txt, also .gz), a folder in OGB's raw layout, "
+    f"or a synthetic graph such as {EXAMPLES[0]} or {EXAMPLES[1]}"
+)
+
+
+def load(
+    spec: str | Path | Graph | Any,
+    undirected: bool = False,
+    *,
+    features: str | Path | None = None,
+    labels: str | Path | None = None,
+) -> Graph:
+    """Get a graph and check it.
+
+    Args:
+        spec: a built-in name (``debian``); a file (``.npz``, or an edge list ``.csv``, ``.tsv``, ``.txt``, also
+            ``.gz``); a folder in OGB's raw layout; a synthetic graph (``rmat:nodes=...,edges=...`` or ``sbm:...``);
+            a PyG ``Data``; or a `Graph`.
+        undirected: store every edge in both directions, once.
+        features: file with the features of an edge list's nodes.
+        labels: file with the labels of an edge list's nodes.
+    """
+    companions = {"features": features, "labels": labels}
+    graph = _find(spec, {key: Path(path) for key, path in companions.items() if path is not None})
+    return check(graph.undirected() if undirected else graph)
+
+
+def _find(spec: str | Path | Graph | Any, companions: dict[str, Path]) -> Graph:
+    path = Path(spec) if isinstance(spec, str | Path) else None
+    if path is not None and path.is_file() and _is_text(path):
+        return read_edge_list(path, **companions)
+    if companions:
+        raise InputError(f"{' and '.join(companions)} belong to an edge list, but {spec!r} is none; leave them out")
+    if isinstance(spec, Graph):
+        return spec
+    if path is None:
+        return from_pyg(spec)
+    if str(spec) == "debian":
+        return debian()
+    if is_synthetic(str(spec)):
+        return synthetic(str(spec))
+    return _read(path)
+
+
+def _read(path: Path) -> Graph:
+    if path.is_dir():
+        if is_ogb_folder(path):
+            return read_ogb(path)
+        hint = "; it holds shards: pass it to train or inspect" if (path / "manifest.json").is_file() else ""
+        raise InputError(f"the folder {path} has no edge.csv.gz, expected OGB's raw layout{hint}")
+    if not path.is_file():
+        raise InputError(f"{str(path)!r} is neither a file nor a known graph, expected {KNOWN}")
+    if path.suffix == ".npz":
+        return read_npz(path, path.stem)
+    raise InputError(f"the file {path} is of no known kind, expected {KNOWN}")
+
+
+def _is_text(path: Path) -> bool:
+    suffixes = [suffix.lower() for suffix in path.suffixes[-2:]]
+    return bool(suffixes) and (suffixes[-1] in TEXT or (suffixes[-1] == ".gz" and suffixes[0] in TEXT))

@@ -1,0 +1,159 @@
+"""Graphs as one ``.npz`` archive of plain arrays, read and written without pickles."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from halowire.graph.graph import Graph
+from halowire.graph.table import one_line
+from halowire.graph.tensors import sparse_features, to_indices, to_tensor
+from halowire.kernels import Csr, InputError
+
+Arrays = Mapping[str, np.ndarray[Any, Any]]
+
+
+def read_npz(file: Path | IO[bytes], name: str) -> Graph:
+    """Read a graph.
+
+    Keys: ``num_nodes``; ``edge_index`` ``[2, E]`` (source, target); optional ``edge_weight`` ``[E]``; ``x`` ``[N, F]``,
+    or ``x_indptr``, ``x_indices``, ``x_data``, ``x_shape`` (sparse rows); ``y`` ``[N]`` (-1 = unlabelled) or 0/1
+    ``[N, C]``; ``train_mask``, ``val_mask``, ``test_mask``, boolean or ``np.packbits`` of N booleans; ``ids`` ``[N]``;
+    ``num_classes``. Other keys are ignored.
+    """
+    wanted = {"num_nodes", "edge_index", "edge_weight", "x", "y", "ids", "num_classes"}
+    wanted |= {f"x_{part}" for part in ("indptr", "indices", "data", "shape")}
+    wanted |= {f"{part}_mask" for part in ("train", "val", "test")}
+    try:
+        with np.load(file, allow_pickle=False) as archive:
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise InputError(f"{name} holds a single array, expected an .npz archive with edge_index")
+            arrays = {key: archive[key] for key in archive.files if key in wanted}
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, KeyError) as error:
+        if isinstance(error, InputError | FileNotFoundError):
+            raise
+        raise InputError(
+            f"{name} cannot be read as an .npz archive ({one_line(error)}); it may be cut off or damaged, get it again"
+        ) from error
+    return _graph(arrays, name)
+
+
+def write_npz(graph: Graph, path: Path, meta: Mapping[str, Any] | None = None) -> None:
+    """Write ``graph`` in the format that `read_npz` reads, compressed, under a temporary name first."""
+    arrays: dict[str, Any] = {"num_nodes": np.int64(graph.num_nodes)}
+    order, edge_index = _by_source(graph)
+    arrays["edge_index"] = edge_index.numpy()
+    if graph.adj.weight is not None:
+        arrays["edge_weight"] = graph.adj.weight[order].numpy()
+    if isinstance(graph.x, Csr):
+        data = torch.ones(graph.x.nnz) if graph.x.weight is None else graph.x.weight
+        arrays["x_indptr"] = _small(graph.x.indptr)
+        arrays["x_indices"] = _small(graph.x.indices)
+        arrays["x_data"] = _small(data)
+        arrays["x_shape"] = np.array([graph.x.num_rows, graph.x.num_cols])
+    elif graph.x is not None:
+        arrays["x"] = _small(graph.x)
+    if graph.y is not None:
+        arrays["y"] = graph.y.numpy().astype(np.uint8 if graph.multi_label else np.int16)
+        arrays["num_classes"] = np.int64(graph.num_classes)
+    for key in ("train_mask", "val_mask", "test_mask"):
+        mask = getattr(graph, key)
+        if mask is not None:
+            arrays[key] = np.packbits(mask.numpy())
+    if not torch.equal(graph.ids, torch.arange(graph.num_nodes)):
+        arrays["ids"] = graph.ids.numpy()
+    if meta is not None:
+        arrays["meta"] = np.array(json.dumps(meta))
+    temporary = path.with_name(path.name + ".tmp")
+    with temporary.open("wb") as file:
+        np.savez_compressed(file, **arrays)
+    temporary.replace(path)
+
+
+def read_meta(file: Path | IO[bytes]) -> dict[str, Any]:
+    """The JSON text under the key ``meta``; empty where there is none."""
+    with np.load(file, allow_pickle=False) as archive:
+        meta: dict[str, Any] = json.loads(str(archive["meta"])) if "meta" in archive.files else {}
+    return meta
+
+
+def _graph(arrays: Arrays, name: str) -> Graph:
+    if "edge_index" not in arrays:
+        raise InputError(f"{name} has no array edge_index, found {sorted(arrays) or 'none'}; store int [2, E] edges")
+    x = _sparse(arrays, name) if "x_indptr" in arrays else arrays.get("x")
+    num_nodes = _scalar(arrays, "num_nodes", name)
+    if num_nodes is None and any(f"{part}_mask" in arrays for part in ("train", "val", "test")) and "y" in arrays:
+        num_nodes = arrays["y"].shape[0]
+    masks = {key: _mask(arrays[key], num_nodes, key) for key in arrays if key.endswith("_mask")}
+    graph = Graph.from_edge_index(
+        arrays["edge_index"],
+        num_nodes,
+        x,
+        arrays.get("y"),
+        edge_weight=arrays.get("edge_weight"),
+        ids=arrays.get("ids"),
+        name=name,
+        num_classes=_scalar(arrays, "num_classes", name),
+    )
+    return graph.with_split(masks.get("train_mask"), masks.get("val_mask"), masks.get("test_mask"))
+
+
+def _scalar(arrays: Arrays, key: str, name: str) -> int | None:
+    if key not in arrays:
+        return None
+    if arrays[key].size != 1 or arrays[key].dtype.kind not in "iu":
+        raise InputError(f"{key} in {name} has shape {list(arrays[key].shape)}, expected one whole number")
+    return int(arrays[key].item())
+
+
+def _sparse(arrays: Arrays, name: str) -> Csr:
+    missing = [key for key in ("x_indices", "x_data", "x_shape") if key not in arrays]
+    if missing:
+        raise InputError(f"{name} has x_indptr but not {', '.join(missing)}; store all parts of the sparse features")
+    indptr, indices = to_indices(arrays["x_indptr"], "x_indptr").long(), to_indices(arrays["x_indices"], "x_indices")
+    data = to_tensor(arrays["x_data"], "x_data")
+    rows, cols = (int(size) for size in arrays["x_shape"])
+    fits = indptr.numel() == rows + 1 and indices.numel() == data.numel() and bool((indptr.diff() >= 0).all())
+    if not fits or int(indptr[0]) != 0 or int(indptr[-1]) != indices.numel():
+        raise InputError(f"the sparse features of {name} do not fit together; x_indptr must run from 0 to len(x_data)")
+    row = torch.repeat_interleave(torch.arange(rows), indptr.diff())
+    return sparse_features(row, indices, data, rows, cols)
+
+
+def _mask(values: np.ndarray[Any, Any], num_nodes: int | None, key: str) -> Tensor:
+    if values.dtype == np.bool_:
+        return to_tensor(values, key)
+    if num_nodes is None or values.dtype != np.uint8 or values.shape != (-(-num_nodes // 8),):
+        raise InputError(
+            f"{key} has shape {list(values.shape)} and type {values.dtype}, "
+            "expected booleans [N] or np.packbits of N booleans"
+        )
+    return torch.from_numpy(np.unpackbits(values, count=num_nodes).astype(bool))
+
+
+def _by_source(graph: Graph) -> tuple[Tensor, Tensor]:
+    """Order of the edges by (source, target), and int32 ``[2, E]`` where that fits; sorted edges compress best."""
+    edge_index = graph.edge_index()
+    order = torch.argsort(edge_index[0], stable=True)
+    dtype = torch.int32 if graph.num_nodes < 2**31 else torch.int64
+    return order, edge_index[:, order].to(dtype)
+
+
+def _small(values: Tensor) -> np.ndarray[Any, Any]:
+    """The narrowest type that holds ``values`` exactly."""
+    array: np.ndarray[Any, Any] = values.numpy()
+    for dtype in (np.uint8, np.uint16, np.int32):
+        if array.size and (array.min() < 0 or array.max() > np.iinfo(dtype).max):
+            continue
+        narrow = array.astype(dtype)
+        if np.array_equal(narrow, array):
+            return narrow
+    return array

@@ -1,0 +1,70 @@
+"""Graphs from PyTorch Geometric's ``Data``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from halowire.graph.checks import check
+from halowire.graph.graph import Graph
+from halowire.graph.tensors import to_coo
+from halowire.kernels import InputError
+
+
+def from_pyg(data: Any, name: str = "pyg", split: int = 0) -> Graph:
+    """Convert a ``torch_geometric.data.Data``.
+
+    Taken over are ``edge_index`` (or a torch-sparse ``adj_t``), ``x`` (dense or sparse), ``y``, the masks, ``n_id`` as
+    ids, and ``edge_weight``, else an ``edge_attr`` of one column (several are refused). ``split`` picks the column of
+    masks ``[N, splits]``.
+    """
+    if not hasattr(data, "edge_index"):
+        raise InputError(f"got a {type(data).__name__}, expected a torch_geometric.data.Data with edge_index")
+    edge_index, weight = data.edge_index, _edge_weight(data)
+    if edge_index is None:
+        edge_index, weight = _from_adj_t(data)
+    return check(
+        Graph.from_edge_index(
+            edge_index,
+            data.num_nodes,
+            getattr(data, "x", None),
+            getattr(data, "y", None),
+            train_mask=_mask(data, "train_mask", split),
+            val_mask=_mask(data, "val_mask", split),
+            test_mask=_mask(data, "test_mask", split),
+            edge_weight=weight,
+            ids=getattr(data, "n_id", None),
+            name=name,
+        )
+    )
+
+
+def _edge_weight(data: Any) -> Tensor | None:
+    weight: Tensor | None = getattr(data, "edge_weight", None)
+    if weight is not None:
+        return weight
+    weight = getattr(data, "edge_attr", None)
+    if weight is not None and weight.dim() == 2 and weight.shape[1] > 1:
+        raise InputError(
+            f"edge_attr has {weight.shape[1]} columns, expected one weight per edge; "
+            "set data.edge_weight, or data.edge_attr = None to train without them"
+        )
+    return weight
+
+
+def _from_adj_t(data: Any) -> tuple[Tensor, Tensor | None]:
+    adj_t = getattr(data, "adj_t", None)
+    if not isinstance(adj_t, Tensor):
+        raise InputError("data.edge_index is missing, expected [2, E] edges; undo the ToSparseTensor transform first")
+    entries = to_coo(adj_t)
+    return entries.indices().flip(0), entries.values()
+
+
+def _mask(data: Any, key: str, split: int) -> Tensor | None:
+    mask: Tensor | None = getattr(data, key, None)
+    if mask is None or mask.dim() != 2:
+        return mask
+    if not 0 <= split < mask.shape[1]:
+        raise InputError(f"split {split} was asked for, but {key} has splits 0..{mask.shape[1] - 1}")
+    return mask[:, split]
