@@ -1,6 +1,28 @@
 """The hot loops: C++ kernels, each with a plain-torch twin, behind one dispatcher."""
 
+from halowire.kernels.activate import activate, activate_backward
+from halowire.kernels.aggregate import aggregate
+from halowire.kernels.buffers import buffer_bytes, empty, release_buffers
 from halowire.kernels.csr import Csr
 from halowire.kernels.errors import InputError
+from halowire.kernels.info import kernels_in_use, native_available, simd_level
+from halowire.kernels.random import Drop, row_keys, uniform_bits
+from halowire.kernels.rows import take_rows
 
-__all__ = ["Csr", "InputError"]
+__all__ = [
+    "Csr",
+    "Drop",
+    "InputError",
+    "activate",
+    "activate_backward",
+    "aggregate",
+    "buffer_bytes",
+    "empty",
+    "kernels_in_use",
+    "native_available",
+    "release_buffers",
+    "row_keys",
+    "simd_level",
+    "take_rows",
+    "uniform_bits",
+]

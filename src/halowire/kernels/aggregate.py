@@ -5,6 +5,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from halowire.kernels.buffers import empty
+from halowire.kernels.checks import check_rows, check_vector, unit_columns
+from halowire.kernels.dispatch import address, level_number, native_for, threads_for
+from halowire.kernels.errors import InputError
+
+INDEX_TYPES = (torch.int32, torch.int64)
+
 
 def aggregate(
     indptr: Tensor,
@@ -14,12 +21,59 @@ def aggregate(
     out: Tensor | None = None,
     accumulate: bool = False,
 ) -> Tensor:
-    """``out[i] (+)= sum over e in row i of weight[e] * x[indices[e]]``."""
-    rows = torch.repeat_interleave(torch.arange(indptr.numel() - 1), indptr.diff())
-    values = x[indices.long()] if weight is None else x[indices.long()] * weight[:, None]
+    """``out[i] (+)= sum over e in row i of weight[e] * x[indices[e]]``; deterministic, whatever the number of threads.
+
+    Args:
+        indptr: int64 ``[rows + 1]``, ascending.
+        indices: int32 or int64 ``[nnz]``, each a row of ``x`` (not checked here; ``Csr`` checks when it is built).
+        weight: float32 ``[nnz]``, or None for ones.
+        x: float32 ``[m, k]``.
+        out: float32 ``[rows, k]`` with adjacent columns; a buffer from the pool if not given.
+        accumulate: add to ``out`` instead of overwriting it.
+    """
+    rows, cols = indptr.numel() - 1, x.shape[1] if x.dim() == 2 else -1
+    check_vector("indptr", indptr, (torch.int64,))
+    check_vector("indices", indices, INDEX_TYPES)
+    if weight is not None:
+        check_vector("weight", weight, (torch.float32,), indices.numel())
+    check_rows("x", x)
     if out is None:
-        out = torch.empty(indptr.numel() - 1, x.shape[1])
-        accumulate = False
-    if not accumulate:
-        out.zero_()
-    return out.index_add_(0, rows, values)
+        if accumulate:
+            raise InputError("accumulate=True adds to out, but no out was given: pass out, or accumulate=False")
+        out = empty(rows, cols) if x.device.type == "cpu" else x.new_empty(rows, cols)
+    check_rows("out", out, rows, cols)
+    native = native_for(indptr, indices, weight, x, out)
+    if native is None or (out.stride(1) != 1 and cols > 1):
+        return aggregate_twin(indptr, indices, weight, x, out, accumulate)
+    source = unit_columns(x)
+    native.aggregate(
+        level_number(),
+        indptr.data_ptr(),
+        indices.data_ptr(),
+        indices.dtype == torch.int64,
+        address(weight),
+        source.data_ptr(),
+        source.stride(0),
+        out.data_ptr(),
+        out.stride(0),
+        rows,
+        cols,
+        accumulate,
+        threads_for((indices.numel() + rows) * cols),
+    )
+    return out
+
+
+def aggregate_twin(
+    indptr: Tensor, indices: Tensor, weight: Tensor | None, x: Tensor, out: Tensor, accumulate: bool
+) -> Tensor:
+    """The same in torch: its CSR product, with ones for absent weights."""
+    values = x.new_ones(indices.numel()) if weight is None else weight
+    offsets = indptr - indptr[0]
+    used = slice(int(indptr[0]), int(indptr[-1]))
+    # The index types of a CSR tensor must agree; int64 because the number of entries may need it.
+    matrix = torch.sparse_csr_tensor(
+        offsets, indices[used].long(), values[used], (indptr.numel() - 1, x.shape[0]), check_invariants=False
+    )
+    product = matrix @ x
+    return out.add_(product) if accumulate else out.copy_(product)

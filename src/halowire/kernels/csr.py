@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from halowire.kernels import sort
 from halowire.kernels.aggregate import aggregate
 from halowire.kernels.errors import InputError
-
-INT32_LIMIT = 2**31
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,18 +31,17 @@ class Csr:
     @staticmethod
     def from_edges(rows: Tensor, cols: Tensor, num_rows: int, num_cols: int, weight: Tensor | None = None) -> Csr:
         """Sort ``(rows[e], cols[e], weight[e])`` by row, then column; duplicates stay, in the order given."""
+        sizes = [rows.numel(), cols.numel()] + ([] if weight is None else [weight.numel()])
+        if len(set(sizes)) > 1:
+            raise InputError(f"rows, columns and weights of edges have lengths {sizes}, but must be equally many")
         for name, values, limit in (("row", rows, num_rows), ("column", cols, num_cols)):
-            if values.numel() and (int(values.min()) < 0 or int(values.max()) >= limit):
-                raise InputError(
-                    f"{name} ids run from {int(values.min())} to {int(values.max())}, but must lie in 0..{limit - 1}"
-                )
-        order = torch.argsort(rows.long() * num_cols + cols.long(), stable=True)
-        counts = torch.bincount(rows.long(), minlength=num_rows)
-        indptr = torch.zeros(num_rows + 1, dtype=torch.int64)
-        torch.cumsum(counts, 0, out=indptr[1:])
-        dtype = torch.int32 if num_cols < INT32_LIMIT else torch.int64
-        kept = None if weight is None else weight.float()[order]
-        return Csr(indptr, cols[order].to(dtype), kept, num_cols)
+            if values.numel() == 0:
+                continue
+            low, high = (int(bound) for bound in torch.aminmax(values))
+            if low < 0 or high >= limit:
+                raise InputError(f"{name} ids run from {low} to {high}, but must lie in 0..{limit - 1}")
+        kept = None if weight is None else weight.float()
+        return Csr(*sort.sort_edges(rows, cols, num_rows, num_cols, kept), num_cols)
 
     @property
     def num_rows(self) -> int:
@@ -63,37 +61,52 @@ class Csr:
 
     def row_index(self) -> Tensor:
         """Row of every entry, int64 ``[nnz]``."""
-        return torch.repeat_interleave(torch.arange(self.num_rows), self.indptr.diff())
+        rows = torch.arange(self.num_rows, device=self.indptr.device)
+        return torch.repeat_interleave(rows, self.indptr.diff(), output_size=self.nnz)
 
     def degree(self) -> Tensor:
         """Sum of the weights of every row (their count where there are none), float32 ``[num_rows]``."""
         if self.weight is None:
             return self.indptr.diff().float()
-        return torch.zeros(self.num_rows).index_add_(0, self.row_index(), self.weight)
+        return self.weight.new_zeros(self.num_rows).index_add_(0, self.row_index(), self.weight)
 
     def with_weight(self, weight: Tensor | None) -> Csr:
         """The same pattern with other weights."""
+        if weight is not None and weight.numel() != self.nnz:
+            raise InputError(f"{weight.numel()} weights were given, but the matrix has {self.nnz} entries")
         return replace(self, weight=weight)
 
     def transpose(self) -> Csr:
-        """The transposed matrix, ``[num_cols, num_rows]``."""
-        return Csr.from_edges(self.indices, self.row_index(), self.num_cols, self.num_rows, self.weight)
+        """The transposed matrix, ``[num_cols, num_rows]``; shares whatever arrays are equal to the transposed ones."""
+        indptr, indices, weight = sort.transpose(self.indptr, self.indices, self.weight, self.num_cols)
+        if not (torch.equal(indptr, self.indptr) and torch.equal(indices, self.indices)):
+            return Csr(indptr, indices, weight, self.num_rows)
+        if weight is None or self.weight is None or torch.equal(weight, self.weight):
+            return self
+        return replace(self, weight=weight)
 
     def select_rows(self, index: Tensor) -> Csr:
         """The rows ``index``, in that order."""
         counts = self.indptr.diff()[index]
-        indptr = torch.zeros(index.numel() + 1, dtype=torch.int64)
+        indptr = self.indptr.new_zeros(index.numel() + 1)
         torch.cumsum(counts, 0, out=indptr[1:])
-        entry = torch.arange(int(indptr[-1])) + torch.repeat_interleave(self.indptr[index] - indptr[:-1], counts)
+        total = int(indptr[-1])
+        starts = self.indptr[:-1][index] - indptr[:-1]
+        entry = torch.arange(total, device=index.device)
+        entry += torch.repeat_interleave(starts, counts, output_size=total)
         weight = None if self.weight is None else self.weight[entry]
         return Csr(indptr, self.indices[entry], weight, self.num_cols)
 
     def to_dense(self) -> Tensor:
         """The dense matrix; duplicates are added."""
-        dense = torch.zeros(self.num_rows, self.num_cols)
-        weight = torch.ones(self.nnz) if self.weight is None else self.weight
+        dense = torch.zeros(self.num_rows, self.num_cols, device=self.indptr.device)
+        weight = torch.ones_like(self.indices, dtype=torch.float32) if self.weight is None else self.weight
         return dense.index_put_((self.row_index(), self.indices.long()), weight, accumulate=True)
 
     def matmul(self, x: Tensor, out: Tensor | None = None, accumulate: bool = False) -> Tensor:
         """``out (+)= self @ x`` for ``x`` float32 ``[num_cols, k]``."""
+        if x.dim() != 2 or x.shape[0] != self.num_cols:
+            raise InputError(
+                f"x has shape {list(x.shape)}, but the matrix has {self.num_cols} columns: pass as many rows"
+            )
         return aggregate(self.indptr, self.indices, self.weight, x, out=out, accumulate=accumulate)

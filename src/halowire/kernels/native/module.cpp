@@ -1,6 +1,120 @@
-// The Python module halowire.kernels._native: binds every native kernel.
+// The Python module halowire.kernels._native. Tensors arrive as addresses: the Python wrappers check type, device and shape,
+// so that nothing here needs torch.
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/vector.h>
+#include <nanobind/stl/string.h>
+
+#include <string>
+#include <vector>
+
+#include "buffers.h"
+#include "dlpack.h"
+#include "kernels.h"
+#include "rows.h"
+#include "sort.h"
 
 namespace nb = nanobind;
+using namespace nb::literals;
+using halowire::Kernels;
 
-NB_MODULE(_native, m) { m.doc() = "halowire's native kernels"; }
+namespace {
+
+using Address = uintptr_t;
+using Unlocked = nb::call_guard<nb::gil_scoped_release>;
+
+template <class T>
+T* at(Address address) {
+  return reinterpret_cast<T*>(address);
+}
+
+std::vector<std::string> levels() {
+  std::vector<std::string> names = {"portable"};
+#if defined(HALOWIRE_X86)
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  if (avx2) names.push_back("avx2");
+  if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
+    names.push_back("avx512");
+#endif
+  return names;
+}
+
+const Kernels& kernels(int level) {
+#if defined(HALOWIRE_X86)
+  if (level == halowire::kAvx512) return halowire::avx512_kernels;
+  if (level == halowire::kAvx2) return halowire::avx2_kernels;
+#endif
+  (void)level;
+  return halowire::portable_kernels;
+}
+
+void aggregate(int level, Address indptr, Address indices, bool wide, Address weight, Address x, int64_t x_stride,
+               Address out, int64_t out_stride, int64_t rows, int64_t cols, bool accumulate, int threads) {
+  kernels(level).aggregate({at<int64_t>(indptr), at<void>(indices), wide, at<float>(weight), at<float>(x), x_stride,
+                            at<float>(out), out_stride, rows, cols, accumulate, threads});
+}
+
+void activate(int level, bool backward, Address x, int64_t x_stride, Address grad, int64_t grad_stride, Address out,
+              int64_t out_stride, int64_t rows, int64_t cols, Address gamma, Address beta, Address stats, float eps,
+              bool relu, bool drop, uint32_t threshold, float scale, uint64_t stream, Address ids, Address partial,
+              Address grad_affine, int64_t blocks, int threads) {
+  const halowire::Activate a = {at<float>(x),   x_stride,  at<float>(grad), grad_stride, at<float>(out),
+                                out_stride,     rows,      cols,            at<float>(gamma), at<float>(beta),
+                                at<float>(stats), eps,     relu,            drop,        threshold,
+                                scale,          stream,    at<int64_t>(ids), at<float>(partial), at<float>(grad_affine),
+                                blocks,         threads};
+  if (backward) kernels(level).activate_backward(a);
+  else kernels(level).activate(a);
+}
+
+bool take_rows(Address x, int64_t stride, int64_t limit, Address index, bool wide, int64_t count, int64_t bytes,
+               Address out, int64_t out_stride, int threads) {
+  if (wide)
+    return halowire::take_rows(at<char>(x), stride, limit, at<int64_t>(index), count, bytes, at<char>(out), out_stride,
+                               threads);
+  return halowire::take_rows(at<char>(x), stride, limit, at<int32_t>(index), count, bytes, at<char>(out), out_stride,
+                             threads);
+}
+
+void sort_edges(Address rows, Address cols, bool wide, Address weight, int64_t count, int64_t num_rows,
+                int64_t num_cols, Address indptr, Address indices, bool wide_out, Address out_weight) {
+  const auto run = [&](auto* r, auto* out) {
+    using Index = std::remove_pointer_t<decltype(r)>;
+    halowire::sort_edges(r, at<Index>(cols), at<float>(weight), count, num_rows, num_cols, at<int64_t>(indptr), out,
+                         at<float>(out_weight));
+  };
+  if (wide && wide_out) run(at<int64_t>(rows), at<int64_t>(indices));
+  else if (wide) run(at<int64_t>(rows), at<int32_t>(indices));
+  else if (wide_out) run(at<int32_t>(rows), at<int64_t>(indices));
+  else run(at<int32_t>(rows), at<int32_t>(indices));
+}
+
+void transpose(Address indptr, Address indices, bool wide, Address weight, int64_t rows, int64_t cols,
+               Address out_indptr, Address out_indices, bool wide_out, Address out_weight) {
+  const auto run = [&](auto* in, auto* out) {
+    halowire::transpose(at<int64_t>(indptr), in, at<float>(weight), rows, cols, at<int64_t>(out_indptr), out,
+                        at<float>(out_weight));
+  };
+  if (wide && wide_out) run(at<int64_t>(indices), at<int64_t>(out_indices));
+  else if (wide) run(at<int64_t>(indices), at<int32_t>(out_indices));
+  else if (wide_out) run(at<int32_t>(indices), at<int64_t>(out_indices));
+  else run(at<int32_t>(indices), at<int32_t>(out_indices));
+}
+
+}  // namespace
+
+NB_MODULE(_native, m) {
+  m.doc() = "halowire's native kernels; called through the wrappers in halowire.kernels";
+  m.attr("ABI") = 1;  // dispatch.py refuses a module built from older sources
+  m.def("levels", &levels);
+  m.def("aggregate", &aggregate, Unlocked());
+  m.def("activate", &activate, Unlocked());
+  m.def("take_rows", &take_rows, Unlocked());
+  m.def("sort_edges", &sort_edges, Unlocked());
+  m.def("transpose", &transpose, Unlocked());
+  m.def("buffer", [](int64_t rows, int64_t cols, int64_t stride) {
+    return nb::steal(halowire::buffer_capsule(rows, cols, stride));
+  });
+  m.def("buffer_bytes", &halowire::cached_bytes);
+  m.def("release_buffers", &halowire::release_blocks, Unlocked());
+}

@@ -1,0 +1,42 @@
+"""Reused float32 buffers: a fresh buffer costs page faults every epoch, a pooled one in huge pages costs nothing."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.utils.dlpack import from_dlpack
+
+from halowire.kernels.dispatch import native_for
+
+LINE = 16
+
+
+def row_stride(cols: int) -> int:
+    """Floats from one row to the next: whole cache lines once a row is longer than one (47 columns take 48)."""
+    return cols if cols <= LINE else -(-cols // LINE) * LINE
+
+
+def empty(rows: int, cols: int, padded: bool = True) -> Tensor:
+    """Uninitialised float32 ``[rows, cols]`` from the pool; the memory returns to it when the last view dies.
+
+    Rows start on cache lines where ``cols`` exceeds 16; the tensor is therefore contiguous only if ``cols`` is at most
+    16 or a multiple of it, or with ``padded=False``.
+    """
+    native = native_for()
+    if native is None or rows * cols == 0:
+        return torch.empty(rows, cols)
+    tensor: Tensor = from_dlpack(native.buffer(rows, cols, row_stride(cols) if padded else cols))
+    return tensor
+
+
+def buffer_bytes() -> int:
+    """Bytes the pool holds ready for reuse, not counting those in tensors."""
+    native = native_for()
+    return 0 if native is None else int(native.buffer_bytes())
+
+
+def release_buffers() -> None:
+    """Give the pool's idle memory back to the operating system."""
+    native = native_for()
+    if native is not None:
+        native.release_buffers()

@@ -1,0 +1,75 @@
+"""The dispatcher: gives a wrapper the native module if it can take the tensors at hand, else None (the twin runs)."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from halowire.kernels.errors import InputError
+
+ABI = 1
+LEVELS = ("portable", "avx2", "avx512")
+WORK_PER_THREAD = 1 << 15
+
+
+@cache
+def load_native() -> Any | None:
+    """The module ``halowire.kernels._native``, or None where it was not built or was built from other sources.
+
+    torch is imported above, before it: both then share the one ``libgomp`` that torch brings along, and its threads.
+    """
+    try:
+        module: Any = import_module("halowire.kernels._native")
+    except ImportError:
+        return None
+    return module if getattr(module, "ABI", None) == ABI else None
+
+
+def native_for(*tensors: Tensor | None) -> Any | None:
+    """The native module if it exists, all tensors are on the CPU and ``HALOWIRE_KERNELS`` is not ``torch``."""
+    choice = os.environ.get("HALOWIRE_KERNELS", "native")
+    if choice not in ("native", "torch"):
+        raise InputError(f"HALOWIRE_KERNELS is {choice!r}, but must be 'native' or 'torch': correct or unset it")
+    if choice == "torch" or any(t is not None and t.device.type != "cpu" for t in tensors):
+        return None
+    return load_native()
+
+
+@cache
+def known_levels() -> tuple[str, ...]:
+    """The SIMD levels this machine can run, ascending."""
+    native = load_native()
+    return () if native is None else tuple(native.levels())
+
+
+def simd_level() -> str:
+    """The SIMD level in use: this machine's highest, or what ``HALOWIRE_SIMD`` asks for; "none" without native code."""
+    known = known_levels()
+    choice = os.environ.get("HALOWIRE_SIMD")
+    if not known:
+        return "none"
+    if choice is None:
+        return known[-1]
+    if choice not in known:
+        raise InputError(f"HALOWIRE_SIMD is {choice!r}, but this machine runs {', '.join(known)}: correct or unset it")
+    return choice
+
+
+def level_number() -> int:
+    """The SIMD level in use as the native module counts it."""
+    return LEVELS.index(simd_level())
+
+
+def threads_for(work: int) -> int:
+    """Threads worth waking for ``work`` element operations: torch's setting, fewer for little work."""
+    return max(1, min(torch.get_num_threads(), work // WORK_PER_THREAD))
+
+
+def address(tensor: Tensor | None) -> int:
+    """Where the tensor's elements are; 0 for None."""
+    return 0 if tensor is None else tensor.data_ptr()

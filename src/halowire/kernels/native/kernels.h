@@ -1,0 +1,59 @@
+// The kernels that exist once per instruction-set level, and their arguments. Strides count elements, not bytes.
+#pragma once
+#include <cstdint>
+
+namespace halowire {
+
+struct Aggregate {
+  const int64_t* indptr;  // [rows + 1]
+  const void* indices;    // int32 or int64 [nnz]
+  bool wide_indices;
+  const float* weight;  // [nnz] or null: all ones
+  const float* x;
+  int64_t x_stride;
+  float* out;
+  int64_t out_stride;
+  int64_t rows, cols;
+  bool accumulate;
+  int threads;
+};
+
+struct Activate {
+  const float* x;
+  int64_t x_stride;
+  const float* grad;  // backward only
+  int64_t grad_stride;
+  float* out;  // forward: y; backward: grad of x
+  int64_t out_stride;
+  int64_t rows, cols;
+  const float* gamma;  // null: no normalisation
+  const float* beta;
+  float* stats;  // mean and 1/std of every row, [rows, 2]
+  float eps;
+  bool relu;
+  bool drop;
+  uint32_t threshold;  // an element stays iff its random bits reach it
+  float scale;
+  uint64_t stream;     // see random.h
+  const int64_t* ids;  // [rows]
+  float* partial;      // backward only: scratch [blocks, 2, cols]
+  float* grad_affine;  // backward only: grads of gamma and beta, [2, cols]
+  int64_t blocks;
+  int threads;
+};
+
+struct Kernels {
+  void (*aggregate)(const Aggregate&);
+  void (*activate)(const Activate&);
+  void (*activate_backward)(const Activate&);
+};
+
+enum Level { kPortable = 0, kAvx2 = 1, kAvx512 = 2 };
+
+extern const Kernels portable_kernels;
+#if defined(HALOWIRE_X86)
+extern const Kernels avx2_kernels;
+extern const Kernels avx512_kernels;
+#endif
+
+}  // namespace halowire

@@ -1,0 +1,10 @@
+// One instruction-set level of the kernels; compiled once per level with that level's flags and HALOWIRE_LEVEL as the name.
+#include "activate.h"
+#include "aggregate.h"
+
+namespace halowire {
+
+extern const Kernels HALOWIRE_LEVEL;
+const Kernels HALOWIRE_LEVEL = {::aggregate, ::activate, ::activate_backward};
+
+}  // namespace halowire

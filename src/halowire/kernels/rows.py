@@ -1,0 +1,61 @@
+"""Gathers rows into one contiguous buffer, as a message to a peer needs them."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from halowire.kernels.buffers import empty
+from halowire.kernels.checks import check_vector, unit_columns
+from halowire.kernels.dispatch import native_for, threads_for
+from halowire.kernels.errors import InputError
+
+
+def take_rows(x: Tensor, index: Tensor, out: Tensor | None = None) -> Tensor:
+    """``out[i] = x[index[i]]``, contiguous ``[len(index), k]``.
+
+    Args:
+        x: ``[m, k]`` of any type.
+        index: int64 or int32 ``[n]``, each in ``0 .. m - 1``.
+        out: ``[n, k]`` of the type of ``x``, adjacent columns; new if not given.
+    """
+    check_vector("index", index, (torch.int32, torch.int64))
+    if x.dim() != 2:
+        raise InputError(f"x has {x.dim()} dimensions, but rows are taken from a matrix: pass [rows, columns]")
+    shape = (index.numel(), x.shape[1])
+    if out is None:
+        pooled = x.dtype == torch.float32 and x.device.type == "cpu"
+        out = empty(*shape, padded=False) if pooled else x.new_empty(shape)
+    if out.shape != shape or out.dtype != x.dtype:
+        raise InputError(f"out is {out.dtype} {list(out.shape)}, but must be {x.dtype} {list(shape)}")
+    native = native_for(x, index, out)
+    if native is None or (out.stride(1) != 1 and shape[1] > 1):
+        return take_rows_twin(x, index, out)
+    source, size = unit_columns(x), x.element_size()
+    inside = native.take_rows(
+        source.data_ptr(),
+        source.stride(0) * size,
+        x.shape[0],
+        index.data_ptr(),
+        index.dtype == torch.int64,
+        shape[0],
+        shape[1] * size,
+        out.data_ptr(),
+        out.stride(0) * size,
+        threads_for(shape[0] * shape[1]),
+    )
+    if not inside:
+        raise outside(index, x.shape[0])
+    return out
+
+
+def take_rows_twin(x: Tensor, index: Tensor, out: Tensor) -> Tensor:
+    """The same in torch."""
+    if index.numel() and (int(index.min()) < 0 or int(index.max()) >= x.shape[0]):
+        raise outside(index, x.shape[0])
+    return out.copy_(x.index_select(0, index))
+
+
+def outside(index: Tensor, rows: int) -> InputError:
+    """The error for row numbers that do not exist."""
+    return InputError(f"rows {int(index.min())} to {int(index.max())} are asked for, but there are only {rows} rows")
