@@ -58,23 +58,25 @@ def _place(near: Tensor, weight: Tensor, load: Tensor, capacity: float) -> Tenso
     """Choose owners for a block and add their weight to ``load`` (in place); int64 ``[b]``."""
     room = (capacity - load).clamp(min=0)
     best, choice = (near * room).max(1)
-    # Surest nodes first: what does not fit any more is the part's weakest claim.
-    order = torch.argsort(best, descending=True, stable=True)
-    sorted_choice, sorted_weight = choice[order], weight[order]
-    placed = best[order] > 0
-    for part in range(load.numel()):
-        mine = placed & (sorted_choice == part)
-        fits = torch.cumsum(sorted_weight * mine, 0) <= room[part]
-        placed &= ~mine | fits
-        load[part] += sorted_weight[placed & mine].sum()
-    rest = order[~placed]
+    attached = (best > 0).nonzero().flatten()
+    # By part, the surest nodes first: what does not fit any more is the part's weakest claim.
+    order = attached[torch.argsort(best[attached], descending=True, stable=True)]
+    order = order[torch.argsort(choice[order], stable=True)]
+    wanted, running = choice[order], torch.cumsum(weight[order], 0)
+    total = torch.zeros_like(load).index_add_(0, wanted, weight[order])
+    fits = running - (torch.cumsum(total, 0) - total)[wanted] <= room[wanted]
+    placed = order[fits]
+    load.index_add_(0, choice[placed], weight[placed])
+    loose = torch.ones(choice.numel(), dtype=torch.bool)
+    loose[placed] = False
+    rest = loose.nonzero().flatten()
     choice[rest] = _fill(weight[rest], load, capacity)
     return choice
 
 
 def _fill(weight: Tensor, load: Tensor, capacity: float) -> Tensor:
     """Spread nodes over the parts in proportion to their room, in ranges; int64, adds to ``load`` in place."""
-    room = (capacity - load).clamp(min=0) ** 2
+    room = (capacity - load).clamp(min=0)
     if float(room.sum()) == 0:
         room = torch.ones_like(load)
     share = torch.cumsum(room, 0) / room.sum()

@@ -1,0 +1,161 @@
+"""How good a partition is, before anything is trained: cut, halo rows, balance, and bytes per epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from halowire.graph.graph import Graph
+from halowire.kernels import InputError
+from halowire.partition.halo import group_by_owner, halo_of
+from halowire.partition.partition import Partition
+
+# What the default model exchanges: 3 layers of 256 hidden columns; the first layer's input is never sent again.
+DEFAULT_WIDTHS = (256, 256)
+# Above this, the largest part clearly sets the pace of all workers.
+LARGE_IMBALANCE = 1.5
+
+
+def row_bytes(width: int, bits: int) -> int:
+    """Bytes of one row of ``width`` values on the wire: ``4 k`` at 32 bits, else ``ceil(b k / 8) + 4``."""
+    return 4 * width if bits == 32 else (bits * width + 7) // 8 + 4
+
+
+@dataclass(frozen=True)
+class Quality:
+    """The numbers of one partition; lists have one entry per part.
+
+    Attributes:
+        num_parts, method, seed: how the partition was made.
+        num_nodes, num_edges: the whole graph.
+        cut_edges: edges whose two ends have different owners.
+        cut_share: ``cut_edges / num_edges``.
+        nodes, edges: owned nodes, and edges into them.
+        halo_rows: rows of other parts that the part needs.
+        train_nodes: owned training nodes.
+        node_imbalance, edge_imbalance: largest part over mean part.
+        widths: columns of the rows exchanged, one per exchange.
+        bytes_per_epoch: halo bytes sent by all workers in an epoch, forward and backward, by bits per value.
+        warnings: what the user should know before training.
+    """
+
+    num_parts: int
+    method: str
+    seed: int
+    num_nodes: int
+    num_edges: int
+    cut_edges: int
+    cut_share: float
+    nodes: tuple[int, ...]
+    edges: tuple[int, ...]
+    halo_rows: tuple[int, ...]
+    train_nodes: tuple[int, ...]
+    node_imbalance: float
+    edge_imbalance: float
+    widths: tuple[int, ...]
+    bytes_per_epoch: dict[str, int]
+    warnings: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """All fields as plain JSON values."""
+        return {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
+
+    def meaning(self) -> str:
+        """One sentence for people: what crosses the network, what is copied, who is slowest."""
+        if self.num_parts == 1:
+            return "One worker owns everything, so nothing crosses the network."
+        copies = sum(self.halo_rows) / self.num_nodes
+        slowest = max(self.node_imbalance, self.edge_imbalance) - 1
+        return (
+            f"Of every 100 edges {100 * self.cut_share:.0f} cross workers; for every 100 nodes of its own a worker "
+            f"receives {100 * copies:.0f} rows of others per layer and direction; "
+            f"the largest part is {100 * slowest:.0f}% above the mean."
+        )
+
+    def lines(self) -> list[str]:
+        """The report as short lines of text."""
+        return [
+            f"parts       {self.num_parts} by {self.method}, nodes {_span(self.nodes)}, edges {_span(self.edges)}",
+            f"cut         {self.cut_edges:,} of {self.num_edges:,} edges ({self.cut_share:.1%})",
+            f"halo rows   {_span(self.halo_rows)} per part, {sum(self.halo_rows):,} in all",
+            f"balance     nodes {self.node_imbalance:.2f}, edges {self.edge_imbalance:.2f} (largest / mean)",
+            f"per epoch   {_size(self.bytes_per_epoch['32'])} at 32 bits, {_size(self.bytes_per_epoch['1'])} at 1 bit "
+            f"(rows of {', '.join(map(str, self.widths)) or 'no'} columns, both directions)",
+            self.meaning(),
+            *(f"warning: {text}" for text in self.warnings),
+        ]
+
+
+def measure(graph: Graph, partition: Partition, widths: Sequence[int] = DEFAULT_WIDTHS) -> Quality:
+    """Measure ``partition`` on ``graph`` for a model that exchanges rows of ``widths`` columns, forward and backward.
+
+    ``bytes = 2 * (sum of halo rows) * (sum over widths of row_bytes)``
+    """
+    adj, owner, parts = graph.adj, partition.owner, partition.num_parts
+    if owner.numel() != graph.num_nodes:
+        raise InputError(
+            f"the partition is for {owner.numel()} nodes, but the graph has {graph.num_nodes}: partition this graph"
+        )
+    owned = group_by_owner(owner, parts)
+    nodes = [rows.numel() for rows in owned]
+    degree = adj.indptr.diff()
+    edges = [int(degree[rows].sum()) for rows in owned]
+    halo_rows = [halo_of(adj, owner, rows, part).numel() for part, rows in enumerate(owned)]
+    cut_edges = int((owner[adj.row_index().long()] != owner[adj.indices.long()]).sum())
+    train_mask = graph.train_mask
+    train = [0 if train_mask is None else int(train_mask[rows].sum()) for rows in owned]
+    node_imbalance, edge_imbalance = _imbalance(nodes), _imbalance(edges)
+    return Quality(
+        num_parts=parts,
+        method=partition.method,
+        seed=partition.seed,
+        num_nodes=graph.num_nodes,
+        num_edges=graph.num_edges,
+        cut_edges=cut_edges,
+        cut_share=cut_edges / max(graph.num_edges, 1),
+        nodes=tuple(nodes),
+        edges=tuple(edges),
+        halo_rows=tuple(halo_rows),
+        train_nodes=tuple(train),
+        node_imbalance=node_imbalance,
+        edge_imbalance=edge_imbalance,
+        widths=tuple(widths),
+        bytes_per_epoch={
+            str(bits): 2 * sum(halo_rows) * sum(row_bytes(width, bits) for width in widths) for bits in (32, 1)
+        },
+        warnings=tuple(_warnings(train if train_mask is not None else None, node_imbalance, edge_imbalance)),
+    )
+
+
+def _warnings(train: list[int] | None, node_imbalance: float, edge_imbalance: float) -> list[str]:
+    found = []
+    if train is not None and 0 in train:
+        idle = [str(part) for part, count in enumerate(train) if count == 0]
+        found.append(
+            f"no training node in part {', '.join(idle)}: training stays exact, but fewer parts or another seed may "
+            "use the workers better"
+        )
+    for name, value in (("nodes", node_imbalance), ("edges", edge_imbalance)):
+        if value > LARGE_IMBALANCE:
+            found.append(f"the largest part has {value:.1f} times the mean {name}: it sets the pace of all workers")
+    return found
+
+
+def _imbalance(counts: list[int]) -> float:
+    """Largest over mean; 1 for nothing at all."""
+    total = sum(counts)
+    return max(counts) * len(counts) / total if total else 1.0
+
+
+def _span(counts: Sequence[int]) -> str:
+    low, high = min(counts), max(counts)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def _size(count: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} TB"
