@@ -76,6 +76,11 @@ class Csr:
             raise InputError(f"{weight.numel()} weights were given, but the matrix has {self.nnz} entries")
         return replace(self, weight=weight)
 
+    def to(self, device: torch.device) -> Csr:
+        """The same matrix on ``device``."""
+        weight = None if self.weight is None else self.weight.to(device)
+        return replace(self, indptr=self.indptr.to(device), indices=self.indices.to(device), weight=weight)
+
     def transpose(self) -> Csr:
         """The transposed matrix, ``[num_cols, num_rows]``; shares whatever arrays are equal to the transposed ones."""
         indptr, indices, weight = sort.transpose(self.indptr, self.indices, self.weight, self.num_cols)

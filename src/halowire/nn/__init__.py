@@ -1,1 +1,10 @@
 """Layers and models on a shard."""
+
+from halowire.nn.conv import GCNConv, GraphConv, SAGEConv
+from halowire.nn.features import Features
+from halowire.nn.model import GCN, MODELS, SAGE, Block, GraphModel, Step
+from halowire.nn.propagation import Propagation
+
+__all__ = [
+    "GCN", "MODELS", "SAGE", "Block", "Features", "GCNConv", "GraphConv", "GraphModel", "Propagation", "SAGEConv", "Step",
+]

@@ -1,0 +1,93 @@
+"""The ledger: bytes and seconds of everything that crosses the wire, counted where it happens."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+SETUP, TRAIN, EVAL, GRADIENT = "setup", "train", "eval", "gradient"
+ACCOUNTS = (SETUP, TRAIN, EVAL, GRADIENT)
+
+
+@dataclass
+class Entry:
+    """What happened between two calls of :meth:`Ledger.take`: seconds per phase, bytes per account, every exchange."""
+
+    phases: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    sent: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    exchanges: dict[tuple[int, str], list[float]] = field(default_factory=lambda: defaultdict(lambda: [0.0, 0.0]))
+
+    def exchange_list(self) -> list[dict[str, object]]:
+        """One record per layer and direction, in the order of the events file."""
+        return [
+            {"layer": layer, "direction": direction, "bytes": int(sent), "wait": wait}
+            for (layer, direction), (sent, wait) in sorted(self.exchanges.items())
+        ]
+
+
+class Ledger:
+    """Counts bytes per account and exclusive seconds per phase.
+
+    An *account* says what the bytes were for (``setup``, ``train``, ``eval``, ``gradient``). Phases nest: the inner
+    one stops the clock of the outer one, so that the phases of an epoch add up to the epoch.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self.totals: dict[str, int] = dict.fromkeys(ACCOUNTS, 0)
+        self._clock = clock
+        self._entry = Entry()
+        self._stack: list[str] = []
+        self._since = 0.0
+        self._account = SETUP
+
+    @contextmanager
+    def account(self, name: str) -> Iterator[None]:
+        """Book everything sent inside the block under ``name``."""
+        if name not in ACCOUNTS:
+            raise ValueError(f"unknown account {name!r}; known: {', '.join(ACCOUNTS)}")
+        before, self._account = self._account, name
+        try:
+            yield
+        finally:
+            self._account = before
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Give the seconds of the block to ``name``, less those of phases opened inside it."""
+        self._charge()
+        self._stack.append(name)
+        try:
+            yield
+        finally:
+            self._charge()
+            self._stack.pop()
+
+    def sent(self, nbytes: int, layer: int = -1, direction: str = "") -> None:
+        """Book ``nbytes`` handed to the transport by this worker."""
+        self.totals[self._account] += nbytes
+        self._entry.sent[self._account] += nbytes
+        if direction:
+            self._entry.exchanges[layer, direction][0] += nbytes
+
+    @contextmanager
+    def waiting(self, layer: int, direction: str) -> Iterator[None]:
+        """The block waits for the exchange of ``layer`` in ``direction``."""
+        start = self._clock()
+        with self.phase("wait"):
+            yield
+        self._entry.exchanges[layer, direction][1] += self._clock() - start
+
+    def take(self) -> Entry:
+        """Return what was booked since the last call and start anew; the totals stay."""
+        self._charge()
+        entry, self._entry = self._entry, Entry()
+        return entry
+
+    def _charge(self) -> None:
+        now = self._clock()
+        if self._stack:
+            self._entry.phases[self._stack[-1]] += now - self._since
+        self._since = now

@@ -1,0 +1,146 @@
+"""The transport: bytes between workers over a torch process group, with a deadline on every wait."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from halowire.events import GRADIENT, Ledger
+
+DEFAULT_DEADLINE = 600.0
+
+
+class LateError(RuntimeError):
+    """A wait passed its deadline; the message says where and which workers never came."""
+
+
+@dataclass(frozen=True)
+class Pending:
+    """A message under way: what to wait for, and the buffers that must live until then."""
+
+    work: dist.Work | None
+    received: Tensor
+    sent: Tensor
+    where: str
+
+
+class Transport:
+    """One worker's end of the wire. With one worker there is no process group and every call is empty.
+
+    Halo messages travel on a process group of their own, so that they never queue behind the reduction of weight
+    gradients. The ledger counts what this worker sends: for an all-to-all the bytes for the other ranks, for a
+    reduction of ``B`` bytes the ring's ``2 (P - 1) / P * B``, for a broadcast ``B`` for each receiving rank.
+    """
+
+    def __init__(self, ledger: Ledger | None = None, deadline: float = DEFAULT_DEADLINE) -> None:
+        self.ledger = ledger or Ledger()
+        self.deadline = deadline
+        self.size = dist.get_world_size() if dist.is_initialized() else 1
+        self.rank = dist.get_rank() if dist.is_initialized() else 0
+        limit = timedelta(seconds=deadline)
+        self._halos = dist.new_group(timeout=limit) if self.size > 1 else None
+        self._limit = limit
+
+    def all_to_all(
+        self, send: Tensor, send_bytes: Sequence[int], received: Tensor, recv_bytes: Sequence[int], where: str
+    ) -> Pending:
+        """Launch one message for all peers: uint8 ``send`` split by ``send_bytes`` into uint8 ``received``."""
+        if self.size == 1:
+            return Pending(None, received, send, where)
+        work = dist.all_to_all_single(
+            received, send, list(recv_bytes), list(send_bytes), group=self._halos, async_op=True
+        )
+        return Pending(work, received, send, where)
+
+    def wait(self, pending: Pending) -> Tensor:
+        """Wait for a message; the received bytes."""
+        if pending.work is not None:
+            self._wait(pending.work, pending.where)
+        return pending.received
+
+    def all_reduce(self, tensor: Tensor, where: str, account: str | None = GRADIENT) -> Tensor:
+        """Sum ``tensor`` over all workers, in place."""
+        if self.size == 1:
+            return tensor
+        self._book(account, 2 * (self.size - 1) * tensor.nbytes // self.size)
+        work = dist.all_reduce(tensor, async_op=True)
+        self._wait(work, where)
+        return tensor
+
+    def broadcast(self, tensor: Tensor, where: str, account: str | None = None) -> Tensor:
+        """Copy rank 0's ``tensor`` to all workers, in place."""
+        if self.size == 1:
+            return tensor
+        self._book(account, (self.size - 1) * tensor.nbytes if self.rank == 0 else 0)
+        self._wait(dist.broadcast(tensor, src=0, async_op=True), where)
+        return tensor
+
+    def broadcast_bytes(self, data: bytes, where: str) -> bytes:
+        """Rank 0's ``data`` on every worker."""
+        if self.size == 1:
+            return data
+        length = self.broadcast(torch.tensor([len(data)]), where)
+        mine = bytearray(data) if self.rank == 0 else bytearray(int(length))
+        if mine:
+            self.broadcast(torch.frombuffer(mine, dtype=torch.uint8), where)
+        return bytes(mine)
+
+    def gather_rows(self, rows: Tensor, counts: Sequence[int], where: str) -> Tensor | None:
+        """Collect every worker's ``rows`` on rank 0, in rank order; None elsewhere. ``counts``: rows of each rank."""
+        if self.size == 1:
+            return rows
+        rows = rows.contiguous()
+        width = rows.nbytes // max(rows.shape[0], 1) if rows.shape[0] else _row_bytes(rows)
+        send = rows.view(-1).view(torch.uint8)
+        send_bytes = [send.numel() if peer == 0 else 0 for peer in range(self.size)]
+        recv_bytes = [count * width if self.rank == 0 else 0 for count in counts]
+        received = torch.empty(sum(recv_bytes), dtype=torch.uint8, device=rows.device)
+        self.ledger.sent(send.numel() if self.rank else 0)
+        self.wait(self.all_to_all(send, send_bytes, received, recv_bytes, where))
+        if self.rank:
+            return None
+        return received.view(rows.dtype).view(-1, *rows.shape[1:])
+
+    def barrier(self, where: str) -> None:
+        """Wait until every worker is here."""
+        self.all_reduce(torch.zeros(1), where, account=None)
+
+    def _book(self, account: str | None, nbytes: int) -> None:
+        if account is None:
+            self.ledger.sent(nbytes)
+        else:
+            with self.ledger.account(account):
+                self.ledger.sent(nbytes)
+
+    def _wait(self, work: dist.Work, where: str) -> None:
+        try:
+            work.wait(self._limit)
+        except RuntimeError as error:
+            raise LateError(self._who_is_late(where, error)) from error
+
+    def _who_is_late(self, where: str, error: RuntimeError) -> str:
+        """Every worker that gives up says so in the store; who has not said so is late, or gone."""
+        store = dist.distributed_c10d._get_default_store()
+        reason = str(error).splitlines()[0]
+        try:
+            store.set(f"halowire/late/{self.rank}", where)
+            others = [rank for rank in range(self.size) if rank != self.rank]
+            seen = {r: store.get(f"halowire/late/{r}").decode() for r in others if store.check([f"halowire/late/{r}"])}
+        except RuntimeError:
+            return f"rank {self.rank} lost the other workers at {where}: {reason}"
+        silent = [rank for rank in others if rank not in seen]
+        also = "".join(f"; rank {rank} waits at {place}" for rank, place in seen.items())
+        late = f"; no word from rank {', '.join(map(str, silent))}: late or gone" if silent else ""
+        return f"rank {self.rank} gave up waiting at {where}{late}{also} ({reason})"
+
+
+def _row_bytes(rows: Tensor) -> int:
+    columns = 1
+    for extent in rows.shape[1:]:
+        columns *= extent
+    return columns * rows.element_size()

@@ -1,0 +1,210 @@
+"""The settings of a run: frozen, nested, with the defaults that train well on the built-in graph."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from halowire.kernels import InputError
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """The model."""
+
+    name: Literal["sage", "gcn"] = "sage"
+    """graph layer"""
+    layers: int = 3
+    """number of graph layers"""
+    hidden: int = 256
+    """width of the hidden layers"""
+    dropout: float = 0.5
+    """share of the hidden values that are dropped, 0 <= p < 1"""
+    norm: Literal["layer", "none"] = "layer"
+    """normalisation after each hidden layer"""
+
+
+@dataclass(frozen=True)
+class OptimConfig:
+    """The optimiser: Adam."""
+
+    lr: float = 0.01
+    """learning rate"""
+    weight_decay: float = 0.0
+    """L2 penalty added to the gradients"""
+    clip: float = 0.0
+    """largest norm of the whole gradient; 0 is no limit"""
+    schedule: Literal["constant", "cosine", "linear", "step"] = "constant"
+    """how the learning rate changes over the run"""
+    warmup: int = 0
+    """epochs over which the learning rate rises linearly from 0"""
+    step_every: int = 100
+    """schedule `step`: epochs between two reductions"""
+    step_factor: float = 0.5
+    """schedule `step`: factor of each reduction"""
+
+
+@dataclass(frozen=True)
+class RateConfig:
+    """Bits per value on the wire."""
+
+    bits: Literal[32] = 32
+    """bits per value of halo rows and their gradients (32: float32)"""
+
+
+@dataclass(frozen=True)
+class FreshnessConfig:
+    """How old a halo row may be."""
+
+    mode: Literal["fresh"] = "fresh"
+    """`fresh`: the rows of this epoch"""
+
+
+@dataclass(frozen=True)
+class MeshConfig:
+    """Workers as stages x parts."""
+
+    stages: Literal[1] = 1
+    """stages the layers are split over"""
+    parts: int = 0
+    """parts the nodes are split over; 0: one per worker"""
+
+
+@dataclass(frozen=True)
+class PartitionConfig:
+    """Who owns which node."""
+
+    method: Literal["metis", "random", "range", "stream"] = "metis"
+    """partitioner"""
+
+
+@dataclass(frozen=True)
+class TaskConfig:
+    """What is learnt, and how it is measured."""
+
+    metric: Literal["auto", "accuracy", "micro-f1", "roc-auc"] = "auto"
+    """`auto`: accuracy, or micro-F1 where a node has several labels"""
+    inductive: bool = False
+    """train on the subgraph of the training nodes only"""
+
+
+@dataclass(frozen=True)
+class GraphConfig:
+    """How the graph is read."""
+
+    undirected: bool = False
+    """add the reverse of every edge"""
+
+
+@dataclass(frozen=True)
+class EvalConfig:
+    """When the model is evaluated."""
+
+    every: int = 10
+    """epochs between two evaluations; the last epoch is always evaluated"""
+
+
+@dataclass(frozen=True)
+class CheckpointConfig:
+    """When the run is saved."""
+
+    every: int = 0
+    """epochs between two checkpoints; 0: only when the run ends or is interrupted"""
+
+
+@dataclass(frozen=True)
+class Config:
+    """Everything that decides how a run goes; `config.json` of the run folder holds it."""
+
+    recipe: str = "exact"
+    epochs: int = 200
+    """passes over the whole graph"""
+    seed: int = 0
+    """seed of the partition, the weights and the dropout"""
+    early_stop: int = 0
+    """stop after this many evaluations without a better validation result; 0: never"""
+    threads: int = 0
+    """threads per worker; 0: the machine's cores shared by its workers"""
+    precision: Literal["fp32"] = "fp32"
+    """number format of the computation"""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """`auto`: CUDA where torch sees a GPU for every local worker, else the CPU"""
+    deadline: float = 600.0
+    """seconds a worker waits for the others before it gives up and says who is late"""
+    model: ModelConfig = field(default_factory=ModelConfig)
+    optim: OptimConfig = field(default_factory=OptimConfig)
+    rate: RateConfig = field(default_factory=RateConfig)
+    freshness: FreshnessConfig = field(default_factory=FreshnessConfig)
+    mesh: MeshConfig = field(default_factory=MeshConfig)
+    partition: PartitionConfig = field(default_factory=PartitionConfig)
+    task: TaskConfig = field(default_factory=TaskConfig)
+    graph: GraphConfig = field(default_factory=GraphConfig)
+    eval: EvalConfig = field(default_factory=EvalConfig)
+    checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
+
+    def replace(self, settings: Mapping[str, Any]) -> Config:
+        """A copy with dotted ``settings`` (``{"model.hidden": 64}``) put in; unknown names are errors."""
+        config = self
+        for name, value in settings.items():
+            config = _replace(config, name.replace("-", "_").split("."), value, name)
+        return config
+
+    def to_dict(self) -> dict[str, Any]:
+        """Nested plain values, as in `config.json`."""
+        return dataclasses.asdict(self)
+
+    @staticmethod
+    def from_dict(values: Mapping[str, Any]) -> Config:
+        """The inverse of :meth:`to_dict`; unknown keys are errors."""
+        return Config().replace(dict(_flatten(values)))
+
+
+def check_config(config: Config) -> None:
+    """Refuse numbers that cannot be, before any work is done."""
+    at_least = {
+        "epochs": 1, "early_stop": 0, "threads": 0, "seed": 0, "model.layers": 1, "model.hidden": 1, "eval.every": 1,
+        "checkpoint.every": 0, "optim.warmup": 0, "optim.step_every": 1, "optim.clip": 0, "optim.weight_decay": 0,
+        "mesh.parts": 0,
+    }  # fmt: skip
+    values = dict(_flatten(config.to_dict()))
+    for name, least in at_least.items():
+        if not values[name] >= least:
+            raise InputError(f"--{name.replace('_', '-')} is {values[name]}; it must be at least {least}")
+    if not 0 <= config.model.dropout < 1:
+        raise InputError(f"--model.dropout is {config.model.dropout}; it must lie in 0 <= p < 1")
+    if not config.optim.lr > 0:
+        raise InputError(f"--optim.lr is {config.optim.lr}; it must be above 0")
+    if not config.deadline > 0:
+        raise InputError(f"--deadline is {config.deadline}; it must be above 0")
+
+
+def _replace(config: Any, path: list[str], value: Any, name: str) -> Any:
+    known = {f.name for f in dataclasses.fields(config)}
+    if path[0] not in known or (len(path) == 1) == dataclasses.is_dataclass(getattr(config, path[0])):
+        raise InputError(f"setting {name!r} is unknown; here one of {', '.join(sorted(known))} is expected")
+    if len(path) > 1:
+        value = _replace(getattr(config, path[0]), path[1:], value, name)
+    else:
+        value = _checked(get_type_hints(type(config))[path[0]], value, name)
+    return dataclasses.replace(config, **{path[0]: value})
+
+
+def _checked(kind: Any, value: Any, name: str) -> Any:
+    if get_origin(kind) is Literal:
+        if value not in get_args(kind):
+            raise InputError(f"{name} is {value!r}; expected one of {', '.join(map(str, get_args(kind)))}")
+        return value
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise InputError(f"{name} is {value!r}; expected a value of type {kind.__name__}")
+    return value
+
+
+def _flatten(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    flat: list[tuple[str, Any]] = []
+    for key, value in values.items():
+        flat += _flatten(value, f"{prefix}{key}.") if isinstance(value, Mapping) else [(f"{prefix}{key}", value)]
+    return flat

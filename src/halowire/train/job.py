@@ -1,0 +1,45 @@
+"""A job: what a worker process needs to know, written to `config.json` of the run folder."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from halowire.kernels import InputError
+from halowire.train.config import Config
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run: its folder, its graph, its shards, its settings."""
+
+    run: Path
+    graph: str
+    shards: Path
+    workers: int
+    config: Config
+    resume: bool = False
+    quiet: bool = False
+    tensorboard: bool = False
+
+    def write(self) -> None:
+        """Write `config.json`: the settings, and under ``run`` the rest."""
+        rest = {
+            "graph": self.graph, "shards": str(self.shards), "workers": self.workers, "resume": self.resume,
+            "quiet": self.quiet, "tensorboard": self.tensorboard,
+        }  # fmt: skip
+        temporary = self.run / ".config.json.tmp"
+        temporary.write_text(json.dumps({**self.config.to_dict(), "run": rest}, indent=1) + "\n")
+        temporary.rename(self.run / "config.json")
+
+    @staticmethod
+    def read(run: Path) -> Job:
+        """Read the job of a run folder."""
+        try:
+            values = json.loads((run / "config.json").read_text())
+            rest = values.pop("run")
+        except (OSError, json.JSONDecodeError, KeyError) as error:
+            raise InputError(f"{run} is not a run folder: its config.json cannot be read ({error})") from error
+        rest["shards"] = Path(rest["shards"])
+        return Job(run=run, config=Config.from_dict(values), **rest)

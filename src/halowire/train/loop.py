@@ -1,0 +1,221 @@
+"""The training loop: one code path for one and for many workers."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from halowire.events import EVAL, TRAIN, Entry, EventLog
+from halowire.exchange import Transport
+from halowire.kernels import InputError
+from halowire.train.checkpoint import (
+    Progress,
+    newest_checkpoint,
+    parse_checkpoint,
+    read_checkpoint,
+    restore,
+    save_checkpoint,
+)
+from halowire.train.config import Config
+from halowire.train.flat import FlatGradients, broadcast_parameters
+from halowire.train.schedule import learning_rate
+from halowire.train.summary import largest_memory, peak_memory, summarise, total_sent
+from halowire.train.view import View, build_model
+
+
+class TrainingError(RuntimeError):
+    """Training cannot go on; the message says why and what to try."""
+
+
+class Observer(Protocol):
+    """Hears how a run goes, on rank 0."""
+
+    def epoch(self, epoch: int, loss: float, seconds: float, wire_bytes: int) -> None:
+        """An epoch is done; ``wire_bytes`` are this worker's."""
+
+    def evaluated(self, epoch: int, metrics: dict[str, float]) -> None:
+        """An evaluation is done."""
+
+
+class Silent:
+    """The observer that says nothing."""
+
+    def epoch(self, epoch: int, loss: float, seconds: float, wire_bytes: int) -> None:
+        """Nothing."""
+
+    def evaluated(self, epoch: int, metrics: dict[str, float]) -> None:
+        """Nothing."""
+
+
+@dataclass(frozen=True)
+class Hooks:
+    """What the loop asks of the world around it."""
+
+    observer: Observer
+    should_stop: Callable[[], bool] = lambda: False
+
+
+class Trainer:
+    """Trains one model on this worker's shard, in step with the other workers."""
+
+    def __init__(
+        self, train: View, evaluation: View, config: Config, transport: Transport, run: Path, hooks: Hooks
+    ) -> None:
+        """Build the model and give every worker the same weights; ``train`` and ``evaluation`` are one view unless
+        the training is inductive."""
+        self.config, self.transport, self.run_folder, self.hooks = config, transport, run, hooks
+        self.train, self.evaluation = train, evaluation
+        shard = train.shard
+        width = train.features.own.num_cols
+        self.model = build_model(config.model, width, shard.num_classes, config.seed).to(train.ids.device)
+        self.parameters = list(self.model.parameters())
+        broadcast_parameters(self.parameters, transport)
+        self.flat = FlatGradients(self.parameters)
+        self.optimiser = torch.optim.Adam(
+            self.parameters, lr=config.optim.lr, weight_decay=config.optim.weight_decay, foreach=True
+        )
+        self.progress = Progress()
+        self._sent_before: dict[str, int] = {}
+
+    def resume(self) -> None:
+        """Go on from the newest checkpoint, which rank 0 reads and shares; without one, start from the beginning."""
+        record = tensors = b""
+        if self.transport.rank == 0 and (newest := newest_checkpoint(self.run_folder)) is not None:
+            record, tensors = read_checkpoint(newest)
+        record = self.transport.broadcast_bytes(record, "sharing of the checkpoint")
+        tensors = self.transport.broadcast_bytes(tensors, "sharing of the checkpoint")
+        if not record:
+            return
+        values, state = parse_checkpoint(record, tensors)
+        _refuse_changes(values["settings"], self._settings())
+        self.progress = restore(values, state, self.model, self.optimiser)
+        self._sent_before = dict(self.progress.sent)
+
+    def run(self) -> dict[str, Any]:
+        """Train to the end, or until told to stop; the summary, the same on every worker."""
+        log = EventLog(self.run_folder, self.transport.rank, self.progress.epoch or None)
+        log.write("start", time=time.time(), **self._facts())
+        status = "finished"
+        self.transport.ledger.take()
+        while self.progress.epoch < self.config.epochs:
+            stop = self._epoch(log)
+            if stop:
+                status = "stopped"
+            elif self._evaluate_now() and self._evaluate(log):
+                status = "early-stopped"
+            self._checkpoint(status)
+            if status != "finished":
+                break
+        memory = largest_memory(self.transport)
+        log.write("end", time=time.time(), status=status, best_epoch=self.progress.best_epoch, peak_memory_bytes=peak_memory())
+        log.close()
+        metric = self.evaluation.task.metric
+        return summarise(self.config, self.train.shard.graph, self.transport.size, metric, self.progress, memory, status)
+
+    def forward_backward(self, epoch: int) -> Tensor:
+        """One pass forward and backward; this worker's share of the loss, its weight gradients in ``self.flat``."""
+        ledger = self.transport.ledger
+        self.flat.zero()
+        with ledger.phase("forward"):
+            logits = self.model(self.train.features, self.train.step(self.config.seed, epoch, training=True))
+            loss = self.train.task.loss(logits)
+        with ledger.phase("backward"):
+            loss.backward()  # type: ignore[no-untyped-call]
+        return loss.detach()
+
+    def logits(self) -> Tensor:
+        """Logits of the owned rows, evaluated exactly: float32, fresh, nothing dropped."""
+        with torch.no_grad(), self.transport.ledger.account(EVAL):
+            out: Tensor = self.model(self.evaluation.features, self.evaluation.step())
+        return out
+
+    def _epoch(self, log: EventLog) -> bool:
+        """Train one epoch; whether some worker was asked to stop."""
+        epoch, ledger = self.progress.epoch, self.transport.ledger
+        rate = learning_rate(self.config.optim, epoch, self.config.epochs)
+        start = time.perf_counter()
+        with ledger.account(TRAIN):
+            loss = self.forward_backward(epoch)
+            with ledger.phase("reduce"):
+                total, stop = self.flat.reduce(loss, self.hooks.should_stop(), self.transport, f"epoch {epoch}, gradients")
+            if not math.isfinite(total):
+                raise TrainingError(f"the loss became {total} in epoch {epoch}; try a smaller --optim.lr or --optim.clip 1")
+            with ledger.phase("optimise"):
+                self.flat.clip(self.config.optim.clip)
+                self.optimiser.param_groups[0]["lr"] = rate
+                self.optimiser.step()
+        self._record(log, total, rate, time.perf_counter() - start, ledger.take())
+        return stop
+
+    def _record(self, log: EventLog, loss: float, rate: float, seconds: float, entry: Entry) -> None:
+        epoch = self.progress.epoch
+        sent = entry.sent["train"]
+        log.write(
+            "epoch", epoch=epoch, loss=loss, lr=rate, seconds=seconds, phases=dict(entry.phases), wire_bytes=sent,
+            gradient_bytes=entry.sent["gradient"], exchanges=entry.exchange_list(),
+        )  # fmt: skip
+        self.hooks.observer.epoch(epoch, loss, seconds, sent)
+        self.progress.epoch, self.progress.train_loss = epoch + 1, loss
+        self.progress.epoch_seconds.append(seconds)
+        self.progress.wait_seconds.append(entry.phases["wait"])
+
+    def _evaluate_now(self) -> bool:
+        return self.progress.epoch % self.config.eval.every == 0 or self.progress.epoch == self.config.epochs
+
+    def _evaluate(self, log: EventLog) -> bool:
+        """Evaluate, remember the best weights; whether it is time to stop early."""
+        progress, start = self.progress, time.perf_counter()
+        logits = self.logits()
+        with self.transport.ledger.account(EVAL):
+            metrics = self.evaluation.task.evaluate(logits, self.transport)
+        entry = self.transport.ledger.take()
+        log.write(
+            "eval", epoch=progress.epoch - 1, **metrics, seconds=time.perf_counter() - start, wire_bytes=entry.sent["eval"]
+        )
+        self.hooks.observer.evaluated(progress.epoch - 1, metrics)
+        if not progress.best or metrics["val"] > progress.best["val"]:
+            progress.best, progress.best_epoch, progress.stale_evaluations = metrics, progress.epoch - 1, 0
+            progress.best_weights = {name: value.clone() for name, value in self.model.state_dict().items()}
+        else:
+            progress.stale_evaluations += 1
+        return 0 < self.config.early_stop <= progress.stale_evaluations
+
+    def _checkpoint(self, status: str) -> None:
+        every = self.config.checkpoint.every
+        done = status != "finished" or self.progress.epoch == self.config.epochs
+        if not done and not (every and self.progress.epoch % every == 0):
+            return
+        now = total_sent(self.transport)
+        self.progress.sent = {account: self._sent_before.get(account, 0) + sent for account, sent in now.items()}
+        if self.transport.rank == 0:
+            save_checkpoint(self.run_folder, self.progress, self.model, self.optimiser, self._settings())
+
+    def _settings(self) -> dict[str, Any]:
+        """What a resumed run must share with the one it continues."""
+        values = self.config.to_dict()
+        fixed = {name: values[name] for name in ("seed", "precision", "model", "optim", "rate", "freshness", "task", "recipe")}
+        return fixed | {"graph": self.train.shard.graph, "workers": self.transport.size}
+
+    def _facts(self) -> dict[str, Any]:
+        shard = self.evaluation.shard
+        return {
+            "rank": self.transport.rank, "workers": self.transport.size, "graph": shard.graph, "recipe": self.config.recipe,
+            "nodes": shard.num_nodes, "edges": shard.inner.nnz + shard.halo.nnz, "classes": shard.num_classes,
+            "owned_rows": shard.ids.numel(), "halo_rows": shard.halo_ids.numel(),
+        }  # fmt: skip
+
+
+def _refuse_changes(before: dict[str, Any], now: dict[str, Any]) -> None:
+    for name, value in now.items():
+        if before.get(name) != value:
+            raise InputError(
+                f"the run to resume had {name} = {before.get(name)}, now it is {value}; resume with the same settings, "
+                "or train into a new folder"
+            )

@@ -1,0 +1,71 @@
+"""Predictions: logits of every node in the user's order, evaluated exactly on all workers."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from halowire.events import EVAL
+from halowire.exchange import Transport
+from halowire.kernels import InputError
+from halowire.train.checkpoint import best_weights
+from halowire.train.config import Config
+from halowire.train.view import View, build_model
+
+FORMATS = (".npy", ".csv")
+
+
+def check_format(out: Path) -> None:
+    """Refuse a file name whose ending names no format."""
+    if out.suffix not in FORMATS:
+        raise InputError(f"predictions cannot be written to {out.name!r}; give a name that ends in .npy (logits) or .csv (id,class)")
+
+
+def predict_shard(view: View, config: Config, run: Path) -> Tensor:
+    """Logits ``[n, C]`` of the owned rows, from the best weights of ``run``."""
+    model = build_model(config.model, view.features.own.num_cols, view.shard.num_classes, config.seed).to(view.ids.device)
+    model.load_state_dict(best_weights(run))
+    with torch.no_grad():
+        out: Tensor = model(view.features, view.step())
+    return out
+
+
+def gather_predictions(logits: Tensor, view: View, transport: Transport) -> tuple[Tensor, Tensor] | None:
+    """(logits, original ids) of all nodes in the order of the user's graph, on rank 0; None elsewhere."""
+    counts = torch.zeros(transport.size, dtype=torch.int64)
+    counts[transport.rank] = logits.shape[0]
+    with transport.ledger.account(EVAL):
+        transport.all_reduce(counts, "gathering of the predictions", EVAL)
+        each = [int(count) for count in counts]
+        rows = transport.gather_rows(view.shard.rows, each, "gathering of the predictions")
+        ids = transport.gather_rows(view.shard.ids, each, "gathering of the predictions")
+        values = transport.gather_rows(logits.cpu(), each, "gathering of the predictions")
+    if rows is None or ids is None or values is None:
+        return None
+    order = rows.argsort()
+    return values[order], ids[order]
+
+
+def write_predictions(logits: Tensor, ids: Tensor, multi_label: bool, out: Path) -> None:
+    """Write logits (``.npy``) or ``id,class`` lines (``.csv``; several classes are separated by spaces)."""
+    check_format(out)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    temporary = out.with_name(f".{out.stem}.tmp{out.suffix}")
+    if out.suffix == ".npy":
+        np.save(temporary, logits.numpy(), allow_pickle=False)
+    else:
+        with temporary.open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(["id", "class"])
+            writer.writerows(zip(ids.tolist(), _classes(logits, multi_label), strict=True))
+    temporary.rename(out)
+
+
+def _classes(logits: Tensor, multi_label: bool) -> list[object]:
+    if not multi_label:
+        return list(logits.argmax(1).tolist())
+    return [" ".join(str(c) for c in row.nonzero()[:, 0].tolist()) for row in logits > 0]

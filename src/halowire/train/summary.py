@@ -1,0 +1,71 @@
+"""The summary of a run: the numbers of `summary.json`, reduced over all workers."""
+
+from __future__ import annotations
+
+import resource
+import statistics
+from typing import Any
+
+import torch
+
+from halowire.events import EVAL, GRADIENT, SETUP, TRAIN
+from halowire.exchange import Transport
+from halowire.kernels.info import kernels_in_use
+from halowire.train.checkpoint import Progress
+from halowire.train.config import Config
+
+ACCOUNT_ORDER = (SETUP, TRAIN, EVAL, GRADIENT)
+
+
+def peak_memory() -> int:
+    """The largest resident set of this process so far, in bytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def total_sent(transport: Transport) -> dict[str, int]:
+    """Bytes sent by all workers since this process started, per account."""
+    mine = torch.tensor([transport.ledger.totals[account] for account in ACCOUNT_ORDER], dtype=torch.int64)
+    return dict(zip(ACCOUNT_ORDER, transport.all_reduce(mine, "reduction of the totals", SETUP).tolist(), strict=True))
+
+
+def largest_memory(transport: Transport) -> int:
+    """The peak memory of the largest worker, in bytes."""
+    each = torch.zeros(transport.size, dtype=torch.int64)
+    each[transport.rank] = peak_memory()
+    return int(transport.all_reduce(each, "reduction of the memory", SETUP).max())
+
+
+def summarise(
+    config: Config, graph: str, workers: int, metric: str, progress: Progress, memory: int, status: str
+) -> dict[str, Any]:
+    """The contract of `summary.json`."""
+    epochs = max(1, progress.epoch)
+    sent = {account: progress.sent.get(account, 0) for account in ACCOUNT_ORDER}
+    return {
+        "graph": graph,
+        "recipe": config.recipe,
+        "model": config.model.name,
+        "workers": workers,
+        "mesh": {"stages": config.mesh.stages, "parts": workers, "chunks": 1},
+        "epochs": progress.epoch,
+        "seed": config.seed,
+        "metric": metric,
+        "train_loss": progress.train_loss,
+        "val": progress.best.get("val"),
+        "test": progress.best.get("test"),
+        "epoch_seconds": _median(progress.epoch_seconds),
+        "wait_seconds": _median(progress.wait_seconds),
+        "wire_bytes_per_epoch": sent[TRAIN] / epochs,
+        "wire_bytes_total": sum(sent.values()),
+        "setup_wire_bytes": sent[SETUP],
+        "eval_wire_bytes": sent[EVAL],
+        "gradient_bytes_per_epoch": sent[GRADIENT] / epochs,
+        "peak_memory_bytes": memory,
+        "kernels": kernels_in_use(),
+        "best_epoch": progress.best_epoch,
+        "status": status,
+    }
+
+
+def _median(values: list[float]) -> float | None:
+    return statistics.median(values) if values else None

@@ -1,0 +1,100 @@
+"""What one worker process does: join the others, read its shard, train or predict, write the results."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from halowire.events import SETUP
+from halowire.exchange import Transport
+from halowire.launch import Place, choose_device, joined, set_threads, stop_wish
+from halowire.partition import read_manifest, read_shard
+from halowire.report import Console, write_report, write_tensorboard
+from halowire.report.console import Progress
+from halowire.train.job import Job
+from halowire.train.loop import Hooks, Trainer
+from halowire.train.predict import gather_predictions, predict_shard, write_predictions
+from halowire.train.view import View
+
+
+def train_worker(job: Job, prepare: Callable[[], None] | None = None) -> dict[str, Any]:
+    """Train this worker's part of ``job``; the summary.
+
+    ``prepare`` makes the shards and is called once per machine, where nobody did it before the workers started.
+    """
+    place = Place.here()
+    device = choose_device(job.config.device, place)
+    threads = set_threads(job.config.threads, place)
+    console = Console(quiet=job.quiet or place.rank > 0)
+    with joined(device, job.config.deadline) as (transport, network), stop_wish() as wish:
+        _prepare_together(prepare, place, transport)
+        console.line(f"{transport.size} workers, {threads} threads each, {device.type}; {network}")
+        train, evaluation = _views(job, transport, device)
+        console_progress = console.progress(job.config.epochs, f"{job.graph} {job.config.recipe}")
+        with console_progress as progress:
+            trainer = Trainer(train, evaluation, job.config, transport, job.run, Hooks(_Narrator(progress, transport), wish))
+            if job.resume or place.restarts:
+                trainer.resume()
+            summary = trainer.run()
+        if place.rank == 0:
+            _write_results(job, summary, console)
+    return summary
+
+
+def predict_worker(job: Job, out: Path) -> None:
+    """Write the predictions of a finished run."""
+    place = Place.here()
+    device = choose_device(job.config.device, place)
+    set_threads(job.config.threads, place)
+    with joined(device, job.config.deadline) as (transport, _):
+        shard = read_shard(job.shards, transport.rank)
+        view = View.of(shard, job.config, transport, device)
+        found = gather_predictions(predict_shard(view, job.config, job.run), view, transport)
+        if found is not None:
+            logits, ids = found
+            write_predictions(logits, ids, shard.multi_label, out)
+
+
+class _Narrator:
+    """Tells the console's progress bar what the loop reports."""
+
+    def __init__(self, progress: Progress, transport: Transport) -> None:
+        self._progress, self._workers = progress, transport.size
+
+    def epoch(self, epoch: int, loss: float, seconds: float, wire_bytes: int) -> None:
+        """An epoch is done."""
+        self._progress.update(epoch, loss, seconds=seconds, wire_bytes=wire_bytes)
+
+    def evaluated(self, epoch: int, metrics: dict[str, float]) -> None:
+        """An evaluation is done."""
+        self._progress.evaluated(epoch, metrics)
+
+
+def _prepare_together(prepare: Callable[[], None] | None, place: Place, transport: Transport) -> None:
+    if prepare is not None and place.local_rank == 0:
+        prepare()
+    transport.barrier("preparation of the shards")
+
+
+def _views(job: Job, transport: Transport, device: torch.device) -> tuple[View, View]:
+    with transport.ledger.account(SETUP):
+        shard = read_shard(job.shards, transport.rank)
+        evaluation = View.of(shard, job.config, transport, device)
+        if not job.config.task.inductive:
+            return evaluation, evaluation
+        return View.of(read_shard(job.shards, transport.rank, train=True), job.config, transport, device), evaluation
+
+
+def _write_results(job: Job, summary: dict[str, Any], console: Console) -> None:
+    summary = summary | {"partition": read_manifest(job.shards).get("quality")}
+    temporary = job.run / ".summary.json.tmp"
+    temporary.write_text(json.dumps(summary, indent=1) + "\n")
+    temporary.rename(job.run / "summary.json")
+    page = write_report([job.run], job.run / "report.html")
+    if job.tensorboard:
+        write_tensorboard(job.run)
+    console.summary_table(summary, page)

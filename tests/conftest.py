@@ -1,0 +1,31 @@
+"""Fixtures that all tests share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.pool import Pool
+
+
+@pytest.fixture(scope="session")
+def pools() -> Iterator[dict[int, Pool]]:
+    """The pools started so far, by size."""
+    started: dict[int, Pool] = {}
+    yield started
+    for pool in started.values():
+        pool.close()
+
+
+@pytest.fixture
+def on_workers(pools: dict[int, Pool]) -> Callable[..., list[Any]]:
+    """``on_workers(n, function, *args)`` runs ``function(rank, *args)`` on ``n`` resident workers."""
+
+    def run(size: int, function: Callable[..., Any], *args: Any, deadline: float = 90.0) -> list[Any]:
+        if size not in pools or not pools[size].alive:
+            pools[size] = Pool(size)
+        return pools[size].run(function, *args, deadline=deadline)
+
+    return run

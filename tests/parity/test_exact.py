@@ -1,0 +1,114 @@
+"""N workers equal one: logits, loss and every weight gradient, element by element, against a dense reference."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from halowire.exchange import Transport
+from halowire.graph import Graph, block_model
+from halowire.kernels import Csr
+from halowire.partition import cut, partition
+from halowire.train.config import Config
+from halowire.train.flat import FlatGradients
+from halowire.train.loop import Hooks, Silent, Trainer
+from halowire.train.view import View, build_model
+from tests.parity.reference import Reference
+
+NODES, EDGES, FEATURES, CLASSES = 300, 2400, 12, 5
+
+
+def make_graph(case: str) -> Graph:
+    graph = block_model(NODES, EDGES, FEATURES, CLASSES, seed=3, multi_label=case == "multi-label")
+    if case == "sparse":
+        rows, cols = (graph.x > 1.0).nonzero(as_tuple=True)
+        x = Csr.from_edges(rows, cols, NODES, FEATURES, graph.x[rows, cols])
+        graph = Graph.from_edge_index(
+            graph.edge_index(), NODES, x=x, y=graph.y, train_mask=graph.train_mask, val_mask=graph.val_mask,
+            test_mask=graph.test_mask, num_classes=CLASSES, name="sparse",
+        )
+    if case == "directed-weighted":
+        kept = torch.rand(graph.num_edges, generator=torch.Generator().manual_seed(1)) < 0.6
+        edge_index = graph.edge_index()[:, kept]
+        edge_index = torch.cat([edge_index, torch.tensor([[0, 5, 7, 7], [0, 5, 8, 8]])], 1)  # self loops, duplicates
+        weight = torch.rand(edge_index.shape[1], generator=torch.Generator().manual_seed(2)) + 0.1
+        ids = torch.arange(NODES) * 7 + 1_000_000_007
+        graph = Graph.from_edge_index(
+            edge_index, NODES, x=graph.x, y=graph.y, train_mask=graph.train_mask, val_mask=graph.val_mask,
+            test_mask=graph.test_mask, edge_weight=weight, ids=ids, num_classes=CLASSES, name="directed",
+        )
+    return graph
+
+
+def make_config(model: str, norm: str = "layer", layers: int = 3) -> Config:
+    return Config().replace(
+        {"model.name": model, "model.hidden": 16, "model.layers": layers, "model.norm": norm, "seed": 11, "epochs": 5}
+    )
+
+
+def train_here(rank: int, case: str, method: str, config: Config) -> dict[str, object]:
+    """One worker's part: the rows it owns, and loss, logits and gradients of every epoch."""
+    graph = make_graph(case)
+    transport = Transport()
+    shard = cut(graph, partition(graph, transport.size, method=method, seed=4))[rank]
+    view = View.of(shard, config, transport, torch.device("cpu"))
+    trainer = Trainer(view, view, config, transport, Path(tempfile.mkdtemp()), Hooks(Silent()))
+    names = [name for name, _ in trainer.model.named_parameters()]
+    record: dict[str, object] = {"rows": shard.rows.numpy(), "epochs": []}
+    for epoch in range(config.epochs):
+        loss = trainer.forward_backward(epoch)
+        total, _ = trainer.flat.reduce(loss, False, transport, "test")
+        grads = {name: p.grad.numpy().copy() for name, p in zip(names, trainer.parameters, strict=True)}
+        trainer.optimiser.step()
+        record["epochs"].append((total, grads, trainer.logits().numpy().copy()))
+    return record
+
+
+def assert_close(name: str, got: np.ndarray, want: np.ndarray) -> None:
+    worst, limit = float(np.abs(got - want).max()), 1e-4 * float(np.abs(want).max())
+    assert worst <= limit, f"{name}: differs by {worst}, allowed {limit}"
+
+
+def compare(results: list[dict[str, object]], case: str, config: Config) -> None:
+    graph = make_graph(case)
+    model = build_model(config.model, FEATURES, CLASSES, config.seed)
+    reference = Reference(graph, config.model.name, model.state_dict(), config.model.dropout, config.seed, config.optim.lr)
+    rows = np.concatenate([result["rows"] for result in results])
+    assert np.array_equal(np.sort(rows), np.arange(NODES))
+    for epoch in range(config.epochs):
+        loss, grads, _ = reference.epoch(epoch)
+        with torch.no_grad():
+            want = reference.logits(epoch, training=False).numpy()
+        got = np.empty_like(want)
+        got[rows] = np.concatenate([result["epochs"][epoch][2] for result in results])
+        assert_close(f"logits after epoch {epoch}", got, want)
+        for result in results:
+            assert_close(f"loss of epoch {epoch}", np.array([result["epochs"][epoch][0]]), np.array([loss]))
+            for name, grad in grads.items():
+                assert_close(f"gradient of {name} in epoch {epoch}", result["epochs"][epoch][1][name], grad.numpy())
+
+
+@pytest.mark.parametrize("method", ["metis", "random"])
+@pytest.mark.parametrize("model", ["gcn", "sage"])
+@pytest.mark.parametrize("workers", [1, 2, 3, 4])
+def test_workers_equal_the_dense_reference(on_workers, workers, model, method):
+    config = make_config(model)
+    compare(on_workers(workers, train_here, "plain", method, config), "plain", config)
+
+
+@pytest.mark.parametrize("model", ["gcn", "sage"])
+@pytest.mark.parametrize("case", ["multi-label", "sparse", "directed-weighted"])
+@pytest.mark.parametrize("workers", [1, 3])
+def test_every_kind_of_graph(on_workers, workers, case, model):
+    config = make_config(model)
+    compare(on_workers(workers, train_here, case, "random", config), case, config)
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+def test_shallow_models_without_norm(on_workers, layers):
+    config = make_config("sage", norm="none", layers=layers)
+    compare(on_workers(2, train_here, "plain", "random", config), "plain", config)
