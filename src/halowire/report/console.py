@@ -1,0 +1,96 @@
+"""What a person sees in the terminal: lines, warnings, a progress bar, the final table."""
+
+from __future__ import annotations
+
+import math
+import sys
+from pathlib import Path
+from typing import Any, TextIO
+
+from rich.console import Console as RichConsole
+from rich.table import Table
+from rich.text import Text
+
+from halowire.report.progress import Bar, Lines, Progress, Silence
+from halowire.report.units import bytes_text, metric_words, number, percent_text, seconds_text, share
+
+__all__ = ["Console", "Progress", "summary_rows"]
+
+
+class Console:
+    """Output for a person on a terminal; plain lines into a file or a pipe; with ``quiet`` only the final essentials.
+
+    Text is printed as it is: no markup, no wrapping, so that paths survive and logs can be searched.
+    """
+
+    def __init__(self, quiet: bool = False, out: TextIO | None = None, err: TextIO | None = None) -> None:
+        self.quiet = quiet
+        self._out = out if out is not None else sys.stdout
+        self._err = err if err is not None else sys.stderr
+        # The stream itself is asked: variables that force colours must not put a progress bar into a log.
+        self.terminal = bool(self._out.isatty()) and not quiet
+        self._rich = RichConsole(file=self._out, highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+    def line(self, text: str) -> None:
+        """A line of news; nothing when quiet."""
+        if not self.quiet:
+            self._print(text)
+
+    def warn(self, text: str) -> None:
+        """A warning, also when quiet; on standard error unless a bar on this terminal would be torn by it."""
+        if self.terminal:
+            self._rich.print(Text.assemble(("warning: ", "bold yellow"), text))
+        else:
+            print(f"warning: {text}", file=self._err, flush=True)
+
+    def progress(self, total: int, description: str) -> Progress:
+        """A context manager whose ``update`` and ``evaluated`` tell how far the run is."""
+        kind = Silence() if self.quiet else Bar(self._rich) if self.terminal else Lines(self._print)
+        kind.begin(total, description)
+        return kind
+
+    def summary_table(self, summary: dict[str, Any], report_path: Path | str | None = None) -> None:
+        """The essentials of a run (keys of summary.json) and where its report is."""
+        rows = summary_rows(summary)
+        if report_path is not None:
+            rows.append(("report", str(report_path)))
+        if not self.terminal:
+            wide = max(len(name) for name, _ in rows)
+            for name, value in rows:
+                self._print(f"{name:<{wide}}  {value}")
+            return
+        table = Table.grid(padding=(0, 3))
+        table.add_column(style="dim", no_wrap=True)
+        table.add_column(style="bold", overflow="fold")
+        for name, value in rows:
+            table.add_row(Text(name), Text(value))
+        self._rich.print()
+        self._rich.print(table, soft_wrap=False)
+
+    def _print(self, text: str) -> None:
+        if self.terminal:
+            self._rich.print(Text(text))
+        else:
+            print(text, file=self._out, flush=True)
+
+
+def summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
+    """(name, value) of the essentials; what is unknown shows a dash."""
+    metric = metric_words(str(summary.get("metric") or "accuracy"))
+    best = number(summary.get("best_epoch"))
+    at = f" at epoch {best:.0f}" if best >= 0 else ""
+    waiting = share(summary.get("wait_seconds"), summary.get("epoch_seconds"))
+    waited = f" ({seconds_text(summary.get('wait_seconds'))} of an epoch)" if math.isfinite(waiting) else ""
+    rows = [
+        (f"test {metric}", f"{percent_text(summary.get('test'))} (validation {percent_text(summary.get('val'))}{at})"),
+        ("time per epoch", seconds_text(summary.get("epoch_seconds"))),
+        ("waiting for the wire", percent_text(waiting) + waited),
+        ("wire per epoch", bytes_text(summary.get("wire_bytes_per_epoch"))),
+        ("weight gradients per epoch", bytes_text(summary.get("gradient_bytes_per_epoch"))),
+        ("peak memory", f"{bytes_text(summary.get('peak_memory_bytes'))} (largest worker)"),
+    ]
+    status = summary.get("status")
+    if status and status != "finished":
+        done = number(summary.get("epochs"))
+        rows.insert(0, ("status", f"{status} after {done:.0f} epochs" if math.isfinite(done) else str(status)))
+    return rows

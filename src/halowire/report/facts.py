@@ -1,0 +1,118 @@
+"""The key numbers of a run: its summary, and from the events whatever the summary lacks."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from statistics import fmean, median
+
+from halowire.report import series
+from halowire.report.run import Json, Run
+from halowire.report.units import number
+
+
+def facts(run: Run) -> Json:
+    """summary.json completed from the events, so that a run that was killed still has a headline."""
+    derived = from_events(run)
+    known = {**derived, **{key: value for key, value in run.summary.items() if value is not None}}
+    # Before the first evaluation there is no best epoch; training writes -1 then.
+    return {**known, "best_epoch": known["best_epoch"] if number(known["best_epoch"]) >= 0 else None}
+
+
+def from_events(run: Run) -> Json:
+    """The summary's keys as far as the events tell them (keys as in summary.json)."""
+    start, config = run.first.start, run.config
+    result: Json = {
+        "graph": start.get("graph", run.folder.name),
+        "recipe": start.get("recipe", config.get("recipe", "")),
+        "workers": start.get("workers", len(run.ranks) or 1),
+        "seed": config.get("seed"),
+        "metric": "accuracy",
+        "epochs": len(run.epochs()),
+        "status": run.first.end.get("status", "unfinished"),
+    }
+    model = config.get("model")
+    result["model"] = model.get("name", "") if isinstance(model, dict) else model or ""
+    loss = series.known(series.losses(run))
+    result["train_loss"] = loss[-1] if loss else math.nan
+    result.update(best(run))
+    for key, points in (("epoch_seconds", series.seconds(run)), ("wait_seconds", series.waits(run))):
+        values = series.known(points)
+        result[key] = median(values) if values else math.nan
+    for key, points in (("wire_bytes", series.wire_bytes(run)), ("gradient_bytes", series.gradient_bytes(run))):
+        values = series.known(points)
+        result[f"{key}_per_epoch"] = fmean(values) if values else math.nan
+        result[f"{key}_total"] = sum(values) if values else math.nan
+    memory = series.finite(number(rank.end.get("peak_memory_bytes")) for rank in run.ranks)
+    result["peak_memory_bytes"] = max(memory) if memory else math.nan
+    return result
+
+
+def best(run: Run) -> Json:
+    """The metrics at the evaluation with the best validation."""
+    scored = [event for _, event in sorted(run.first.evals.items()) if not math.isnan(number(event.get("val")))]
+    if not scored:
+        return {"best_epoch": None, "val": math.nan, "test": math.nan}
+    top = max(scored, key=lambda event: number(event["val"]))
+    return {"best_epoch": top["epoch"], "val": top["val"], "test": top.get("test")}
+
+
+def notes(run: Run) -> list[str]:
+    """What a reader must know before trusting the numbers of this run, one sentence each."""
+    known, found = facts(run), []
+    if not run.summary:
+        found.append("The run left no summary.json; the key numbers were worked out from its events.")
+    status = known.get("status")
+    if status in ("stopped", "unfinished"):
+        done = len(run.epochs())
+        planned = number(run.config.get("epochs"))
+        of = f" of {planned:.0f}" if planned > done else ""
+        how = "was stopped" if status == "stopped" else "did not reach its end"
+        found.append(f"The run {how} after {done}{of} epochs.")
+    lost = [epoch for epoch, value in series.losses(run) if math.isnan(value)]
+    if lost:
+        more = f", and in {len(lost) - 1} later ones" if len(lost) > 1 else ""
+        found.append(
+            f"The loss was not a number in epoch {lost[0]}{more}: lower the learning rate or clip the gradients."
+        )
+    there = {rank.rank for rank in run.ranks}
+    missing = [
+        rank
+        for rank in range(int(number(known["workers"]) if number(known["workers"]) > 0 else 1))
+        if rank not in there
+    ]
+    if missing:
+        names = ", ".join(f"events-{rank}.jsonl" for rank in missing[:4]) + (", …" if len(missing) > 4 else "")
+        found.append(
+            f"Missing: {names}. Figures of time and bytes cover {len(there)} of {len(there) + len(missing)} workers."
+        )
+    damaged = sum(rank.unreadable for rank in run.ranks)
+    if damaged:
+        found.append(f"{damaged} line{'s' if damaged > 1 else ''} of the events could not be read and were left out.")
+    partition = known.get("partition")
+    if isinstance(partition, dict) and isinstance(partition.get("warnings"), list):
+        found.extend(str(warning) for warning in partition["warnings"])
+    return found
+
+
+def labels(runs: list[Run]) -> list[str]:
+    """A name for every run, as short as tells them apart: the recipe, with workers, graph or seed where needed."""
+    known = [facts(run) for run in runs]
+    spell = {"recipe": "{}", "workers": "{} workers", "graph": "{}", "model": "{}", "seed": "seed {}"}
+    for keys in (
+        ("recipe",),
+        ("recipe", "workers"),
+        ("recipe", "seed"),
+        ("recipe", "graph"),
+        ("recipe", "model"),
+        tuple(spell),
+    ):
+        names = [
+            " ".join(spell[key].format(one.get(key)) for key in keys if one.get(key) not in (None, "")) for one in known
+        ]
+        if all(names) and len(set(names)) == len(names):
+            return names
+    folders = [Path(run.folder).name or str(run.folder) for run in runs]
+    if len(set(folders)) == len(folders):
+        return folders
+    return [f"{name} ({index})" for index, name in enumerate(folders, 1)]

@@ -1,0 +1,147 @@
+"""The HTML report: one self-contained file, made from run folders alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+
+from halowire.report.facts import facts, labels, notes
+from halowire.report.figures import Named, figures
+from halowire.report.markup import Html, join, tag
+from halowire.report.overview import comparison, headline, moment, subtitle, tiles
+from halowire.report.partition_section import partition_section
+from halowire.report.run import Run, read_run
+from halowire.report.settings import command, flatten, groups, words
+from halowire.report.style import style_sheet
+from halowire.report.tables import fold, table
+from halowire.report.units import NOTHING
+
+SLOTS = 8
+"""Colours of the style sheet; further runs begin again with the first one."""
+
+
+def write_report(run_folders: list[Path], out: Path) -> Path:
+    """Write the report of one run, or of several in one, to ``out``: a file, or a folder for report.html."""
+    folders = [Path(folder) for folder in run_folders]
+    if not folders:
+        from halowire.kernels.errors import InputError
+
+        raise InputError("no run folder was given: name at least one folder that `halowire train --out` wrote")
+    page = page_of([read_run(folder) for folder in folders])
+    target = Path(out) / "report.html" if Path(out).is_dir() else Path(out)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    passing = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    passing.write_text(page, encoding="utf-8")
+    passing.replace(target)
+    return target
+
+
+def page_of(runs: list[Run]) -> str:
+    """The whole page as text."""
+    named = [Named(name, index % SLOTS, run) for index, (name, run) in enumerate(zip(labels(runs), runs, strict=True))]
+    known = facts(runs[0])
+    title = f"{known['graph']}, {known['recipe']}" if len(runs) == 1 else f"{len(runs)} runs on {known['graph']}"
+    head = tag(
+        "head",
+        Html('<meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">'),
+        Html('<meta name="color-scheme" content="light dark">'),
+        tag("title", f"{title} – halowire"),
+        tag("style", Html(style_sheet())),
+    )
+    body = tag("body", tag("main", *top(named), *sections(named)), tag("footer", footer(named)))
+    return f"<!doctype html>\n{tag('html', head, body, lang='en')}\n"
+
+
+def top(runs: list[Named]) -> list[object]:
+    """Headline, what was run, what to beware of, key numbers."""
+    several = len(runs) > 1
+    warned = [(one.label, note) for one in runs for note in notes(one.run)]
+    return [
+        tag("p", tag("b", "halowire"), " ", "comparison" if several else moment(runs[0].run), class_="brand"),
+        tag("h1", headline(runs)),
+        tag("p", subtitle(runs[0].run), class_="sub") if not several else None,
+        tag("ul", *(tag("li", f"{name}: {note}" if several else note) for name, note in warned), class_="notes")
+        if warned
+        else None,
+        tag("div", comparison(runs), class_="compare-box") if several else tiles(runs[0].run),
+    ]
+
+
+def sections(runs: list[Named]) -> list[object]:
+    """Figures, partition, settings, how to repeat it; what is empty is left out."""
+    drawn = figures(runs)
+    parts: list[object] = []
+    if "<figure" in drawn:
+        parts += [tag("h2", "How it went"), drawn]
+    else:
+        parts.append(tag("p", "No epoch was recorded, so there is nothing to draw.", class_="quiet"))
+    for one in runs:
+        section = partition_section(one.run)
+        if section is not None and len(runs) == 1:
+            parts += [tag("h2", "Who owns what"), section]
+    settings = differing(runs) if len(runs) > 1 else grouped(runs[0])
+    if settings is not None:
+        parts += [tag("h2", "Settings"), settings]
+    parts += [tag("h2", "Run it again"), *(repeat(one, len(runs) > 1) for one in runs)]
+    return parts
+
+
+def grouped(one: Named) -> Html | None:
+    """All settings of a run, in groups."""
+    found = groups(one.run.config)
+    if not found:
+        return None
+    return tag(
+        "div",
+        *(
+            tag("div", tag("h3", name), table([], rows, f"Settings: {name}", class_="words"), class_="group")
+            for name, rows in found
+        ),
+        class_="columns",
+    )
+
+
+def differing(runs: list[Named]) -> Html | None:
+    """The settings in which the runs differ, run by run; the shared ones folded away."""
+    flat = [dict(flatten(one.run.config)) for one in runs]
+    names = list(dict.fromkeys(name for one in flat for name in one))
+    if not names:
+        return None
+    rows = {name: [words(one[name]) if name in one else NOTHING for one in flat] for name in names}
+    apart = [[name, *cells] for name, cells in rows.items() if len(set(cells)) > 1]
+    shared = [[name, cells[0]] for name, cells in rows.items() if len(set(cells)) == 1]
+    return join(
+        table(["setting", *(one.label for one in runs)], apart, "Settings that differ")
+        if apart
+        else tag("p", "All settings are equal.", class_="quiet"),
+        fold(
+            f"{len(shared)} settings that all runs share",
+            table([], shared, "Settings that all runs share", class_="words"),
+        ),
+    )
+
+
+def repeat(one: Named, several: bool) -> Html:
+    """The command, and the settings as they were recorded."""
+    recorded = json.dumps(one.run.config, indent=2, ensure_ascii=False)
+    return join(
+        tag("h3", one.label, class_="again") if several else None,
+        tag("pre", *unbroken(command(one.run)), class_="command"),
+        fold("config.json", tag("pre", recorded, tabindex="0")) if one.run.config else None,
+    )
+
+
+def unbroken(line: str) -> list[object]:
+    """The command in pieces that a narrow page does not break: a flag stays with its value."""
+    return [piece if piece.isspace() else tag("span", piece) for piece in re.split(r"(\n? +(?=--))", line)]
+
+
+def footer(runs: list[Named]) -> str:
+    """Where the numbers come from."""
+    return (
+        "Made by halowire from "
+        + ", ".join(str(one.run.folder) for one in runs)
+        + ". KiB and MiB are 1024 and 1024² bytes."
+    )

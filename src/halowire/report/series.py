@@ -1,0 +1,115 @@
+"""Curves and totals of a run, taken from its events: one value per epoch, summed or compared over the ranks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from statistics import fmean
+
+from halowire.report.run import Json, Rank, Run
+from halowire.report.units import number
+
+Points = list[tuple[int, float]]
+
+PHASES = ("forward", "backward", "wait", "pack", "reduce", "optimise")
+
+
+def finite(values: Iterable[float]) -> list[float]:
+    """The values that are known."""
+    return [value for value in values if math.isfinite(value)]
+
+
+def known(points: Points) -> list[float]:
+    """The values of a curve that are known."""
+    return finite(value for _, value in points)
+
+
+def over_ranks(run: Run, value: Callable[[Json], object], combine: Callable[[list[float]], float]) -> Points:
+    """One value per epoch, combined over the ranks that know it."""
+    points: Points = []
+    for epoch in run.epochs():
+        values = finite(number(value(rank.epochs[epoch])) for rank in run.ranks if epoch in rank.epochs)
+        points.append((epoch, combine(values) if values else math.nan))
+    return points
+
+
+def losses(run: Run) -> Points:
+    """The training loss as the lowest rank reports it."""
+    return [(epoch, number(event.get("loss"))) for epoch, event in sorted(run.first.epochs.items())]
+
+
+def learning_rates(run: Run) -> Points:
+    """The learning rate of every epoch."""
+    return [(epoch, number(event.get("lr"))) for epoch, event in sorted(run.first.epochs.items())]
+
+
+def metrics(run: Run, split: str) -> Points:
+    """The metric on train, val or test at every evaluation."""
+    return [(epoch, number(event.get(split))) for epoch, event in sorted(run.first.evals.items())]
+
+
+def seconds(run: Run) -> Points:
+    """The time of every epoch on its slowest rank."""
+    return over_ranks(run, lambda event: event.get("seconds"), max)
+
+
+def waits(run: Run) -> Points:
+    """The time of every epoch spent waiting for the wire, mean of the ranks."""
+    return over_ranks(run, lambda event: phases_of(event).get("wait"), fmean)
+
+
+def wire_bytes(run: Run) -> Points:
+    """Halo and stage bytes that all ranks sent in every epoch."""
+    return over_ranks(run, lambda event: event.get("wire_bytes"), sum)
+
+
+def gradient_bytes(run: Run) -> Points:
+    """Weight gradient bytes that all ranks sent in every epoch."""
+    return over_ranks(run, lambda event: event.get("gradient_bytes"), sum)
+
+
+def phases_of(event: Json) -> Json:
+    """An epoch's phases; empty when it has none."""
+    phases = event.get("phases")
+    return phases if isinstance(phases, dict) else {}
+
+
+def steady(rank: Rank) -> list[Json]:
+    """A rank's epochs without the first one, which warms up, where others are left to speak for the run."""
+    events = [event for _, event in sorted(rank.epochs.items())]
+    return events[1:] if len(events) > 2 else events
+
+
+def mean_phases(rank: Rank) -> dict[str, float]:
+    """Mean seconds per epoch of every phase, and ``other``: the part of the epoch that no phase claims."""
+    events = steady(rank)
+    names = [*PHASES, *sorted({name for event in events for name in phases_of(event)} - set(PHASES))]
+    result = {}
+    for name in names:
+        if values := finite(number(phases_of(event).get(name, 0.0)) for event in events):
+            result[name] = fmean(values)
+    whole = finite(number(event.get("seconds")) for event in events)
+    rest = fmean(whole) - sum(result.values()) if whole else 0.0
+    if result and rest > 0.01 * fmean(whole):
+        result["other"] = rest
+    return {name: value for name, value in result.items() if value > 0}
+
+
+def exchange_totals(run: Run) -> list[tuple[int, str, float, float]]:
+    """(layer, direction, bytes per epoch of all ranks, mean seconds a rank waited per epoch) of every exchange."""
+    sent: dict[tuple[int, str], float] = {}
+    waited: dict[tuple[int, str], float] = {}
+    for rank in run.ranks:
+        events = steady(rank)
+        for event in events:
+            for item in event.get("exchanges") or ():
+                if not isinstance(item, dict):
+                    continue
+                key = (int(number(item.get("layer", 0)) or 0), str(item.get("direction", "")))
+                sent[key] = sent.get(key, 0.0) + (number(item.get("bytes", 0)) / len(events))
+                waited[key] = waited.get(key, 0.0) + (number(item.get("wait", 0)) / len(events) / len(run.ranks))
+    order = {"forward": 0, "backward": 1}
+    return [
+        (layer, direction, sent[layer, direction], waited[layer, direction])
+        for layer, direction in sorted(sent, key=lambda key: (order.get(key[1], 2), key[0], key[1]))
+    ]

@@ -1,0 +1,81 @@
+"""Numbers as people read them: bytes in KiB and MiB, times in ms and s, fractions in per cent."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+NOTHING = "–"
+BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+
+
+def number(value: Any) -> float:
+    """The value as a float; NaN where it is missing, not a number or infinite, so that nothing later has to ask."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return math.nan
+    return float(value) if math.isfinite(value) else math.nan
+
+
+def digits(value: float) -> str:
+    """About three significant digits without an exponent: 1234, 123, 12.3, 1.23, 0.123."""
+    size = abs(value)
+    if size == 0:
+        return "0"
+    places = 0 if size >= 99.95 else 1 if size >= 9.995 else 2 if size >= 0.9995 else 3
+    return f"{value:.{places}f}" if size >= 0.001 else f"{value:.1e}"
+
+
+def bytes_text(value: Any) -> str:
+    """12.3 MiB, 512 B, 0 B; a dash where nothing is known."""
+    size = number(value)
+    if math.isnan(size):
+        return NOTHING
+    unit = 0
+    while abs(size) >= 1023.5 and unit < len(BYTE_UNITS) - 1:
+        size, unit = size / 1024, unit + 1
+    return f"{size:.0f} B" if unit == 0 else f"{digits(size)} {BYTE_UNITS[unit]}"
+
+
+def seconds_text(value: Any) -> str:
+    """85 µs, 42.1 ms, 0.42 s, 12.3 s, 3 min 20 s, 2 h 05 min; a dash where nothing is known."""
+    seconds = number(value)
+    if math.isnan(seconds):
+        return NOTHING
+    if seconds < 0.0995:
+        return f"{digits(seconds * 1e3)} ms" if seconds >= 0.9995e-3 or seconds == 0 else f"{digits(seconds * 1e6)} µs"
+    if seconds < 9.995:
+        return f"{seconds:.2f} s"
+    if seconds < 59.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+def percent_text(value: Any) -> str:
+    """A fraction as per cent with one decimal: 79.1%."""
+    fraction = number(value)
+    return NOTHING if math.isnan(fraction) else f"{fraction * 100:.1f}%"
+
+
+def number_text(value: Any) -> str:
+    """About three significant digits; a dash where nothing is known."""
+    plain = number(value)
+    return NOTHING if math.isnan(plain) else digits(plain)
+
+
+def count_text(value: Any) -> str:
+    """A whole number with thousands separated: 63,620."""
+    plain = number(value)
+    return NOTHING if math.isnan(plain) else f"{plain:,.0f}"
+
+
+def share(part: Any, whole: Any) -> float:
+    """part / whole as a fraction; NaN where that has no meaning."""
+    return number(part) / number(whole) if number(whole) > 0 else math.nan
+
+
+def metric_words(metric: str) -> str:
+    """The metric's name inside a sentence."""
+    return {"accuracy": "accuracy", "micro-f1": "micro-F1", "roc-auc": "ROC-AUC"}.get(metric, metric)
