@@ -50,7 +50,7 @@ def write_npz(graph: Graph, path: Path, meta: Mapping[str, Any] | None = None) -
     """Write ``graph`` in the format that `read_npz` reads, compressed, under a temporary name first."""
     arrays: dict[str, Any] = {"num_nodes": np.int64(graph.num_nodes)}
     order, edge_index = _by_source(graph)
-    arrays["edge_index"] = edge_index.numpy()
+    arrays["edge_index"] = _small(edge_index)
     if graph.adj.weight is not None:
         arrays["edge_weight"] = graph.adj.weight[order].numpy()
     if isinstance(graph.x, Csr):
@@ -140,11 +140,10 @@ def _mask(values: np.ndarray[Any, Any], num_nodes: int | None, key: str) -> Tens
 
 
 def _by_source(graph: Graph) -> tuple[Tensor, Tensor]:
-    """Order of the edges by (source, target), and int32 ``[2, E]`` where that fits; sorted edges compress best."""
+    """Order of the edges by (source, target), and the edges in that order: sorted edges compress best."""
     edge_index = graph.edge_index()
     order = torch.argsort(edge_index[0], stable=True)
-    dtype = torch.int32 if graph.num_nodes < 2**31 else torch.int64
-    return order, edge_index[:, order].to(dtype)
+    return order, edge_index[:, order]
 
 
 def _small(values: Tensor) -> np.ndarray[Any, Any]:
