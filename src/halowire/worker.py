@@ -12,9 +12,10 @@ import torch
 from halowire.events import SETUP
 from halowire.exchange import Transport
 from halowire.launch import Place, choose_device, joined, set_threads, stop_wish
+from halowire.launch.roundtrip import measure_pairs
 from halowire.partition import read_manifest, read_shard
 from halowire.report import Console, write_report, write_tensorboard
-from halowire.report.console import Progress
+from halowire.report.progress import Progress
 from halowire.train.job import Job
 from halowire.train.loop import Hooks, Trainer
 from halowire.train.predict import gather_predictions, predict_shard, write_predictions
@@ -32,14 +33,14 @@ def train_worker(job: Job, prepare: Callable[[], None] | None = None) -> dict[st
     console = Console(quiet=job.quiet or place.rank > 0)
     with joined(device, job.config.deadline) as (transport, network), stop_wish() as wish:
         _prepare_together(prepare, place, transport)
-        console.line(f"{transport.size} workers, {threads} threads each, {device.type}; {network}")
+        console.line(f"workers     {transport.size} on {device.type}, threads of each: {threads}; {network}")
         train, evaluation = _views(job, transport, device)
-        console_progress = console.progress(job.config.epochs, f"{job.graph} {job.config.recipe}")
-        with console_progress as progress:
-            trainer = Trainer(train, evaluation, job.config, transport, job.run, Hooks(_Narrator(progress, transport), wish))
-            if job.resume or place.restarts:
-                trainer.resume()
-            summary = trainer.run()
+        trainer = Trainer(train, evaluation, job.config, transport, job.run)
+        if job.resume or place.restarts:
+            trainer.resume()
+        title = f"{job.graph} {job.config.recipe}"
+        with console.progress(job.config.epochs, title) as bar:
+            summary = trainer.run(Hooks(_Narrator(bar), wish))
         if place.rank == 0:
             _write_results(job, summary, console)
     return summary
@@ -59,11 +60,21 @@ def predict_worker(job: Job, out: Path) -> None:
             write_predictions(logits, ids, shard.multi_label, out)
 
 
+def roundtrip_worker(deadline: float = 60.0) -> None:
+    """Measure every pair of workers; rank 0 prints."""
+    with joined(torch.device("cpu"), deadline) as (transport, network):
+        pairs = measure_pairs(transport)
+        if transport.rank == 0:
+            print(f"network      {network}")
+            for first, second, seconds, speed in pairs:
+                print(f"round trip   rank {first} - rank {second}: {1e6 * seconds:.0f} us, {speed / 1e6:.0f} MB/s")
+
+
 class _Narrator:
     """Tells the console's progress bar what the loop reports."""
 
-    def __init__(self, progress: Progress, transport: Transport) -> None:
-        self._progress, self._workers = progress, transport.size
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
 
     def epoch(self, epoch: int, loss: float, seconds: float, wire_bytes: int) -> None:
         """An epoch is done."""

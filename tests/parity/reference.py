@@ -32,7 +32,9 @@ def dropout_factor(p: float, seed: int, epoch: int, layer: int, ids: Tensor, col
 class Reference:
     """Trains GCN or GraphSAGE on dense matrices with Adam, from given weights."""
 
-    def __init__(self, graph: Graph, name: str, weights: dict[str, Tensor], dropout: float, seed: int, lr: float) -> None:
+    def __init__(
+        self, graph: Graph, name: str, weights: dict[str, Tensor], dropout: float, seed: int, lr: float
+    ) -> None:
         self.graph, self.name, self.dropout, self.seed = graph, name, dropout, seed
         self.a = dense_adjacency(graph, "mean" if name == "sage" else "symmetric")
         self.x = graph.x if isinstance(graph.x, Tensor) else graph.x.to_dense()
@@ -43,7 +45,9 @@ class Reference:
     def logits(self, epoch: int, training: bool) -> Tensor:
         h = self.x
         for layer in range(self.layers):
-            w = {key.split(".", 2)[2]: value for key, value in self.weights.items() if key.startswith(f"blocks.{layer}.")}
+            w = {
+                key.split(".", 2)[2]: value for key, value in self.weights.items() if key.startswith(f"blocks.{layer}.")
+            }
             out = self.a @ h @ w["conv.weight"].T + w["conv.bias"]
             if "conv.weight_self" in w:
                 out = out + h @ w["conv.weight_self"].T

@@ -14,8 +14,7 @@ from halowire.graph import Graph, block_model
 from halowire.kernels import Csr
 from halowire.partition import cut, partition
 from halowire.train.config import Config
-from halowire.train.flat import FlatGradients
-from halowire.train.loop import Hooks, Silent, Trainer
+from halowire.train.loop import Trainer
 from halowire.train.view import View, build_model
 from tests.parity.reference import Reference
 
@@ -28,8 +27,15 @@ def make_graph(case: str) -> Graph:
         rows, cols = (graph.x > 1.0).nonzero(as_tuple=True)
         x = Csr.from_edges(rows, cols, NODES, FEATURES, graph.x[rows, cols])
         graph = Graph.from_edge_index(
-            graph.edge_index(), NODES, x=x, y=graph.y, train_mask=graph.train_mask, val_mask=graph.val_mask,
-            test_mask=graph.test_mask, num_classes=CLASSES, name="sparse",
+            graph.edge_index(),
+            NODES,
+            x=x,
+            y=graph.y,
+            train_mask=graph.train_mask,
+            val_mask=graph.val_mask,
+            test_mask=graph.test_mask,
+            num_classes=CLASSES,
+            name="sparse",
         )
     if case == "directed-weighted":
         kept = torch.rand(graph.num_edges, generator=torch.Generator().manual_seed(1)) < 0.6
@@ -38,8 +44,17 @@ def make_graph(case: str) -> Graph:
         weight = torch.rand(edge_index.shape[1], generator=torch.Generator().manual_seed(2)) + 0.1
         ids = torch.arange(NODES) * 7 + 1_000_000_007
         graph = Graph.from_edge_index(
-            edge_index, NODES, x=graph.x, y=graph.y, train_mask=graph.train_mask, val_mask=graph.val_mask,
-            test_mask=graph.test_mask, edge_weight=weight, ids=ids, num_classes=CLASSES, name="directed",
+            edge_index,
+            NODES,
+            x=graph.x,
+            y=graph.y,
+            train_mask=graph.train_mask,
+            val_mask=graph.val_mask,
+            test_mask=graph.test_mask,
+            edge_weight=weight,
+            ids=ids,
+            num_classes=CLASSES,
+            name="directed",
         )
     return graph
 
@@ -56,12 +71,12 @@ def train_here(rank: int, case: str, method: str, config: Config) -> dict[str, o
     transport = Transport()
     shard = cut(graph, partition(graph, transport.size, method=method, seed=4))[rank]
     view = View.of(shard, config, transport, torch.device("cpu"))
-    trainer = Trainer(view, view, config, transport, Path(tempfile.mkdtemp()), Hooks(Silent()))
+    trainer = Trainer(view, view, config, transport, Path(tempfile.mkdtemp()))
     names = [name for name, _ in trainer.model.named_parameters()]
     record: dict[str, object] = {"rows": shard.rows.numpy(), "epochs": []}
     for epoch in range(config.epochs):
         loss = trainer.forward_backward(epoch)
-        total, _ = trainer.flat.reduce(loss, False, transport, "test")
+        total = trainer.flat.reduce([float(loss), 0.0, 0.0, 0.0], transport, "test")[0]
         grads = {name: p.grad.numpy().copy() for name, p in zip(names, trainer.parameters, strict=True)}
         trainer.optimiser.step()
         record["epochs"].append((total, grads, trainer.logits().numpy().copy()))
@@ -76,7 +91,9 @@ def assert_close(name: str, got: np.ndarray, want: np.ndarray) -> None:
 def compare(results: list[dict[str, object]], case: str, config: Config) -> None:
     graph = make_graph(case)
     model = build_model(config.model, FEATURES, CLASSES, config.seed)
-    reference = Reference(graph, config.model.name, model.state_dict(), config.model.dropout, config.seed, config.optim.lr)
+    reference = Reference(
+        graph, config.model.name, model.state_dict(), config.model.dropout, config.seed, config.optim.lr
+    )
     rows = np.concatenate([result["rows"] for result in results])
     assert np.array_equal(np.sort(rows), np.arange(NODES))
     for epoch in range(config.epochs):

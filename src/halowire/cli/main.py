@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from collections.abc import Callable
 
 VERBS = {
     "doctor": "show versions, kernels, network, and a round trip between all workers",
@@ -30,22 +31,23 @@ def main(argv: list[str] | None = None) -> int:
         return 0
     if words[0] not in VERBS:
         return _fail(f"verb {words[0]!r} is unknown; use one of {', '.join(VERBS)}", USAGE_ERROR)
-    return _run(words[0], words[1:])
+    return guarded(importlib.import_module(f"halowire.cli.{words[0]}").run, words[1:])
 
 
-def _run(verb: str, arguments: list[str]) -> int:
+def guarded(verb: Callable[[list[str]], int], arguments: list[str]) -> int:
+    """Run ``verb``; errors that the user can act on become one line and an exit code."""
     from halowire.exchange import LateError
     from halowire.kernels import InputError
     from halowire.train.loop import TrainingError
 
     try:
-        return int(importlib.import_module(f"halowire.cli.{verb}").run(arguments))
+        return verb(arguments)
     except InputError as error:
         return _fail(str(error), USAGE_ERROR)
     except (LateError, TrainingError) as error:
         return _fail(str(error), FAILURE)
-    except KeyboardInterrupt:
-        return _fail("interrupted", INTERRUPTED)
+    except KeyboardInterrupt as error:
+        return _fail(str(error) or "interrupted", INTERRUPTED)
 
 
 def _fail(message: str, code: int) -> int:

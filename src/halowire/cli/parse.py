@@ -21,13 +21,14 @@ def parse(kind: type[Arguments], verb: str, argv: Sequence[str], default: Argume
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said):
-            return tyro.cli(
+            parsed: Arguments = tyro.cli(  # type: ignore[assignment]
                 kind,
                 prog=f"halowire {verb}",
                 args=list(argv),
                 default=default,
                 config=(tyro.conf.FlagCreatePairsOff, tyro.conf.HelptextFromCommentsOff),
             )
+            return parsed
     except SystemExit as error:
         if not error.code:
             raise

@@ -43,6 +43,11 @@ class Ledger:
         self._since = 0.0
         self._account = SETUP
 
+    @property
+    def now(self) -> Entry:
+        """What was booked since the last :meth:`take`; phases that are still open are not in it."""
+        return self._entry
+
     @contextmanager
     def account(self, name: str) -> Iterator[None]:
         """Book everything sent inside the block under ``name``."""

@@ -46,4 +46,4 @@ def _exchange_flat(
 
 
 def _sums(lengths: Tensor, counts: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(int(part.sum()) for part in lengths.split(list(counts)))
+    return tuple(int(part.sum()) for part in torch.split(lengths, list(counts)))

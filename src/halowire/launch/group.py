@@ -43,7 +43,9 @@ def choose_device(setting: str, place: Place) -> torch.device:
     """``auto`` takes CUDA where there is a GPU for every local worker."""
     available = torch.cuda.is_available() and torch.cuda.device_count() >= place.local_size
     if setting == "cuda" and not available:
-        raise InputError(f"--device cuda needs {place.local_size} GPUs here, torch sees {torch.cuda.device_count()}; use cpu")
+        raise InputError(
+            f"--device cuda needs {place.local_size} GPUs here, torch sees {torch.cuda.device_count()}; use cpu"
+        )
     return torch.device("cuda", place.local_rank) if available and setting != "cpu" else torch.device("cpu")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import uuid
 from collections.abc import Sequence
 
 from torch.distributed.elastic.multiprocessing import SignalException
@@ -23,6 +24,7 @@ def run_local(workers: int, module: str, arguments: Sequence[str], max_restarts:
         min_nodes=1,
         max_nodes=1,
         nproc_per_node=workers,
+        run_id=uuid.uuid4().hex,
         rdzv_backend="c10d",
         rdzv_endpoint="localhost:0",
         max_restarts=max_restarts,

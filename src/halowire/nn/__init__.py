@@ -6,5 +6,15 @@ from halowire.nn.model import GCN, MODELS, SAGE, Block, GraphModel, Step
 from halowire.nn.propagation import Propagation
 
 __all__ = [
-    "GCN", "MODELS", "SAGE", "Block", "Features", "GCNConv", "GraphConv", "GraphModel", "Propagation", "SAGEConv", "Step",
+    "GCN",
+    "MODELS",
+    "SAGE",
+    "Block",
+    "Features",
+    "GCNConv",
+    "GraphConv",
+    "GraphModel",
+    "Propagation",
+    "SAGEConv",
+    "Step",
 ]

@@ -46,7 +46,7 @@ class GCNConv(GraphConv):
 
 
 class SAGEConv(GraphConv):
-    r"""GraphSAGE (Hamilton et al. 2017), mean aggregator: ``W_self x_i + W mean of x_j over the in-neighbours j + b``."""
+    r"""GraphSAGE (Hamilton et al. 2017), mean aggregator: ``W_self x_i + W mean(x_j, j in-neighbour of i) + b``."""
 
     normalisation = MEAN
     self_map = True

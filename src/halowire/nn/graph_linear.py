@@ -30,7 +30,13 @@ class _AggregateFirst(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, weight: Tensor, weight_self: Tensor | None, bias: Tensor | None, spread: Propagation, layer: int
+        ctx: Any,
+        x: Tensor,
+        weight: Tensor,
+        weight_self: Tensor | None,
+        bias: Tensor | None,
+        spread: Propagation,
+        layer: int,
     ) -> Tensor:
         flight = spread.exchange.start(x, layer)
         gathered = spread.inner.matmul(x)
@@ -63,7 +69,13 @@ class _WeightsFirst(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, weight: Tensor, weight_self: Tensor | None, bias: Tensor | None, spread: Propagation, layer: int
+        ctx: Any,
+        x: Tensor,
+        weight: Tensor,
+        weight_self: Tensor | None,
+        bias: Tensor | None,
+        spread: Propagation,
+        layer: int,
     ) -> Tensor:
         z = product(x, weight.t())
         flight = spread.exchange.start(z, layer)

@@ -25,7 +25,12 @@ class _Gathered(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, weight: Tensor, weight_self: Tensor | None, bias: Tensor | None, features: Features, spread: Propagation
+        ctx: Any,
+        weight: Tensor,
+        weight_self: Tensor | None,
+        bias: Tensor | None,
+        features: Features,
+        spread: Propagation,
     ) -> Tensor:
         assert features.gathered is not None
         out = affine(features.gathered, weight.t(), bias)
@@ -46,7 +51,12 @@ class _Local(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, weight: Tensor, weight_self: Tensor | None, bias: Tensor | None, features: Features, spread: Propagation
+        ctx: Any,
+        weight: Tensor,
+        weight_self: Tensor | None,
+        bias: Tensor | None,
+        features: Features,
+        spread: Propagation,
     ) -> Tensor:
         assert features.halo is not None
         out = spread.inner.matmul(features.own.times(weight))

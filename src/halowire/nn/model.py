@@ -71,7 +71,9 @@ class GraphModel(nn.Module):
         if norm not in NORMS:
             raise InputError(f"norm {norm!r} is unknown; use one of {', '.join(NORMS)}")
         if num_layers < 1 or hidden_channels < 1:
-            raise InputError(f"a model of {num_layers} layers, {hidden_channels} wide, cannot be; both must be at least 1")
+            raise InputError(
+                f"a model of {num_layers} layers, {hidden_channels} wide, cannot be; both must be at least 1"
+            )
         if not 0 <= dropout < 1:
             raise InputError(f"dropout is {dropout}; it must lie in 0 <= p < 1")
         widths = [in_channels, *[hidden_channels] * (num_layers - 1), out_channels]
@@ -91,9 +93,11 @@ class GraphModel(nn.Module):
         assert isinstance(h, Tensor)
         return h
 
-    def exchanged_widths(self) -> list[int]:
-        """Columns of the rows that travel at every exchange: ``min(in, out)`` of layers 1, 2, ..."""
-        return [min(block.conv.weight.shape) for block in list(self.blocks)[1:]]  # type: ignore[union-attr, arg-type]
+
+def exchanged_widths(in_channels: int, hidden_channels: int, out_channels: int, num_layers: int) -> list[int]:
+    """Columns of the rows that travel in every exchange: ``min(in, out)`` of layers 1, 2, ...; layer 0 needs none."""
+    widths = [in_channels, *[hidden_channels] * (num_layers - 1), out_channels]
+    return [min(widths[layer], widths[layer + 1]) for layer in range(1, num_layers)]
 
 
 class GCN(GraphModel):

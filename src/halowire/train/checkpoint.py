@@ -47,7 +47,9 @@ def save_checkpoint(
     for index, state in optimiser.state_dict()["state"].items():
         tensors |= {f"optim.{index}.{name}": value for name, value in state.items()}
     tensors["random"] = torch.get_rng_state()
-    save_file({name: value.detach().cpu().contiguous() for name, value in tensors.items()}, temporary / "state.safetensors")
+    save_file(
+        {name: value.detach().cpu().contiguous() for name, value in tensors.items()}, temporary / "state.safetensors"
+    )
     plain = {key: value for key, value in asdict(progress).items() if key != "best_weights"}
     (temporary / "state.json").write_text(json.dumps({"settings": settings, "progress": plain}, indent=1))
     shutil.rmtree(final, ignore_errors=True)

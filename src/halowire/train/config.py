@@ -96,6 +96,10 @@ class GraphConfig:
 
     undirected: bool = False
     """add the reverse of every edge"""
+    features: str = ""
+    """file with the features of an edge list's nodes"""
+    labels: str = ""
+    """file with the labels of an edge list's nodes"""
 
 
 @dataclass(frozen=True)
@@ -119,6 +123,7 @@ class Config:
     """Everything that decides how a run goes; `config.json` of the run folder holds it."""
 
     recipe: str = "exact"
+    """named, complete setting; the other flags override it"""
     epochs: int = 200
     """passes over the whole graph"""
     seed: int = 0
@@ -151,6 +156,10 @@ class Config:
             config = _replace(config, name.replace("-", "_").split("."), value, name)
         return config
 
+    def flat(self) -> dict[str, Any]:
+        """All settings under their dotted names."""
+        return dict(_flatten(self.to_dict()))
+
     def to_dict(self) -> dict[str, Any]:
         """Nested plain values, as in `config.json`."""
         return dataclasses.asdict(self)
@@ -168,7 +177,7 @@ def check_config(config: Config) -> None:
         "checkpoint.every": 0, "optim.warmup": 0, "optim.step_every": 1, "optim.clip": 0, "optim.weight_decay": 0,
         "mesh.parts": 0,
     }  # fmt: skip
-    values = dict(_flatten(config.to_dict()))
+    values = config.flat()
     for name, least in at_least.items():
         if not values[name] >= least:
             raise InputError(f"--{name.replace('_', '-')} is {values[name]}; it must be at least {least}")

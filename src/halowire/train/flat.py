@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 
@@ -9,29 +11,28 @@ from halowire.exchange import Transport
 
 
 class FlatGradients:
-    """Makes every ``parameter.grad`` a view of one float32 buffer that ends with two numbers more.
+    """Makes every ``parameter.grad`` a view of one float32 buffer that ends with ``extras`` numbers more.
 
-    The two are the loss and a flag; reduced together with the gradients, they cost no message of their own. The flag
-    counts the workers that were asked to stop, so that all of them stop after the same epoch.
+    The extras (the loss, the wish to stop, what the console shows) are summed together with the gradients and so cost
+    no message of their own.
     """
 
-    def __init__(self, parameters: list[nn.Parameter]) -> None:
+    def __init__(self, parameters: list[nn.Parameter], extras: int) -> None:
         sizes = [p.numel() for p in parameters]
-        self._buffer = torch.zeros(sum(sizes) + 2, device=parameters[0].device)
-        self.gradients = self._buffer[:-2]
-        for parameter, piece in zip(parameters, self.gradients.split(sizes), strict=True):
+        self._buffer = torch.zeros(sum(sizes) + extras, device=parameters[0].device)
+        self.gradients, self._extras = torch.split(self._buffer, [sum(sizes), extras])
+        for parameter, piece in zip(parameters, torch.split(self.gradients, sizes), strict=True):
             parameter.grad = piece.view_as(parameter)
 
     def zero(self) -> None:
         """Forget the last epoch."""
         self._buffer.zero_()
 
-    def reduce(self, loss: Tensor, stop: bool, transport: Transport, where: str) -> tuple[float, bool]:
-        """Sum over all workers; the global loss, and whether any worker wants to stop."""
-        self._buffer[-2] = loss
-        self._buffer[-1] = float(stop)
+    def reduce(self, extras: Sequence[float], transport: Transport, where: str) -> list[float]:
+        """Sum the gradients and ``extras`` over all workers; the sums of the extras."""
+        self._extras.copy_(torch.tensor(extras))
         transport.all_reduce(self._buffer, where)
-        return float(self._buffer[-2]), bool(self._buffer[-1] > 0)
+        return [float(value) for value in self._extras]
 
     def clip(self, largest: float) -> None:
         """Scale the whole gradient down to the norm ``largest``, if it is longer."""
@@ -45,5 +46,5 @@ def broadcast_parameters(parameters: list[nn.Parameter], transport: Transport) -
     with torch.no_grad():
         flat = torch.cat([p.reshape(-1) for p in parameters])
         transport.broadcast(flat, "broadcast of the weights")
-        for parameter, piece in zip(parameters, flat.split([p.numel() for p in parameters]), strict=True):
+        for parameter, piece in zip(parameters, torch.split(flat, [p.numel() for p in parameters]), strict=True):
             parameter.copy_(piece.view_as(parameter))

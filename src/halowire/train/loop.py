@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from halowire.events import EVAL, TRAIN, Entry, EventLog
+from halowire.events import EVAL, GRADIENT, TRAIN, Entry, EventLog
 from halowire.exchange import Transport
 from halowire.kernels import InputError
 from halowire.train.checkpoint import (
@@ -38,7 +38,7 @@ class Observer(Protocol):
     """Hears how a run goes, on rank 0."""
 
     def epoch(self, epoch: int, loss: float, seconds: float, wire_bytes: int) -> None:
-        """An epoch is done; ``wire_bytes`` are this worker's."""
+        """An epoch is done; ``wire_bytes`` are those of all workers."""
 
     def evaluated(self, epoch: int, metrics: dict[str, float]) -> None:
         """An evaluation is done."""
@@ -65,19 +65,17 @@ class Hooks:
 class Trainer:
     """Trains one model on this worker's shard, in step with the other workers."""
 
-    def __init__(
-        self, train: View, evaluation: View, config: Config, transport: Transport, run: Path, hooks: Hooks
-    ) -> None:
+    def __init__(self, train: View, evaluation: View, config: Config, transport: Transport, run: Path) -> None:
         """Build the model and give every worker the same weights; ``train`` and ``evaluation`` are one view unless
         the training is inductive."""
-        self.config, self.transport, self.run_folder, self.hooks = config, transport, run, hooks
+        self.config, self.transport, self.run_folder, self.hooks = config, transport, run, Hooks(Silent())
         self.train, self.evaluation = train, evaluation
         shard = train.shard
         width = train.features.own.num_cols
         self.model = build_model(config.model, width, shard.num_classes, config.seed).to(train.ids.device)
         self.parameters = list(self.model.parameters())
         broadcast_parameters(self.parameters, transport)
-        self.flat = FlatGradients(self.parameters)
+        self.flat = FlatGradients(self.parameters, extras=4)
         self.optimiser = torch.optim.Adam(
             self.parameters, lr=config.optim.lr, weight_decay=config.optim.weight_decay, foreach=True
         )
@@ -98,8 +96,9 @@ class Trainer:
         self.progress = restore(values, state, self.model, self.optimiser)
         self._sent_before = dict(self.progress.sent)
 
-    def run(self) -> dict[str, Any]:
+    def run(self, hooks: Hooks | None = None) -> dict[str, Any]:
         """Train to the end, or until told to stop; the summary, the same on every worker."""
+        self.hooks = hooks or self.hooks
         log = EventLog(self.run_folder, self.transport.rank, self.progress.epoch or None)
         log.write("start", time=time.time(), **self._facts())
         status = "finished"
@@ -114,10 +113,14 @@ class Trainer:
             if status != "finished":
                 break
         memory = largest_memory(self.transport)
-        log.write("end", time=time.time(), status=status, best_epoch=self.progress.best_epoch, peak_memory_bytes=peak_memory())
+        log.write(
+            "end", time=time.time(), status=status, best_epoch=self.progress.best_epoch, peak_memory_bytes=peak_memory()
+        )
         log.close()
         metric = self.evaluation.task.metric
-        return summarise(self.config, self.train.shard.graph, self.transport.size, metric, self.progress, memory, status)
+        return summarise(
+            self.config, self.train.shard.graph, self.transport.size, metric, self.progress, memory, status
+        )
 
     def forward_backward(self, epoch: int) -> Tensor:
         """One pass forward and backward; this worker's share of the loss, its weight gradients in ``self.flat``."""
@@ -142,29 +145,31 @@ class Trainer:
         rate = learning_rate(self.config.optim, epoch, self.config.epochs)
         start = time.perf_counter()
         with ledger.account(TRAIN):
-            loss = self.forward_backward(epoch)
+            loss = float(self.forward_backward(epoch))
+            mine = [loss, float(self.hooks.should_stop()), ledger.now.sent[TRAIN], ledger.now.phases["wait"]]
             with ledger.phase("reduce"):
-                total, stop = self.flat.reduce(loss, self.hooks.should_stop(), self.transport, f"epoch {epoch}, gradients")
+                total, stop, sent, waited = self.flat.reduce(mine, self.transport, f"epoch {epoch}, weight gradients")
             if not math.isfinite(total):
-                raise TrainingError(f"the loss became {total} in epoch {epoch}; try a smaller --optim.lr or --optim.clip 1")
+                raise TrainingError(
+                    f"the loss became {total} in epoch {epoch}; try a smaller --optim.lr or --optim.clip 1"
+                )
             with ledger.phase("optimise"):
                 self.flat.clip(self.config.optim.clip)
                 self.optimiser.param_groups[0]["lr"] = rate
                 self.optimiser.step()
-        self._record(log, total, rate, time.perf_counter() - start, ledger.take())
-        return stop
-
-    def _record(self, log: EventLog, loss: float, rate: float, seconds: float, entry: Entry) -> None:
-        epoch = self.progress.epoch
-        sent = entry.sent["train"]
-        log.write(
-            "epoch", epoch=epoch, loss=loss, lr=rate, seconds=seconds, phases=dict(entry.phases), wire_bytes=sent,
-            gradient_bytes=entry.sent["gradient"], exchanges=entry.exchange_list(),
-        )  # fmt: skip
-        self.hooks.observer.epoch(epoch, loss, seconds, sent)
-        self.progress.epoch, self.progress.train_loss = epoch + 1, loss
+        seconds, entry = time.perf_counter() - start, ledger.take()
+        self._record(log, epoch, total, rate, seconds, entry)
+        self.hooks.observer.epoch(epoch, total, seconds, int(sent))
+        self.progress.epoch, self.progress.train_loss = epoch + 1, total
         self.progress.epoch_seconds.append(seconds)
-        self.progress.wait_seconds.append(entry.phases["wait"])
+        self.progress.wait_seconds.append(waited / self.transport.size + entry.phases["reduce"])
+        return stop > 0
+
+    def _record(self, log: EventLog, epoch: int, loss: float, rate: float, seconds: float, entry: Entry) -> None:
+        log.write(
+            "epoch", epoch=epoch, loss=loss, lr=rate, seconds=seconds, phases=dict(entry.phases),
+            wire_bytes=entry.sent[TRAIN], gradient_bytes=entry.sent[GRADIENT], exchanges=entry.exchange_list(),
+        )  # fmt: skip
 
     def _evaluate_now(self) -> bool:
         return self.progress.epoch % self.config.eval.every == 0 or self.progress.epoch == self.config.epochs
@@ -177,7 +182,11 @@ class Trainer:
             metrics = self.evaluation.task.evaluate(logits, self.transport)
         entry = self.transport.ledger.take()
         log.write(
-            "eval", epoch=progress.epoch - 1, **metrics, seconds=time.perf_counter() - start, wire_bytes=entry.sent["eval"]
+            "eval",
+            epoch=progress.epoch - 1,
+            **metrics,
+            seconds=time.perf_counter() - start,
+            wire_bytes=entry.sent[EVAL],
         )
         self.hooks.observer.evaluated(progress.epoch - 1, metrics)
         if not progress.best or metrics["val"] > progress.best["val"]:
@@ -200,7 +209,10 @@ class Trainer:
     def _settings(self) -> dict[str, Any]:
         """What a resumed run must share with the one it continues."""
         values = self.config.to_dict()
-        fixed = {name: values[name] for name in ("seed", "precision", "model", "optim", "rate", "freshness", "task", "recipe")}
+        fixed = {
+            name: values[name]
+            for name in ("seed", "precision", "model", "optim", "rate", "freshness", "task", "recipe")
+        }
         return fixed | {"graph": self.train.shard.graph, "workers": self.transport.size}
 
     def _facts(self) -> dict[str, Any]:

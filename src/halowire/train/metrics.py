@@ -52,9 +52,7 @@ def mean_roc_auc(logits: Tensor, y: Tensor) -> float:
     return sum(known) / len(known) if known else float("nan")
 
 
-def evaluate(
-    logits: Tensor, y: Tensor, masks: Sequence[Tensor], metric: str, transport: Transport
-) -> dict[str, float]:
+def evaluate(logits: Tensor, y: Tensor, masks: Sequence[Tensor], metric: str, transport: Transport) -> dict[str, float]:
     """The metric of the train, val and test rows over all workers; every worker gets the result."""
     if metric == "roc-auc":
         values = torch.tensor([_gathered_auc(logits, y, mask, transport) for mask in masks], dtype=torch.float64)
@@ -72,7 +70,9 @@ def choose_metric(metric: str, multi_label: bool, num_classes: int) -> str:
     if metric == "auto":
         return "micro-f1" if multi_label else "accuracy"
     if metric == "accuracy" and multi_label:
-        raise InputError("metric accuracy needs one label per node, but this graph has several; use micro-f1 or roc-auc")
+        raise InputError(
+            "metric accuracy needs one label per node, but this graph has several; use micro-f1 or roc-auc"
+        )
     if metric == "roc-auc" and not multi_label and num_classes != 2:
         raise InputError(f"metric roc-auc needs two classes or several labels per node, not {num_classes} classes")
     return metric

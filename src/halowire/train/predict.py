@@ -22,12 +22,16 @@ FORMATS = (".npy", ".csv")
 def check_format(out: Path) -> None:
     """Refuse a file name whose ending names no format."""
     if out.suffix not in FORMATS:
-        raise InputError(f"predictions cannot be written to {out.name!r}; give a name that ends in .npy (logits) or .csv (id,class)")
+        raise InputError(
+            f"predictions cannot be written to {out.name!r}; give a name that ends in .npy (logits) or .csv (id,class)"
+        )
 
 
 def predict_shard(view: View, config: Config, run: Path) -> Tensor:
     """Logits ``[n, C]`` of the owned rows, from the best weights of ``run``."""
-    model = build_model(config.model, view.features.own.num_cols, view.shard.num_classes, config.seed).to(view.ids.device)
+    model = build_model(config.model, view.features.own.num_cols, view.shard.num_classes, config.seed).to(
+        view.ids.device
+    )
     model.load_state_dict(best_weights(run))
     with torch.no_grad():
         out: Tensor = model(view.features, view.step())

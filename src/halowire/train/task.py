@@ -29,7 +29,9 @@ class Task:
         """The task that the labels and masks of ``shard`` define."""
         masks = (shard.train_mask, shard.val_mask, shard.test_mask)
         if shard.y is None or any(mask is None for mask in masks):
-            raise InputError(f"graph {shard.graph!r} has no labels or no split; give it y, train_mask, val_mask and test_mask")
+            raise InputError(
+                f"graph {shard.graph!r} has no labels or no split; give it y, train_mask, val_mask and test_mask"
+            )
         train, val, test = (mask.to(device) for mask in masks if mask is not None)
         kind = choose_metric(metric, shard.multi_label, shard.num_classes)
         return Task(shard.y.to(device), (train, val, test), train.nonzero()[:, 0], shard.counts["train"], kind)

@@ -1,0 +1,58 @@
+"""`halowire doctor`: versions, kernels, network, and a round trip between all workers."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+from dataclasses import dataclass
+
+import torch
+
+from halowire.cli.parse import parse
+from halowire.kernels.info import kernels_in_use, simd_level
+from halowire.launch import interface_to, launched, run_local
+from halowire.worker import roundtrip_worker
+
+PACKAGES = ("halowire", "torch", "numpy", "safetensors", "pymetis", "torch-geometric", "tensorboard")
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Show what halowire finds on this machine, and measure a round trip between all workers."""
+
+    workers: int = 2
+    """local workers for the round trip; under torchrun, what torchrun started"""
+
+
+def run(argv: list[str]) -> int:
+    """Run the verb."""
+    arguments = parse(Arguments, "doctor", argv)
+    if int(os.environ.get("RANK", "0")) == 0:
+        print("\n".join(_facts()), flush=True)
+    if launched():
+        roundtrip_worker()
+        return 0
+    return run_local(arguments.workers, "halowire.cli.worker", ["roundtrip"]) if arguments.workers > 1 else 0
+
+
+def _facts() -> list[str]:
+    interface, address = interface_to(os.environ.get("MASTER_ADDR", "localhost"))
+    devices = f"{torch.cuda.device_count()} x {torch.cuda.get_device_name()}" if torch.cuda.is_available() else "none"
+    native = kernels_in_use() == "native"
+    return [
+        f"python       {platform.python_version()}, {platform.system()} {platform.machine()}",
+        *[f"{name:<12} {_version(name)}" for name in PACKAGES],
+        f"kernels      {kernels_in_use()}"
+        + (f", {simd_level()}" if native else " (no native module: install with a C++ compiler)"),
+        f"cores        {len(os.sched_getaffinity(0))}, torch uses {torch.get_num_threads()} threads",
+        f"GPUs         {devices}",
+        f"interface    {interface or 'unknown'} ({address})",
+    ]
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"

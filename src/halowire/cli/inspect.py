@@ -1,0 +1,69 @@
+"""`halowire inspect GRAPH_OR_DIR`: what a graph, or a folder of shards, holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from halowire.cli.parse import parse
+from halowire.graph import Graph, load
+from halowire.kernels import Csr
+from halowire.partition import Quality, read_manifest
+from halowire.partition.manifest import is_shard_folder
+from halowire.train.config import GraphConfig
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Describe a graph, or a folder of shards."""
+
+    graph: tyro.conf.Positional[str]
+    """built-in name, file, folder, synthetic graph, or folder of shards"""
+    source: Annotated[GraphConfig, tyro.conf.arg(name="graph")] = field(default_factory=GraphConfig)
+
+
+def run(argv: list[str]) -> int:
+    """Run the verb."""
+    arguments = parse(Arguments, "inspect", argv)
+    if is_shard_folder(Path(arguments.graph)):
+        lines = _describe_shards(read_manifest(arguments.graph))
+    else:
+        source = arguments.source
+        lines = _describe_graph(
+            load(arguments.graph, source.undirected, features=source.features or None, labels=source.labels or None)
+        )
+    print("\n".join(lines))
+    return 0
+
+
+def _describe_graph(graph: Graph) -> list[str]:
+    degree = graph.adj.indptr.diff()
+    lines = [
+        f"graph      {graph.name}",
+        f"nodes      {graph.num_nodes:,} ({int((degree == 0).sum()):,} without an incoming edge)",
+        f"edges      {graph.num_edges:,} directed entries{', weighted' if graph.adj.weight is not None else ''}",
+        f"in-degree  mean {graph.num_edges / graph.num_nodes:.1f}, largest {int(degree.max()):,}",
+    ]
+    if graph.x is not None:
+        sparse = f"sparse, {graph.x.nnz / graph.num_nodes:.1f} per node" if isinstance(graph.x, Csr) else "dense"
+        lines.append(f"features   {graph.num_features:,} ({sparse})")
+    if graph.y is not None:
+        lines.append(f"classes    {graph.num_classes}{' (several per node)' if graph.multi_label else ''}")
+    masks = {"train": graph.train_mask, "val": graph.val_mask, "test": graph.test_mask}
+    if all(mask is not None for mask in masks.values()):
+        lines.append(
+            "split      " + ", ".join(f"{name} {int(mask.sum()):,}" for name, mask in masks.items() if mask is not None)
+        )
+    return lines
+
+
+def _describe_shards(manifest: dict[str, Any]) -> list[str]:
+    lines = [
+        f"shards     {manifest['num_parts']} parts of {manifest['graph']}",
+        f"nodes      {manifest['num_nodes']:,}",
+        f"edges      {manifest['num_edges']:,}",
+    ]
+    return lines + Quality.from_json(manifest["quality"]).lines()

@@ -1,0 +1,47 @@
+"""`halowire partition GRAPH --parts N --out DIR`: cut a graph into shards on disk."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated
+
+import tyro
+
+from halowire import api
+from halowire.cli.parse import parse
+from halowire.graph import load
+from halowire.report import Console
+from halowire.train.config import GraphConfig, PartitionConfig
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Cut a graph into shards on disk, one folder per worker, and say how good the cut is."""
+
+    graph: tyro.conf.Positional[str]
+    """built-in name (debian), file (.npz, .csv, .tsv), OGB folder, or synthetic graph (sbm:nodes=...)"""
+    parts: int
+    """number of parts, one per worker"""
+    out: str
+    """folder for manifest.json and the shards"""
+    partition: PartitionConfig = field(default_factory=PartitionConfig)
+    source: Annotated[GraphConfig, tyro.conf.arg(name="graph")] = field(default_factory=GraphConfig)
+    seed: int = 0
+    """seed of the partitioner"""
+    inductive: bool = False
+    """also cut the subgraph of the training nodes, for inductive training"""
+    quiet: bool = False
+    """only warnings and errors"""
+
+
+def run(argv: list[str]) -> int:
+    """Run the verb."""
+    arguments = parse(Arguments, "partition", argv)
+    source = arguments.source
+    graph = load(arguments.graph, source.undirected, features=source.features or None, labels=source.labels or None)
+    folder = api.partition(
+        graph, arguments.parts, arguments.out, arguments.partition.method, arguments.seed, arguments.inductive,
+        quiet=arguments.quiet,
+    )  # fmt: skip
+    Console(quiet=arguments.quiet).line(f"{arguments.parts} shards in {folder}; train with `halowire train {folder}`")
+    return 0

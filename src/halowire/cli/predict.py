@@ -1,0 +1,27 @@
+"""`halowire predict RUN --out FILE`: the predictions of a trained model for every node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import tyro
+
+from halowire import api
+from halowire.cli.parse import parse
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Write a trained model's predictions for every node, in the order of the graph."""
+
+    run: tyro.conf.Positional[str]
+    """run folder"""
+    out: str
+    """FILE.npy for logits, FILE.csv for id,class lines"""
+
+
+def run(argv: list[str]) -> int:
+    """Run the verb."""
+    arguments = parse(Arguments, "predict", argv)
+    print(f"predictions in {api.predict(arguments.run, arguments.out)}")
+    return 0

@@ -1,0 +1,36 @@
+"""`halowire report RUN [RUN ...]`: the HTML page of one run, or of several side by side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+
+from halowire.cli.parse import parse
+from halowire.kernels import InputError
+from halowire.report import write_report
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Write the HTML page of one run, or one page that compares several."""
+
+    runs: tyro.conf.Positional[tuple[str, ...]]
+    """run folders"""
+    out: str | None = None
+    """HTML file; by default report.html in the run folder, or in the current folder for several runs"""
+
+
+def run(argv: list[str]) -> int:
+    """Run the verb."""
+    arguments = parse(Arguments, "report", argv)
+    folders = [Path(name) for name in arguments.runs]
+    if not folders:
+        raise InputError("no run folder was given; use `halowire report RUN [RUN ...]`")
+    for folder in folders:
+        if not (folder / "config.json").exists():
+            raise InputError(f"{folder} is not a run folder: it holds no config.json")
+    default = folders[0] / "report.html" if len(folders) == 1 else Path("report.html")
+    print(f"report in {write_report(folders, Path(arguments.out) if arguments.out else default)}")
+    return 0

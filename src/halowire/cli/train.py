@@ -1,0 +1,59 @@
+"""`halowire train GRAPH_OR_DIR`: train a model on a graph spread over workers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated
+
+import tyro
+
+from halowire import api
+from halowire.cli.parse import parse
+from halowire.train.config import Config
+from halowire.train.recipes import recipe_config
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Train a graph neural network on a whole graph that is spread over workers."""
+
+    graph: tyro.conf.Positional[str]
+    """built-in name (debian), file (.npz, .csv, .tsv), OGB folder, synthetic graph (sbm:nodes=...), folder of shards"""
+    config: Annotated[Config, tyro.conf.arg(name="")] = field(default_factory=Config)
+    workers: int | None = None
+    """local worker processes; under torchrun it is what torchrun started"""
+    out: str | None = None
+    """run folder; by default a new one under runs/"""
+    resume: bool = False
+    """go on from the newest checkpoint in --out"""
+    overwrite: bool = False
+    """delete an earlier run in --out"""
+    max_restarts: int = 0
+    """how often crashed local workers are started again, from the newest checkpoint"""
+    tensorboard: bool = False
+    """write TensorBoard files too"""
+    quiet: bool = False
+    """no progress, only warnings and errors"""
+
+
+def run(argv: list[str]) -> int:
+    """Run the verb."""
+    default = Arguments(graph=tyro.MISSING, config=recipe_config(_recipe(argv)))
+    arguments = parse(Arguments, "train", argv, default)
+    config = arguments.config
+    api.train(
+        arguments.graph, arguments.workers, config.recipe, arguments.out, config.flat(), resume=arguments.resume,
+        overwrite=arguments.overwrite, max_restarts=arguments.max_restarts, quiet=arguments.quiet,
+        tensorboard=arguments.tensorboard,
+    )  # fmt: skip
+    return 0
+
+
+def _recipe(argv: list[str]) -> str:
+    """The recipe must be known before the flags are parsed: it fills their defaults."""
+    for place, word in enumerate(argv):
+        if word == "--recipe" and place + 1 < len(argv):
+            return argv[place + 1]
+        if word.startswith("--recipe="):
+            return word.removeprefix("--recipe=")
+    return "exact"
