@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 from statistics import fmean, median
 
@@ -67,7 +68,7 @@ def notes(run: Run) -> list[str]:
         done = len(run.epochs())
         planned = number(run.config.get("epochs"))
         of = f" of {planned:.0f}" if planned > done else ""
-        how = "was stopped" if status == "stopped" else "did not reach its end"
+        how = "was stopped" if status == "stopped" else "broke off"
         found.append(f"The run {how} after {done}{of} epochs.")
     lost = [epoch for epoch, value in series.losses(run) if math.isnan(value)]
     if lost:
@@ -88,7 +89,8 @@ def notes(run: Run) -> list[str]:
         )
     damaged = sum(rank.unreadable for rank in run.ranks)
     if damaged:
-        found.append(f"{damaged} line{'s' if damaged > 1 else ''} of the events could not be read and were left out.")
+        lines = "1 line of the events was" if damaged == 1 else f"{damaged} lines of the events were"
+        found.append(f"{lines} left out: not readable, as when a run is killed while it writes.")
     partition = known.get("partition")
     if isinstance(partition, dict) and isinstance(partition.get("warnings"), list):
         found.extend(str(warning) for warning in partition["warnings"])
@@ -116,3 +118,13 @@ def labels(runs: list[Run]) -> list[str]:
     if len(set(folders)) == len(folders):
         return folders
     return [f"{name} ({index})" for index, name in enumerate(folders, 1)]
+
+
+def groups(runs: list[Run], names: list[str]) -> list[str]:
+    """For every run the name it shares with the runs that differ only in their seed; its own name if none do."""
+    known = [facts(run) for run in runs]
+    alike = [tuple(str(one.get(key)) for key in ("graph", "recipe", "model", "workers")) for one in known]
+    shared = [re.sub(r" ?seed \S+$", "", name) for name in names]
+    if len(set(alike)) == len(runs) or len({*zip(alike, shared, strict=True)}) != len(set(shared)) or not all(shared):
+        return names
+    return shared

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from statistics import fmean, median
 
@@ -20,11 +21,12 @@ MOST_BARS = 12
 
 @dataclass(frozen=True)
 class Named:
-    """A run with its name and its colour on this page."""
+    """A run with its name, its colour on this page, and the name of the runs that share the colour."""
 
     label: str
     slot: int
     run: Run
+    group: str
 
 
 def figures(runs: list[Named]) -> Html:
@@ -49,9 +51,16 @@ def lines(runs: list[Named], chart: Chart, says: str) -> Html | None:
     return figure(chart.title, says, line_chart(chart, says), data_table(chart))
 
 
+def curves_of(runs: list[Named], points: Callable[[Run], series.Points], alone: str = "") -> list[Curve]:
+    """A curve for every run, named after it; ``alone`` is the name where there is only one."""
+    if len(runs) == 1:
+        return [Curve(alone, points(runs[0].run), runs[0].slot)]
+    return [Curve(one.label, points(one.run), one.slot, group=one.group) for one in runs]
+
+
 def loss(runs: list[Named]) -> Html | None:
     """The training loss."""
-    curves = [Curve(one.label if len(runs) > 1 else "loss", series.losses(one.run), one.slot) for one in runs]
+    curves = curves_of(runs, series.losses, "loss")
     marks = []
     says = "Mean over the training nodes of all workers."
     if len(runs) == 1:
@@ -78,7 +87,7 @@ def quality(runs: list[Named]) -> Html | None:
     metric = metric_words(str(facts(runs[0].run).get("metric")))
     title = metric[0].upper() + metric[1:]
     if len(runs) > 1:
-        curves = [Curve(one.label, series.metrics(one.run, "val"), one.slot) for one in runs]
+        curves = curves_of(runs, lambda run: series.metrics(run, "val"))
         return lines(
             runs,
             Chart(f"Validation {metric}", curves, "percent"),
@@ -101,7 +110,7 @@ def quality(runs: list[Named]) -> Html | None:
 def time(runs: list[Named]) -> Html | None:
     """Seconds per training epoch, and how much of it is waiting."""
     if len(runs) > 1:
-        curves = [Curve(one.label, series.seconds(one.run), one.slot) for one in runs]
+        curves = curves_of(runs, series.seconds)
         says = "The slowest worker of every training epoch; evaluation excluded."
     else:
         run = runs[0].run
@@ -116,7 +125,7 @@ def time(runs: list[Named]) -> Html | None:
 def wire(runs: list[Named]) -> Html | None:
     """Bytes per epoch that all workers sent."""
     if len(runs) > 1:
-        curves = [Curve(one.label, series.wire_bytes(one.run), one.slot) for one in runs]
+        curves = curves_of(runs, series.wire_bytes)
         says = "Halo rows and their gradients, sent by all workers; weight gradients apart."
     else:
         run = runs[0].run
@@ -129,7 +138,7 @@ def wire(runs: list[Named]) -> Html | None:
 
 def rate(runs: list[Named]) -> Html | None:
     """The learning rate, where it changes."""
-    curves = [Curve(one.label if len(runs) > 1 else "rate", series.learning_rates(one.run), one.slot) for one in runs]
+    curves = curves_of(runs, series.learning_rates, "rate")
     if all(len(set(series.known(curve.points))) <= 1 for curve in curves):
         return None
     return lines(
@@ -166,10 +175,8 @@ def phases(runs: list[Named]) -> Html | None:
     entries = [
         (css(name), name, percent_text(sum(spent.get(name, 0.0) for *_, spent in rows) / total)) for name in names
     ]
-    says = (
-        f"{what}; mean of the epochs, without the first one, which warms up. "
-        "Waiting is the time of the wire that compute did not hide."
-    )
+    warm = ", without the first one, which warms up" if any(len(one.run.epochs()) > 2 for one in runs) else ""
+    says = f"{what}; mean of the epochs{warm}. Waiting is the time of the wire that compute did not hide."
     head = ["worker" if len(runs) == 1 else "run, worker", *names, "epoch"]
     data = [
         [

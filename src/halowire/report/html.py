@@ -7,13 +7,13 @@ import os
 import re
 from pathlib import Path
 
-from halowire.report.facts import facts, labels, notes
+from halowire.report.facts import facts, groups, labels, notes
 from halowire.report.figures import Named, figures
 from halowire.report.markup import Html, join, tag
 from halowire.report.overview import comparison, headline, moment, subtitle, tiles
 from halowire.report.partition_section import partition_section
 from halowire.report.run import Run, read_run
-from halowire.report.settings import command, flatten, groups, words
+from halowire.report.settings import by_group, command, flatten, words
 from halowire.report.style import style_sheet
 from halowire.report.tables import fold, table
 from halowire.report.units import NOTHING
@@ -40,7 +40,10 @@ def write_report(run_folders: list[Path], out: Path) -> Path:
 
 def page_of(runs: list[Run]) -> str:
     """The whole page as text."""
-    named = [Named(name, index % SLOTS, run) for index, (name, run) in enumerate(zip(labels(runs), runs, strict=True))]
+    names = labels(runs)
+    shared = groups(runs, names)
+    slot = {group: index % SLOTS for index, group in enumerate(dict.fromkeys(shared))}
+    named = [Named(name, slot[group], run, group) for name, run, group in zip(names, runs, shared, strict=True)]
     known = facts(runs[0])
     title = f"{known['graph']}, {known['recipe']}" if len(runs) == 1 else f"{len(runs)} runs on {known['graph']}"
     head = tag(
@@ -90,7 +93,7 @@ def sections(runs: list[Named]) -> list[object]:
 
 def grouped(one: Named) -> Html | None:
     """All settings of a run, in groups."""
-    found = groups(one.run.config)
+    found = by_group(one.run.config)
     if not found:
         return None
     return tag(
@@ -124,13 +127,12 @@ def differing(runs: list[Named]) -> Html | None:
 
 
 def repeat(one: Named, several: bool) -> Html:
-    """The command, and the settings as they were recorded."""
-    recorded = json.dumps(one.run.config, indent=2, ensure_ascii=False)
-    return join(
-        tag("h3", one.label, class_="again") if several else None,
-        tag("pre", *unbroken(command(one.run)), class_="command"),
-        fold("config.json", tag("pre", recorded, tabindex="0")) if one.run.config else None,
-    )
+    """The command, and the settings as they were recorded; folded away where there are several."""
+    line = tag("pre", *unbroken(command(one.run)), class_="command")
+    recorded = tag("pre", json.dumps(one.run.config, indent=2, ensure_ascii=False), tabindex="0")
+    if several:
+        return fold(one.label, line)
+    return join(line, fold("config.json", recorded) if one.run.config else None)
 
 
 def unbroken(line: str) -> list[object]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from statistics import fmean
 
 from halowire.report.markup import Html, join, tag
 from halowire.report.series import Points, finite
@@ -14,16 +15,19 @@ HEIGHT = 190
 SPACING = 16
 MOST_POINTS = 1500
 MOST_BANDS = 150
+LEAST_RIGHT = 110
+"""Room for the usual labels, so that figures below each other line up."""
 
 
 @dataclass(frozen=True)
 class Curve:
-    """A named line; ``slot`` picks its colour, ``area`` fills it down to the axis."""
+    """A named line; ``slot`` picks its colour, ``area`` fills it, a ``group`` of curves shares one label."""
 
     label: str
     points: Points
     slot: int
     area: bool = False
+    group: str = ""
 
 
 @dataclass(frozen=True)
@@ -52,10 +56,10 @@ def line_chart(chart: Chart, description: str) -> Html:
     low, high = (first, last) if last > first else (first - 1, first + 1)
     height = max(HEIGHT, SPACING * (len(curves) + 1))
     plot = Plot(axis, low, high, height)
-    ends = [f"{shorten(curve.label)} {axis.words(end_of(curve)[1])}" for curve in curves]
+    ends = ends_of(curves, plot)
     unit = " ".join(part for part in (axis.unit, chart.unit) if part)
-    right = room(ends, least=44) + 14
-    left = room([label for _, label in axis.ticks], least=14) + 8
+    right = max(room([end.words for end in ends]), LEAST_RIGHT) + 14
+    left = room([label for _, label in axis.ticks], least=21) + 8
     return frame(
         chart.title,
         description,
@@ -67,7 +71,7 @@ def line_chart(chart: Chart, description: str) -> Html:
         off_scale(plot, curves, limit, chart.kind),
         stretched(height, *(path(plot, curve) for curve in curves)),
         *(dots(plot, curve) for curve in curves),
-        end_labels(plot, curves, ends),
+        end_labels(plot, ends),
         bands(plot, curves, chart.kind, epochs),
     )
 
@@ -226,21 +230,43 @@ def spread(wanted: list[float], height: float, spacing: float = SPACING) -> list
     return placed
 
 
-def end_labels(plot: Plot, curves: list[Curve], words: list[str]) -> Html:
-    """Each curve's name and last value beside its end, pushed apart, with a thin leader where it had to move."""
-    wanted = [plot.y(end_of(curve)[1]) for curve in curves]
-    placed = spread(wanted, plot.height - 2)
+@dataclass(frozen=True)
+class End:
+    """The label of a curve, or of a group of them at the mean of their last points: words, place, colour."""
+
+    words: str
+    x: float
+    y: float
+    slot: int
+
+
+def ends_of(curves: list[Curve], plot: Plot) -> list[End]:
+    """The labels, one for every group: the name, how many curves it stands for, the (mean) last value."""
+    found: dict[str, list[Curve]] = {}
+    for curve in curves:
+        found.setdefault(curve.group or curve.label, []).append(curve)
+    ends = []
+    for name, members in found.items():
+        points = [end_of(curve) for curve in members]
+        value = fmean(value for _, value in points)
+        count = f" ×{len(members)}" if len(members) > 1 else ""
+        x = plot.x(max(epoch for epoch, _ in points))
+        ends.append(End(f"{shorten(name)}{count} {plot.axis.words(value)}", x, plot.y(value), members[0].slot))
+    return ends
+
+
+def end_labels(plot: Plot, ends: list[End]) -> Html:
+    """The labels beside the curves' ends, pushed apart, with a thin leader where one had to move."""
+    placed = spread([end.y for end in ends], plot.height - 2)
     parts: list[Html] = []
     leaders: list[Html] = []
-    for curve, label, y, at in zip(curves, words, placed, wanted, strict=True):
-        x = plot.x(end_of(curve)[0])
-        if x < 0.995:
-            leaders.append(
-                tag("line", x1=across(x), x2="100%", y1=down(at), y2=down(at), class_=f"leader s{curve.slot}")
-            )
-        if abs(y - at) > 4:
-            parts.append(tag("line", x1="3", y1=down(at), x2="9", y2=down(y), class_=f"leader s{curve.slot}"))
-        parts.append(tag("text", label, x="11", y=down(y), dy="0.32em", class_=f"end s{curve.slot}"))
+    for end, y in zip(ends, placed, strict=True):
+        at = down(end.y)
+        if end.x < 0.995:
+            leaders.append(tag("line", x1=across(end.x), x2="100%", y1=at, y2=at, class_=f"leader s{end.slot}"))
+        if abs(y - end.y) > 4:
+            parts.append(tag("line", x1="3", y1=at, x2="9", y2=down(y), class_=f"leader s{end.slot}"))
+        parts.append(tag("text", end.words, x="11", y=down(y), dy="0.32em", class_=f"end s{end.slot}"))
     return join(*leaders, beyond(*parts))
 
 

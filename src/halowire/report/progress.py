@@ -84,14 +84,14 @@ class Silence(Progress):
 
 
 class Lines(Progress):
-    """A line per evaluation, and for the last epoch."""
+    """A line per evaluation; training always evaluates the last epoch."""
 
     def __init__(self, write: Callable[[str], None]) -> None:
         self._write = write
 
     def show(self, evaluated: bool) -> None:
         """Write a line when there is something new to say."""
-        if not evaluated and self.done < self.total:
+        if not evaluated:
             return
         wide = len(str(self.total))
         parts = [f"{self.description} epoch {self.done:>{wide}}/{self.total}".strip(), *self.facts()]

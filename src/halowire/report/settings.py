@@ -34,7 +34,7 @@ def words(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def groups(config: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, str]]]]:
+def by_group(config: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, str]]]]:
     """The settings in groups by the first part of their name; those without one come first, as ``run``."""
     result: dict[str, list[tuple[str, str]]] = {"run": []}
     for name, value in flatten(config):

@@ -29,8 +29,8 @@ html{-webkit-text-size-adjust:100%;background:var(--page)}
 body{margin:0 auto;max-width:66rem;padding:2.5rem 1.5rem 4rem;color:var(--ink);background:var(--page);
 font:16px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans","Liberation Sans",Arial,sans-serif;
 font-variant-numeric:tabular-nums;overflow-wrap:break-word}
-h1{font-size:clamp(1.35rem,1rem + 1.5vw,1.85rem);line-height:1.25;font-weight:600;letter-spacing:-.012em;
-margin:0 0 .6rem;max-width:50rem;text-wrap:balance}
+h1{font-size:clamp(1.35rem,1rem + 1.4vw,1.75rem);line-height:1.25;font-weight:600;letter-spacing:-.012em;
+margin:0 0 .6rem;max-width:58rem;text-wrap:balance}
 h1 b{font-weight:600;color:var(--s0);white-space:nowrap}
 h2{font-size:1.15rem;font-weight:600;margin:3rem 0 .9rem;padding-top:.7rem;border-top:1px solid var(--rule)}
 h3{font-size:1rem;font-weight:600;margin:0}
@@ -76,8 +76,8 @@ font-size:.8125rem;color:var(--soft)}
 .swatch{display:inline-block;width:.75em;height:.75em;margin-right:.45em;border-radius:2px;background:var(--fill)}
 .swatch.run{height:.22em;width:1.3em;vertical-align:middle;background:var(--line)}
 .scroll{overflow-x:auto;max-width:100%;background:
-linear-gradient(to right,var(--page),transparent) left/2rem 100% no-repeat local,
-linear-gradient(to left,var(--page),transparent) right/2rem 100% no-repeat local,
+linear-gradient(to right,var(--page) 40%,transparent) left/2rem 100% no-repeat local,
+linear-gradient(to left,var(--page) 40%,transparent) right/2rem 100% no-repeat local,
 linear-gradient(to right,var(--shade),transparent) left/.7rem 100% no-repeat scroll,
 linear-gradient(to left,var(--shade),transparent) right/.7rem 100% no-repeat scroll}
 .scroll:focus-visible,summary:focus-visible{outline:2px solid var(--s0);outline-offset:2px}
@@ -89,6 +89,7 @@ th:last-child,td:last-child{padding-right:0}
 thead th{color:var(--soft);font-size:.8125rem;vertical-align:bottom;border-bottom-color:var(--rule)}
 td.best{font-weight:650}
 table.compare{width:100%}
+table.compare thead th{white-space:normal}
 table.words td{text-align:left;white-space:normal;overflow-wrap:anywhere}
 table.words th{text-align:left;color:var(--soft);vertical-align:top}
 .columns{columns:3 10rem;column-gap:2.5rem}
@@ -98,7 +99,7 @@ table.words th{text-align:left;color:var(--soft);vertical-align:top}
 .columns th{padding-right:.6rem}
 .beside{display:flex;flex-wrap:wrap;gap:1.4rem 3.5rem;align-items:flex-start}.beside>*{min-width:0;max-width:100%}
 .compare-box{margin-top:1.8rem}
-h3+pre{margin-top:.4rem}*+h3.again{margin-top:1.6rem}
+h3+pre{margin-top:.4rem}
 .columns td{text-align:right!important}
 .group h3{margin-bottom:.2rem;font-size:.9375rem}
 details{margin:.7rem 0 0;font-size:.875rem}
@@ -127,6 +128,9 @@ h1{font-size:22px}h2{break-after:avoid;margin-top:1.6rem}
 .tile,tr,.notes,pre.command,.key,.beside,.beside .scroll{break-inside:avoid}
 .scroll{overflow:visible;background:none}
 footer{margin-top:1.5rem}
+svg text,svg .note,svg .inside{font-size:10.5px}svg .name{font-size:11px}
+h3{break-after:avoid}
+table.compare{font-size:10.5px}table.compare th,table.compare td{padding-right:.7rem}
 details:not([open]){display:none}
 *{-webkit-print-color-adjust:exact;print-color-adjust:exact}
 """

@@ -38,7 +38,7 @@ def data_table(chart: Chart) -> Html:
     values = [dict(curve.points) for curve in chart.curves]
     rows = [[epoch, *(WORDS[chart.kind](v.get(epoch)) for v in values)] for epoch in epochs[::every]]
     return fold(
-        "Data" if every == 1 else f"Data (every {every}th epoch)",
+        "Data" if every == 1 else f"Data (one epoch in {every})",
         table(["epoch", *(curve.label for curve in chart.curves)], rows, f"{chart.title}: data"),
     )
 

@@ -43,7 +43,7 @@ def ticks_between(low: float, high: float, count: int = 5, whole: bool = False) 
 def tick_text(value: float, step: float) -> str:
     """A tick's label with as many decimals as the step needs; thousands separated."""
     decimals = max(0, -math.floor(math.log10(step) + 1e-9)) if step > 0 else 0
-    if decimals and abs(step * 10**decimals - round(step * 10**decimals)) > 1e-6:
+    if abs(step * 10**decimals - round(step * 10**decimals)) > 1e-6:
         decimals += 1
     return f"{value:,.{min(decimals, 6)}f}"
 
@@ -94,7 +94,7 @@ def make_axis(values: list[float], kind: Kind, zero: bool) -> Axis:
         # A flat line sits in the middle of some room instead of on the frame.
         room = abs(high) * 0.1 or 1.0
         low, high = (low if zero else low - room), high + room
-    step = nice_step(high - low, 4)
+    step = max(nice_step(high - low, 4), 1.0 if unit == "B" else 0.0)
     bottom, top = math.floor(low / step + 1e-9) * step, math.ceil(high / step - 1e-9) * step
     if kind == "percent" and low >= 0 and high <= 100:
         bottom, top = max(0.0, bottom), min(100.0, top)

@@ -1,0 +1,184 @@
+"""The page: well formed, self-contained, escaped, and complete for every kind of run."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import xml.etree.ElementTree as ET
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from fake_run import write_run
+
+from halowire.kernels.errors import InputError
+from halowire.report import write_report
+from halowire.report.line_chart import MOST_POINTS, Chart, Curve, line_chart, spread, thinned
+from halowire.report.markup import join, tag
+
+VOID = {"meta"}
+
+
+class Balance(HTMLParser):
+    """Checks that every element is closed where it was opened."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append(tag)
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open and self.open.pop() == tag, f"</{tag}> closes nothing"
+
+
+def page(folders: list[Path], out: Path) -> str:
+    """The report's text, checked to be balanced and to ask for nothing from elsewhere."""
+    text = write_report(folders, out).read_text(encoding="utf-8")
+    balance = Balance()
+    balance.feed(text)
+    assert not balance.open
+    assert not {"script", "link", "img", "iframe", "object"} & set(balance.seen)
+    assert not re.search(r"https?:|url\(|@import|src=|href=", text)
+    assert "nan" not in re.findall(r"[a-z]+", re.sub(r"<style>.*?</style>", "", text.lower(), flags=re.S))
+    for drawing in re.findall(r"<svg .*?</svg>(?=</div>)", text, flags=re.S):
+        ET.fromstring(drawing)
+    return text
+
+
+def test_one_run(run: Path, tmp_path: Path) -> None:
+    text = page([run], run / "report.html")
+    plain = re.sub(r"<[^>]+>", "", text)
+    assert "debian, 2 workers, exact: 78.1% test accuracy, 0.42 s per epoch, 12.3 MiB on the wire per epoch" in plain
+    for words in ("Training loss", "Time per epoch", "Bytes on the wire", "Where the time went", "What was exchanged"):
+        assert f"<h3>{words}</h3>" in text
+    for words in ("Who owns what", "Settings", "Run it again", "epoch 0: 2.26 s (off the scale)", "best: epoch 49"):
+        assert words in text
+    figures = text.count("<figure")
+    assert figures == 6
+    assert text.count("<desc>") == figures and text.count("<summary>Data</summary>") == figures
+    assert [path.name for path in run.iterdir() if path.name.endswith(".tmp")] == []
+
+
+def test_a_folder_as_target_gets_report_html(run: Path, tmp_path: Path) -> None:
+    assert write_report([run], tmp_path) == tmp_path / "report.html"
+
+
+def test_several_runs_share_figures_and_a_table(tmp_path: Path) -> None:
+    runs = [write_run(tmp_path / recipe, recipe) for recipe in ("exact", "sylvie-s", "varco")]
+    text = page(runs, tmp_path / "all.html")
+    assert text.count("<figure") == 5
+    assert text.count('class="line s') == 4 * 3
+    assert 'class="best">547 KiB' in text
+    assert "rate.bits" in text and "settings that all runs share" in text
+
+
+def test_runs_that_differ_in_their_seed_share_colour_and_label(tmp_path: Path) -> None:
+    runs = [
+        write_run(tmp_path / f"{recipe}{seed}", recipe, seed=seed, epochs=20)
+        for recipe in ("exact", "varco")
+        for seed in (0, 1)
+    ]
+    text = page(runs, tmp_path / "all.html")
+    assert "exact ×2" in text and "varco ×2" in text and "line s2" not in text
+
+
+def test_everything_from_the_files_is_escaped(run: Path) -> None:
+    evil = "<script>alert(1)</script>\"'&"
+    for name in ("summary.json", "config.json"):
+        values = json.loads((run / name).read_text())
+        values.update(graph=evil, recipe=evil, model=evil, kernels=evil, status=evil, metric=evil)
+        values["partition"] = {"method": evil, "warnings": [evil], evil: evil}
+        (run / name).write_text(json.dumps(values))
+    lines = (run / "events-0.jsonl").read_text().replace("forward", "<script>").replace('"debian"', json.dumps(evil))
+    (run / "events-0.jsonl").write_text(lines)
+    text = page([run], run / "report.html")
+    assert "<script" not in text and "&lt;script&gt;" in text
+
+
+@pytest.mark.parametrize("epochs", [1, 2, 3])
+def test_short_runs(tmp_path: Path, epochs: int) -> None:
+    text = page([write_run(tmp_path / "short", epochs=epochs)], tmp_path / "report.html")
+    assert text.count("<figure") == 6
+    assert ("which warms up" in text) == (epochs > 2)
+
+
+def test_one_worker_has_nothing_on_the_wire(tmp_path: Path) -> None:
+    text = page([write_run(tmp_path / "one", workers=1)], tmp_path / "report.html")
+    assert "nothing on the wire" in text and "Nothing crossed the wire" in text and "What was exchanged" not in text
+
+
+def test_a_summary_alone_is_enough(run: Path) -> None:
+    for path in (*run.glob("events-*"), run / "config.json"):
+        path.unlink()
+    text = page([run], run / "report.html")
+    assert "No epoch was recorded" in text and "78.1%" in text
+
+
+def test_a_start_alone_is_enough(run: Path) -> None:
+    (run / "summary.json").unlink()
+    for path in run.glob("events-*"):
+        path.write_text(path.read_text().splitlines()[0] + "\n")
+    assert "broke off after 0 of 60 epochs" in page([run], run / "report.html")
+
+
+def test_strange_values_do_not_break_the_page(run: Path) -> None:
+    event = {
+        "event": "epoch",
+        "epoch": 60,
+        "loss": "x",
+        "seconds": None,
+        "phases": 3,
+        "wire_bytes": [],
+        "exchanges": [1],
+    }
+    with (run / "events-0.jsonl").open("a") as file:
+        file.write(json.dumps(event) + "\n[]\n3\n" + json.dumps({"event": "eval", "epoch": 60, "val": None}) + "\n")
+    (run / "config.json").write_text("[1, 2")
+    (run / "summary.json").write_text(json.dumps({"partition": 3, "workers": "two", "mesh": None, "best_epoch": "x"}))
+    page([run], run / "report.html")
+
+
+def test_a_learning_rate_that_changes_is_drawn(run: Path) -> None:
+    events = [json.loads(line) for line in (run / "events-0.jsonl").read_text().splitlines()]
+    changed = [{**e, "lr": 0.01 / (1 + e["epoch"])} if e["event"] == "epoch" else e for e in events]
+    (run / "events-0.jsonl").write_text("".join(json.dumps(event) + "\n" for event in changed))
+    assert "<h3>Learning rate</h3>" in page([run], run / "report.html")
+
+
+def test_no_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no run folder"):
+        write_report([], tmp_path / "report.html")
+
+
+def test_labels_are_spread_without_leaving_the_plot() -> None:
+    placed = spread([10.0, 11.0, 12.0, 180.0, 181.0], 182.0, 16.0)
+    gaps = [after - before for before, after in pairwise(placed)]
+    assert min(gaps) >= 16 and max(placed) <= 182 and placed == sorted(placed)
+
+
+def test_thinning_keeps_the_peaks() -> None:
+    points = [(epoch, 100.0 if epoch == 7777 else math.sin(epoch)) for epoch in range(20_000)]
+    kept = thinned(points)
+    assert len(kept) <= MOST_POINTS and (7777, 100.0) in kept and kept == sorted(kept)
+
+
+def test_a_curve_breaks_where_values_are_missing() -> None:
+    points = [(0, 1.0), (1, 2.0), (2, math.nan), (3, 2.0), (4, math.nan), (5, 1.0), (6, 1.5)]
+    drawing = line_chart(Chart("x", [Curve("x", points, 0, area=True)], "number"), "y")
+    line = re.search(r'd="([^"]*)" class="line', drawing)
+    assert line and line[1].count("M") == 3
+
+
+def test_markup_escapes_all_but_markup() -> None:
+    assert (
+        tag("a", "<", tag("b", "&"), title='"<', class_="x", hidden=None)
+        == '<a title="&quot;&lt;" class="x">&lt;<b>&amp;</b></a>'
+    )
+    assert join("<", None, 3) == "&lt;3"
