@@ -4,10 +4,9 @@
     python tools/build_debian.py available.txt --out src/halowire/graph/data/debian.npz
 
 Nodes are packages, in alphabetical order. An edge (stored both ways, once, no self loops) joins two packages when one
-names the other in a relation field; version constraints and architecture qualifiers are dropped, of
-alternatives all count. A name that is no package but is provided by packages stands for all its providers, unless there are
-more than MAX_PROVIDERS: names like ``dictd-dictionary`` say little about who belongs together and would add thousands
-of edges.
+names the other in a relation field; version constraints and architecture qualifiers are dropped, of alternatives all
+count. A name that is no package but is provided by packages stands for all its providers, unless there are more than
+MAX_PROVIDERS: names like ``dictd-dictionary`` say little about who belongs together and would add thousands of edges.
 
 The label is the section without ``contrib/`` and ``non-free/``; sections with fewer than MIN_SECTION packages become
 the class ``other``. The split is a seeded 50/25/25. Features say which of NUM_WORDS words occur in the (short)

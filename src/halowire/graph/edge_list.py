@@ -72,7 +72,7 @@ def _read_features(path: Path) -> Array:
 
 def _read_labels(path: Path) -> Array:
     layout = sniff(path)
-    columns = [("id", np.int64), ("label", np.int64), ("part", "U5")]
+    columns = [("id", np.int64), ("label", np.int64), ("part", "U16")]
     if layout.num_columns not in (2, 3):
         raise InputError(f"{path} has {layout.num_columns} columns, expected id,class or id,class,train|val|test")
     return read_table(path, layout, columns[: layout.num_columns])
@@ -97,7 +97,9 @@ def _place_labels(table: Array, ids: Array, path: Path | None) -> tuple[Array, d
     part = np.char.strip(table["part"])
     odd = ~np.isin(part, ["train", "val", "test", ""])
     if odd.any():
-        raise InputError(f"{path} puts node {table['id'][odd][0]} into {part[odd][0]!r}, expected train, val or test")
+        raise InputError(
+            f"{path} puts node {table['id'][odd][0]} into {str(part[odd][0])!r}, expected train, val or test"
+        )
     masks = {name: np.zeros(ids.size, dtype=bool) for name in ("train", "val", "test")}
     for name in ("train", "val", "test"):
         masks[name][row[part == name]] = True

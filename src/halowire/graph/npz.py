@@ -32,16 +32,18 @@ def read_npz(file: Path | IO[bytes], name: str) -> Graph:
     wanted = {"num_nodes", "edge_index", "edge_weight", "x", "y", "ids", "num_classes"}
     wanted |= {f"x_{part}" for part in ("indptr", "indices", "data", "shape")}
     wanted |= {f"{part}_mask" for part in ("train", "val", "test")}
+    where = str(file) if isinstance(file, Path) else name
     try:
-        with np.load(file, allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise InputError(f"{name} holds a single array, expected an .npz archive with edge_index")
+        archive = np.load(file, allow_pickle=False)
+        if not isinstance(archive, np.lib.npyio.NpzFile):
+            raise InputError(f"{where} holds a single array, expected an .npz archive with edge_index")
+        with archive:
             arrays = {key: archive[key] for key in archive.files if key in wanted}
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, KeyError) as error:
-        if isinstance(error, InputError | FileNotFoundError):
+        if isinstance(error, InputError):
             raise
         raise InputError(
-            f"{name} cannot be read as an .npz archive ({one_line(error)}); it may be cut off or damaged, get it again"
+            f"{where} cannot be read as an .npz archive ({one_line(error)}); it may be cut off or damaged, get it again"
         ) from error
     return _graph(arrays, name)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import itertools
 import re
+import warnings
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -48,7 +49,9 @@ def sniff(path: Path) -> Layout:
 def read_table(path: Path, layout: Layout, dtype: Any) -> Array:
     """Rows of ``path`` as ``dtype``: a structured type names the columns, a plain one gives ``[rows, columns]``."""
     plain = np.dtype(dtype).names is None
-    with _damage_named(path), _open(path) as file:
+    with _damage_named(path), _open(path) as file, warnings.catch_warnings():
+        # NumPy warns about files without rows; the caller has a better message
+        warnings.simplefilter("ignore", UserWarning)
         return np.loadtxt(file, dtype=dtype, delimiter=layout.delimiter, skiprows=layout.skip, ndmin=2 if plain else 1)
 
 
