@@ -56,8 +56,9 @@ def metis_owners(
         options.objtype = pymetis.ObjType.VOL
     _, owner = pymetis.part_graph(
         parts,
-        xadj=simple.indptr.numpy().astype(width, copy=False),
-        adjncy=simple.indices.numpy().astype(width, copy=False),
+        pymetis.CSRAdjacency(
+            simple.indptr.numpy().astype(width, copy=False), simple.indices.numpy().astype(width, copy=False)
+        ),
         vweights=_integer_weight(adj, limit).astype(width, copy=False),
         recursive=recursive,
         options=options,
