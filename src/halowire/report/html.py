@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
-import re
 from pathlib import Path
 
 from halowire.report.facts import facts, groups, labels, notes
 from halowire.report.figures import Named, figures
-from halowire.report.markup import Html, join, tag
+from halowire.report.markup import Html, tag
 from halowire.report.overview import comparison, headline, moment, subtitle, tiles
 from halowire.report.partition_section import partition_section
 from halowire.report.run import Run, read_run
-from halowire.report.settings import by_group, command, flatten, words
+from halowire.report.settings_section import differing, grouped, repeat
 from halowire.report.style import style_sheet
-from halowire.report.tables import fold, table
-from halowire.report.units import NOTHING
 
 SLOTS = 8
 """Colours of the style sheet; further runs begin again with the first one."""
@@ -80,64 +76,17 @@ def sections(runs: list[Named]) -> list[object]:
         parts += [tag("h2", "How it went"), drawn]
     else:
         parts.append(tag("p", "No epoch was recorded, so there is nothing to draw.", class_="quiet"))
-    for one in runs:
-        section = partition_section(one.run)
-        if section is not None and len(runs) == 1:
-            parts += [tag("h2", "Who owns what"), section]
-    settings = differing(runs) if len(runs) > 1 else grouped(runs[0])
+    several = len(runs) > 1
+    owned = None if several else partition_section(runs[0].run)
+    if owned is not None:
+        parts += [tag("h2", "Who owns what"), owned]
+    settings = differing(runs) if several else grouped(runs[0])
     if settings is not None:
         parts += [tag("h2", "Settings"), settings]
-    parts += [tag("h2", "Run it again"), *(repeat(one, len(runs) > 1) for one in runs)]
+    # The commands of several runs are folded away, and paper cannot unfold them.
+    parts.append(tag("h2", "Run it again", class_="screen" if several else None))
+    parts += [repeat(one, several) for one in runs]
     return parts
-
-
-def grouped(one: Named) -> Html | None:
-    """All settings of a run, in groups."""
-    found = by_group(one.run.config)
-    if not found:
-        return None
-    return tag(
-        "div",
-        *(
-            tag("div", tag("h3", name), table([], rows, f"Settings: {name}", class_="words"), class_="group")
-            for name, rows in found
-        ),
-        class_="columns",
-    )
-
-
-def differing(runs: list[Named]) -> Html | None:
-    """The settings in which the runs differ, run by run; the shared ones folded away."""
-    flat = [dict(flatten(one.run.config)) for one in runs]
-    names = list(dict.fromkeys(name for one in flat for name in one))
-    if not names:
-        return None
-    rows = {name: [words(one[name]) if name in one else NOTHING for one in flat] for name in names}
-    apart = [[name, *cells] for name, cells in rows.items() if len(set(cells)) > 1]
-    shared = [[name, cells[0]] for name, cells in rows.items() if len(set(cells)) == 1]
-    return join(
-        table(["setting", *(one.label for one in runs)], apart, "Settings that differ")
-        if apart
-        else tag("p", "All settings are equal.", class_="quiet"),
-        fold(
-            f"{len(shared)} settings that all runs share",
-            table([], shared, "Settings that all runs share", class_="words"),
-        ),
-    )
-
-
-def repeat(one: Named, several: bool) -> Html:
-    """The command, and the settings as they were recorded; folded away where there are several."""
-    line = tag("pre", *unbroken(command(one.run)), class_="command")
-    recorded = tag("pre", json.dumps(one.run.config, indent=2, ensure_ascii=False), tabindex="0")
-    if several:
-        return fold(one.label, line)
-    return join(line, fold("config.json", recorded) if one.run.config else None)
-
-
-def unbroken(line: str) -> list[object]:
-    """The command in pieces that a narrow page does not break: a flag stays with its value."""
-    return [piece if piece.isspace() else tag("span", piece) for piece in re.split(r"(\n? +(?=--))", line)]
 
 
 def footer(runs: list[Named]) -> str:
