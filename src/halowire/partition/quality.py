@@ -35,6 +35,7 @@ class Quality:
         halo_rows: rows of other parts that the part needs.
         train_nodes: owned training nodes.
         node_imbalance, edge_imbalance: largest part over mean part.
+        work_imbalance: the same for ``nodes / mean nodes + edges / mean edges``, an estimate of a worker's time.
         widths: columns of the rows exchanged, one per exchange.
         bytes_per_epoch: halo bytes sent by all workers in an epoch, forward and backward, by bits per value.
         warnings: what the user should know before training.
@@ -53,6 +54,7 @@ class Quality:
     train_nodes: tuple[int, ...]
     node_imbalance: float
     edge_imbalance: float
+    work_imbalance: float
     widths: tuple[int, ...]
     bytes_per_epoch: dict[str, int]
     warnings: tuple[str, ...]
@@ -66,11 +68,10 @@ class Quality:
         if self.num_parts == 1:
             return "One worker owns everything, so nothing crosses the network."
         copies = sum(self.halo_rows) / self.num_nodes
-        slowest = max(self.node_imbalance, self.edge_imbalance) - 1
         return (
             f"Of every 100 edges {100 * self.cut_share:.0f} cross workers; for every 100 nodes of its own a worker "
             f"receives {100 * copies:.0f} rows of others per layer and direction; "
-            f"the largest part is {100 * slowest:.0f}% above the mean."
+            f"the busiest has {100 * (self.work_imbalance - 1):.0f}% more work than the mean."
         )
 
     def lines(self) -> list[str]:
@@ -79,7 +80,8 @@ class Quality:
             f"parts       {self.num_parts} by {self.method}, nodes {_span(self.nodes)}, edges {_span(self.edges)}",
             f"cut         {self.cut_edges:,} of {self.num_edges:,} edges ({self.cut_share:.1%})",
             f"halo rows   {_span(self.halo_rows)} per part, {sum(self.halo_rows):,} in all",
-            f"balance     nodes {self.node_imbalance:.2f}, edges {self.edge_imbalance:.2f} (largest / mean)",
+            f"balance     nodes {self.node_imbalance:.2f}, edges {self.edge_imbalance:.2f}, "
+            f"both together {self.work_imbalance:.2f} (largest / mean)",
             f"per epoch   {_size(self.bytes_per_epoch['32'])} at 32 bits, {_size(self.bytes_per_epoch['1'])} at 1 bit "
             f"(rows of {', '.join(map(str, self.widths)) or 'no'} columns, both directions)",
             self.meaning(),
@@ -105,7 +107,7 @@ def measure(graph: Graph, partition: Partition, widths: Sequence[int] = DEFAULT_
     cut_edges = int((owner[adj.row_index().long()] != owner[adj.indices.long()]).sum())
     train_mask = graph.train_mask
     train = [0 if train_mask is None else int(train_mask[rows].sum()) for rows in owned]
-    node_imbalance, edge_imbalance = _imbalance(nodes), _imbalance(edges)
+    work = [a / max(sum(nodes), 1) + b / max(sum(edges), 1) for a, b in zip(nodes, edges, strict=True)]
     return Quality(
         num_parts=parts,
         method=partition.method,
@@ -118,17 +120,18 @@ def measure(graph: Graph, partition: Partition, widths: Sequence[int] = DEFAULT_
         edges=tuple(edges),
         halo_rows=tuple(halo_rows),
         train_nodes=tuple(train),
-        node_imbalance=node_imbalance,
-        edge_imbalance=edge_imbalance,
+        node_imbalance=_imbalance(nodes),
+        edge_imbalance=_imbalance(edges),
+        work_imbalance=_imbalance(work),
         widths=tuple(widths),
         bytes_per_epoch={
             str(bits): 2 * sum(halo_rows) * sum(row_bytes(width, bits) for width in widths) for bits in (32, 1)
         },
-        warnings=tuple(_warnings(train if train_mask is not None else None, node_imbalance, edge_imbalance)),
+        warnings=tuple(_warnings(None if train_mask is None else train, _imbalance(work))),
     )
 
 
-def _warnings(train: list[int] | None, node_imbalance: float, edge_imbalance: float) -> list[str]:
+def _warnings(train: list[int] | None, work_imbalance: float) -> list[str]:
     found = []
     if train is not None and 0 in train:
         idle = [str(part) for part, count in enumerate(train) if count == 0]
@@ -136,13 +139,12 @@ def _warnings(train: list[int] | None, node_imbalance: float, edge_imbalance: fl
             f"no training node in part {', '.join(idle)}: training stays exact, but fewer parts or another seed may "
             "use the workers better"
         )
-    for name, value in (("nodes", node_imbalance), ("edges", edge_imbalance)):
-        if value > LARGE_IMBALANCE:
-            found.append(f"the largest part has {value:.1f} times the mean {name}: it sets the pace of all workers")
+    if work_imbalance > LARGE_IMBALANCE:
+        found.append(f"the largest part has {work_imbalance:.1f} times the mean work: it sets the pace of all workers")
     return found
 
 
-def _imbalance(counts: list[int]) -> float:
+def _imbalance(counts: Sequence[float]) -> float:
     """Largest over mean; 1 for nothing at all."""
     total = sum(counts)
     return max(counts) * len(counts) / total if total else 1.0

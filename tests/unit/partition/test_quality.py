@@ -29,7 +29,8 @@ def test_a_path_in_two_parts() -> None:
     assert quality.edge_imbalance == pytest.approx(5 / 3)
     assert quality.bytes_per_epoch == {"32": 2 * 2 * (40 + 1024), "1": 2 * 2 * (6 + 36)}
     assert quality.warnings[0].startswith("no training node in part 1")
-    assert "1.7 times the mean edges" in quality.warnings[1]
+    assert quality.work_imbalance == pytest.approx((1.5 + 5 / 3) / 2)
+    assert "1.6 times the mean work" in quality.warnings[1]
 
 
 def test_row_bytes() -> None:
