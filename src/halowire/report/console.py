@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from rich.console import Console as RichConsole
-from rich.table import Table
 from rich.text import Text
 
 from halowire.report.progress import Bar, Lines, Progress, Silence
@@ -54,18 +53,15 @@ class Console:
         rows = summary_rows(summary)
         if report_path is not None:
             rows.append(("report", str(report_path)))
-        if not self.terminal:
-            wide = max(len(name) for name, _ in rows)
-            for name, value in rows:
-                self._print(f"{name:<{wide}}  {value}")
-            return
-        table = Table.grid(padding=(0, 3))
-        table.add_column(style="dim", no_wrap=True)
-        table.add_column(style="bold", overflow="fold")
+        wide = max(len(name) for name, _ in rows)
+        if self.terminal:
+            self._rich.print()
         for name, value in rows:
-            table.add_row(Text(name), Text(value))
-        self._rich.print()
-        self._rich.print(table, soft_wrap=False)
+            if self.terminal:
+                # Never wrapped: the report's path has to stay in one piece to be opened.
+                self._rich.print(Text.assemble((f"{name:<{wide}}  ", "dim"), (value, "bold")))
+            else:
+                self._print(f"{name:<{wide}}  {value}")
 
     def _print(self, text: str) -> None:
         if self.terminal:

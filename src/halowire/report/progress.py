@@ -18,6 +18,15 @@ NARROW = 100
 """Columns of a terminal below which the bar keeps only what changes."""
 
 
+def clock(seconds: float) -> str:
+    """0:08, 12:34, 1:02:03; a width that does not jump, for a number that changes all the time."""
+    if not math.isfinite(seconds):
+        return "-:--"
+    whole = math.ceil(seconds)
+    minutes = f"{whole % 3600 // 60:02d}" if whole >= 3600 else str(whole // 60)
+    return (f"{whole // 3600}:" if whole >= 3600 else "") + f"{minutes}:{whole % 60:02d}"
+
+
 class Progress:
     """The state of a run, told epoch by epoch; the base of the ways to show it."""
 
@@ -60,10 +69,11 @@ class Progress:
         return (time.monotonic() - begun) / (self.done - done) * (self.total - self.done)
 
     def facts(self) -> list[str]:
-        """loss 0.812, val 78.1%, 0.42 s/epoch, 12.3 MiB/epoch; what is unknown is left out."""
-        parts = [f"loss {self.loss:.4f}" if math.isfinite(self.loss) else "loss –"]
-        if math.isfinite(self.value):
-            parts.append(f"val {percent_text(self.value)}")
+        """loss 0.812, val 78.1%, 0.42 s/epoch, 12.3 MiB/epoch; times and bytes only where they are known."""
+        parts = [
+            f"loss {self.loss:.4f}" if math.isfinite(self.loss) else "loss –",
+            f"val {percent_text(self.value):>5}",
+        ]
         if math.isfinite(self.seconds):
             parts.append(f"{seconds_text(self.seconds)}/epoch")
         if math.isfinite(self.wire):
@@ -96,7 +106,7 @@ class Lines(Progress):
         wide = len(str(self.total))
         parts = [f"{self.description} epoch {self.done:>{wide}}/{self.total}".strip(), *self.facts()]
         if self.done < self.total and math.isfinite(self.left()):
-            parts.append(f"{seconds_text(self.left())} left")
+            parts.append(f"{clock(self.left())} left")
         self._write(", ".join(parts))
 
 
@@ -115,7 +125,7 @@ class Bar(Progress):
         self._bar = RichProgress(
             *name,
             bar,
-            TextColumn("{task.completed}/{task.total}"),
+            TextColumn("{task.completed:>" + str(len(str(total))) + "}/{task.total}"),
             TextColumn("{task.fields[facts]}", style="default"),
             console=self._console,
             refresh_per_second=8,
@@ -125,8 +135,8 @@ class Bar(Progress):
     def show(self, evaluated: bool) -> None:
         """Move the bar."""
         parts = self.facts()
-        if self.done < self.total and math.isfinite(self.left()):
-            parts.append(f"{seconds_text(self.left())} left")
+        if self.done < self.total:
+            parts.append(f"{clock(self.left())} left")
         self._bar.update(self._task, completed=self.done, facts="  ".join(parts))
 
     def __enter__(self) -> Self:
