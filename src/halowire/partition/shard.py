@@ -102,12 +102,11 @@ class Shard:
 
 def _scaled(matrix: Csr, left: Tensor, right: Tensor | None) -> Csr:
     """``diag(left) matrix diag(right)``."""
-    weight = left[matrix.row_index().long()]
-    if matrix.weight is not None:
-        weight = weight * matrix.weight
+    scale = left[matrix.row_index().long()]
     if right is not None:
-        weight = weight * right[matrix.indices.long()]
-    return matrix.with_weight(weight)
+        # The two scales first: their product is the same for (i, j) and (j, i), so a symmetric matrix stays symmetric.
+        scale = scale * right[matrix.indices.long()]
+    return matrix.with_weight(scale if matrix.weight is None else matrix.weight * scale)
 
 
 def _with_self_loops(matrix: Csr) -> Csr:

@@ -68,3 +68,10 @@ def test_a_part_without_nodes_is_an_empty_shard() -> None:
 def test_a_partition_of_another_graph_is_refused() -> None:
     with pytest.raises(InputError, match="partition this graph"):
         cut(awkward(), Partition(torch.zeros(4, dtype=torch.int64), 1))
+
+
+def test_symmetric_stays_symmetric_to_the_last_bit() -> None:
+    graph = awkward(200, 900).undirected()
+    for shard in cut(graph, partition(graph, 2)):
+        inner, _ = shard.symmetric()
+        assert torch.equal(inner.to_dense(), inner.to_dense().T)
