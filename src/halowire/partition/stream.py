@@ -25,7 +25,8 @@ def stream_owners(adj: Csr, parts: int, slack: float = 0.05) -> Tensor:
     Args:
         adj: ``[N, N]``.
         parts: number of parts.
-        slack: how far a part may exceed the mean, in nodes and in edges.
+        slack: how far a part may exceed the mean, in nodes and in edges, before it attracts no more neighbours; a
+            target, not a bound, as nodes that fit nowhere are spread over all parts.
     """
     if not slack >= 0:
         raise InputError(f"slack is {slack}, but must be 0 or more: it is the imbalance allowed, such as 0.05")
