@@ -9,6 +9,7 @@ from halowire.kernels import activate_twin as twin
 from halowire.kernels.buffers import empty
 from halowire.kernels.checks import check_rows, check_vector, unit_columns
 from halowire.kernels.dispatch import address, level_number, native_for, threads_for
+from halowire.kernels.errors import InputError
 from halowire.kernels.random import Drop
 
 MAX_BLOCKS = 256
@@ -70,8 +71,11 @@ def activate_backward(
     """
     rows, cols = check(x, gamma, beta, drop)
     check_rows("grad", grad, rows, cols)
+    if (stats is None) != (gamma is None):
+        raise InputError("stats and gamma go together: pass what activate returned, None where gamma is None")
     if stats is not None:
         check_rows("stats", stats, rows, 2)
+        stats = stats.contiguous()
     if out is None:
         out = empty(rows, cols) if x.device.type == "cpu" else torch.empty_like(x)
     check_rows("out", out, rows, cols)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import torch
 from torch import Tensor
 
@@ -37,6 +39,8 @@ def aggregate(
     if weight is not None:
         check_vector("weight", weight, (torch.float32,), indices.numel())
     check_rows("x", x)
+    if rows < 0 or int(indptr[-1]) > indices.numel():
+        raise InputError(f"indptr does not fit {indices.numel()} indices: it must start at 0 and end at their number")
     if out is None:
         if accumulate:
             raise InputError("accumulate=True adds to out, but no out was given: pass out, or accumulate=False")
@@ -69,11 +73,11 @@ def aggregate_twin(
 ) -> Tensor:
     """The same in torch: its CSR product, with ones for absent weights."""
     values = x.new_ones(indices.numel()) if weight is None else weight
-    offsets = indptr - indptr[0]
-    used = slice(int(indptr[0]), int(indptr[-1]))
     # The index types of a CSR tensor must agree; int64 because the number of entries may need it.
-    matrix = torch.sparse_csr_tensor(
-        offsets, indices[used].long(), values[used], (indptr.numel() - 1, x.shape[0]), check_invariants=False
-    )
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta", category=UserWarning)
+        matrix = torch.sparse_csr_tensor(
+            indptr, indices.long(), values, (indptr.numel() - 1, x.shape[0]), check_invariants=False
+        )
     product = matrix @ x
     return out.add_(product) if accumulate else out.copy_(product)

@@ -37,7 +37,7 @@ void* allocate(size_t capacity) {
 
 void* take_block(size_t bytes, size_t* capacity) {
   const size_t unit = bytes >= kHuge ? kHuge : kLine;
-  const size_t need = (bytes + unit) / unit * unit;
+  const size_t need = (bytes + unit - 1) / unit * unit;
   Pool& p = pool();
   {
     const std::lock_guard<std::mutex> lock(p.mutex);

@@ -1,0 +1,39 @@
+"""Every implementation of the kernels that this machine can run, and a switch between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+import torch
+
+from halowire.kernels import dispatch
+from halowire.kernels.info import known_levels
+
+CHOICES = ("torch", *known_levels())
+
+
+@contextmanager
+def use(choice: str) -> Iterator[None]:
+    """Run the twins (``"torch"``) or native code at the SIMD level ``choice``."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HALOWIRE_KERNELS", "torch" if choice == "torch" else "native")
+        if choice == "torch":
+            patch.delenv("HALOWIRE_SIMD", raising=False)
+        else:
+            patch.setenv("HALOWIRE_SIMD", choice)
+        yield
+
+
+@contextmanager
+def use_threads(count: int) -> Iterator[None]:
+    """Run native code on ``count`` threads, even for work too small to be worth it."""
+    before = torch.get_num_threads()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dispatch, "WORK_PER_THREAD", 1)
+        torch.set_num_threads(count)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)

@@ -1,0 +1,45 @@
+"""Choosing between native code and the twins."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from halowire.kernels import InputError, dispatch, info
+
+
+def test_the_twins_can_be_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HALOWIRE_KERNELS", "torch")
+    assert info.kernels_in_use() == "torch"
+    monkeypatch.delenv("HALOWIRE_KERNELS")
+    assert info.kernels_in_use() == ("native" if info.native_available() else "torch")
+
+
+def test_tensors_elsewhere_get_the_twins() -> None:
+    assert dispatch.native_for(torch.empty(2, device="meta")) is None
+
+
+def test_unknown_choices_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HALOWIRE_KERNELS", "cuda")
+    with pytest.raises(InputError, match="HALOWIRE_KERNELS is 'cuda'"):
+        info.kernels_in_use()
+
+
+def test_the_level_is_one_that_the_machine_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HALOWIRE_SIMD", raising=False)
+    known = info.known_levels()
+    assert info.simd_level() == (known[-1] if known else "none")
+    if known:
+        monkeypatch.setenv("HALOWIRE_SIMD", "mmx")
+        with pytest.raises(InputError, match="HALOWIRE_SIMD is 'mmx'"):
+            info.simd_level()
+
+
+def test_a_module_built_from_other_sources_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dispatch, "ABI", -1)
+    assert dispatch.load_native.__wrapped__() is None
+
+
+def test_little_work_stays_on_one_thread() -> None:
+    assert dispatch.threads_for(10) == 1
+    assert dispatch.threads_for(1 << 40) == torch.get_num_threads()
