@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from halowire.graph.graph import Graph
-from halowire.graph.pairs import Ints, distinct_pairs, random_bits, scaled
+from halowire.graph.pairs import Ints, distinct_pairs, mirrored, random_bits, scaled
 from halowire.graph.rmat import require_sizes
 from halowire.graph.split import random_split
 from halowire.kernels import InputError
@@ -60,9 +60,8 @@ def block_model(
 
     low, high = distinct_pairs(draw, num_nodes, num_edges // 2, rng)
     train, val, test = random_split(num_nodes, rng)
-    edge_index = np.stack([np.concatenate([low, high]), np.concatenate([high, low])])
     return Graph.from_edge_index(
-        edge_index,
+        mirrored(low, high, num_nodes),
         num_nodes,
         torch.from_numpy(_features(block, num_features, num_classes, feature_noise, rng)) if num_features else None,
         torch.from_numpy(_label_sets(num_classes, rng)[block] if multi_label else block),

@@ -40,8 +40,8 @@ def load(
         labels: file with the labels of an edge list's nodes.
     """
     companions = {"features": features, "labels": labels}
-    graph = _find(spec, {key: Path(path) for key, path in companions.items() if path is not None})
-    return check(graph.undirected() if undirected else graph)
+    graph = check(_find(spec, {key: Path(path) for key, path in companions.items() if path is not None}))
+    return graph.undirected() if undirected else graph
 
 
 def _find(spec: str | Path | Graph | Any, companions: dict[str, Path]) -> Graph:

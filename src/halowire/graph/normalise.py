@@ -14,22 +14,36 @@ def symmetric(adj: Csr) -> Csr:
     Nodes without a self loop get one of weight 1; a node that has one keeps its weight (the last of several).
     ``D`` is the sum over the in-edges (a row of ``adj`` ``[N, N]``), self loop included; a zero degree scales to 0.
     """
-    loop = _self_loop_weight(adj)
-    row, col = adj.row_index().long(), adj.indices.long()
+    row, col, weight = adj.row_index().long(), adj.indices, adj.weight
     plain = row != col
-    node = torch.arange(adj.num_rows)
-    weight = torch.ones(adj.nnz) if adj.weight is None else adj.weight
+    if not bool(plain.all()):
+        row, col = row[plain], col[plain]
+        weight = None if weight is None else weight[plain]
+    # rows stay sorted: an entry moves back by the self loops of earlier rows, and by its own row's if that comes first
+    place = torch.arange(row.numel()) + row + (col > row)
+    loop_place = (
+        torch.ones(row.numel() + adj.num_rows, dtype=torch.bool).index_fill_(0, place, False).nonzero().squeeze(1)
+    )
+    indptr = torch.zeros_like(adj.indptr)
+    torch.cumsum(torch.bincount(row, minlength=adj.num_rows) + 1, 0, out=indptr[1:])
+    indices = torch.empty(row.numel() + adj.num_rows, dtype=col.dtype)
+    indices[place] = col
+    indices[loop_place] = torch.arange(adj.num_rows, dtype=col.dtype)
     scale = inverse_sqrt(symmetric_degree(adj))
-    row, col = torch.cat([row[plain], node]), torch.cat([col[plain], node])
-    scaled = scale[row] * torch.cat([weight[plain], loop]) * scale[col]
-    return Csr.from_edges(row, col, adj.num_rows, adj.num_cols, scaled)
+    # the product of the two scales first: it is the same for (i, j) and (j, i), so a symmetric matrix stays symmetric
+    product = scale[row] * scale[col.long()]
+    scaled = torch.empty(indices.numel())
+    scaled[place] = product if weight is None else weight * product
+    scaled[loop_place] = _self_loop_weight(adj) * (scale * scale)
+    return Csr(indptr, indices, scaled, adj.num_cols)
 
 
 def symmetric_degree(adj: Csr) -> Tensor:
     """In-degree of every node for `symmetric`, its one self loop included, float32 ``[N]``."""
-    is_loop = adj.row_index().long() == adj.indices
+    row = adj.row_index().long()
+    is_loop = row == adj.indices
     if adj.weight is None:
-        return adj.with_weight((~is_loop).float()).degree() + 1
+        return adj.degree() - torch.bincount(row[is_loop], minlength=adj.num_rows) + 1
     return adj.with_weight(adj.weight.masked_fill(is_loop, 0)).degree() + _self_loop_weight(adj)
 
 

@@ -64,7 +64,7 @@ def write_npz(graph: Graph, path: Path, meta: Mapping[str, Any] | None = None) -
     elif graph.x is not None:
         arrays["x"] = _small(graph.x)
     if graph.y is not None:
-        arrays["y"] = graph.y.numpy().astype(np.uint8 if graph.multi_label else np.int16)
+        arrays["y"] = graph.y.numpy().astype(_label_type(graph))
         arrays["num_classes"] = np.int64(graph.num_classes)
     for key in ("train_mask", "val_mask", "test_mask"):
         mask = getattr(graph, key)
@@ -146,6 +146,12 @@ def _by_source(graph: Graph) -> tuple[Tensor, Tensor]:
     edge_index = graph.edge_index()
     order = torch.argsort(edge_index[0], stable=True)
     return order, edge_index[:, order]
+
+
+def _label_type(graph: Graph) -> type:
+    if graph.multi_label:
+        return np.uint8
+    return np.int16 if graph.num_classes <= 2**15 else np.int64
 
 
 def _small(values: Tensor) -> np.ndarray[Any, Any]:

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from halowire.graph.graph import Graph
-from halowire.graph.pairs import Ints, distinct_pairs
+from halowire.graph.pairs import Ints, distinct_pairs, mirrored
 from halowire.graph.split import random_split
 from halowire.kernels import InputError
 
@@ -36,7 +36,7 @@ def rmat(num_nodes: int, num_edges: int, num_features: int = 128, num_classes: i
     rng = np.random.default_rng(seed)
     table = _quadrant_table()
     rounds = -(-max(num_nodes - 1, 1).bit_length() // LEVELS_AT_ONCE)
-    name = rng.permutation(num_nodes)
+    name = rng.permutation(num_nodes).astype(np.int32 if num_nodes < 2**31 else np.int64)
 
     def draw(count: int) -> tuple[Ints, Ints]:
         row: Cells = np.zeros(count, dtype=np.uint32)
@@ -49,13 +49,11 @@ def rmat(num_nodes: int, num_edges: int, num_features: int = 128, num_classes: i
         return _fit(row, num_nodes, rounds), _fit(col, num_nodes, rounds)
 
     low, high = distinct_pairs(draw, num_nodes, num_edges // 2, rng)
-    low, high = name[low], name[high]
     x = torch.from_numpy(rng.standard_normal((num_nodes, num_features), dtype=np.float32)) if num_features else None
     y = torch.from_numpy(rng.integers(0, num_classes, num_nodes))
     train, val, test = random_split(num_nodes, rng)
-    edge_index = np.stack([np.concatenate([low, high]), np.concatenate([high, low])])
     return Graph.from_edge_index(
-        edge_index,
+        mirrored(name[low], name[high], num_nodes),
         num_nodes,
         x,
         y,

@@ -49,10 +49,11 @@ def sniff(path: Path) -> Layout:
 def read_table(path: Path, layout: Layout, dtype: Any) -> Array:
     """Rows of ``path`` as ``dtype``: a structured type names the columns, a plain one gives ``[rows, columns]``."""
     plain = np.dtype(dtype).names is None
-    with _damage_named(path), _open(path) as file, warnings.catch_warnings():
+    with _damage_named(path), warnings.catch_warnings():
         # NumPy warns about files without rows; the caller has a better message
         warnings.simplefilter("ignore", UserWarning)
-        return np.loadtxt(file, dtype=dtype, delimiter=layout.delimiter, skiprows=layout.skip, ndmin=2 if plain else 1)
+        # by name, because NumPy reads a file that it opened itself in large blocks
+        return np.loadtxt(path, dtype=dtype, delimiter=layout.delimiter, skiprows=layout.skip, ndmin=2 if plain else 1)
 
 
 @contextmanager
@@ -64,6 +65,8 @@ def _damage_named(path: Path) -> Iterator[None]:
         raise
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise InputError(f"{path} is cut off or not a gzip file ({one_line(error)}); get it again") from error
+    except OSError as error:
+        raise InputError(f"{path} cannot be opened ({one_line(error)}); check the path and its permissions") from error
     except (ValueError, OverflowError) as error:
         raise InputError(
             f"{path} cannot be read: {one_line(error)}; expected the same numeric columns in every row"

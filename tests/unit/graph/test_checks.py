@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 import torch
-from tests.unit.graph.small import triangle
 
 from halowire.graph import check
 from halowire.kernels import Csr, InputError
+from tests.unit.graph.small import triangle
 
 NONE = torch.zeros(3, dtype=torch.bool)
 ALL = torch.ones(3, dtype=torch.bool)

@@ -7,10 +7,10 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
-from tests.unit.graph.small import random_graph, triangle
 
 from halowire.graph import Graph
 from halowire.kernels import Csr, InputError
+from tests.unit.graph.small import random_graph, triangle
 
 
 def test_rows_are_destinations_and_columns_sources() -> None:

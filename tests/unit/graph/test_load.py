@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.unit.graph.small import triangle
 
 from halowire.graph import load
 from halowire.kernels import InputError
+from tests.unit.graph.small import triangle
 
 
 def test_a_graph_goes_through_and_is_checked() -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.unit.graph.small import random_graph, triangle
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 from halowire.graph import mean, symmetric
 from halowire.graph.normalise import symmetric_degree
 from halowire.kernels import Csr
+from tests.unit.graph.small import random_graph, triangle
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -37,6 +37,14 @@ def test_symmetric_keeps_the_weight_of_a_self_loop() -> None:
     adj = Csr.from_edges(torch.tensor([0, 1]), torch.tensor([0, 0]), 2, 2, torch.tensor([4.0, 3.0]))
     assert symmetric_degree(adj).tolist() == [4, 4]
     assert symmetric(adj).to_dense().tolist() == [[1, 0], [0.75, 0.25]]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_symmetric_matrix_stays_exactly_symmetric(weighted: bool) -> None:
+    result = symmetric(random_graph(40, 200, 1, weighted).undirected().adj)
+    assert torch.equal(result.to_dense(), result.to_dense().T)
+    column = result.row_index() * 40 + result.indices
+    assert bool((column[1:] > column[:-1]).all())
 
 
 def test_zero_weight_self_loop_leaves_an_isolated_node_at_zero() -> None:

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.unit.graph.small import triangle
 
 from halowire.graph import Graph, load
 from halowire.graph.npz import read_meta, read_npz, write_npz
 from halowire.kernels import Csr, InputError
+from tests.unit.graph.small import triangle
 
 
 def assert_same(a: Graph, b: Graph) -> None:
@@ -54,6 +54,12 @@ def test_round_trip_of_weights_ids_sparse_features_and_several_labels(tmp_path: 
     assert again.multi_label
     assert isinstance(again.x, Csr)
     assert read_meta(tmp_path / "g.npz") == {}
+
+
+def test_more_classes_than_sixteen_bits_hold(tmp_path: Path) -> None:
+    graph = Graph.from_edge_index(np.array([[0], [1]]), y=np.array([-1, 70000]))
+    write_npz(graph, tmp_path / "g.npz")
+    assert_same(graph, load(tmp_path / "g.npz"))
 
 
 def save(path: Path, **arrays: Any) -> Path:

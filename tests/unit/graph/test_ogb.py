@@ -22,25 +22,17 @@ def folder(tmp_path: Path) -> Path:
     root = tmp_path / "ogbn_tiny"
     write(root / "raw" / "edge.csv.gz", "0,1\n2,1\n3,0\n")
     write(root / "raw" / "node-feat.csv.gz", "0.5,1\n1,0\n-2,1e-3\n0,0\n")
-    write(root / "raw" / "node-label.csv.gz", "1\n0\n2\nnan\n")
+    write(root / "raw" / "node-label.csv.gz", "1\n0\n2\n2\n")
     write(root / "raw" / "num-node-list.csv.gz", "4\n")
     write(root / "raw" / "num-edge-list.csv.gz", "3\n")
-    for part, node in (("train", "0\n1\n"), ("valid", "2\n"), ("test", "")):
+    for part, node in (("train", "0\n1\n"), ("valid", "2\n"), ("test", "3\n")):
         write(root / "split" / "time" / f"{part}.csv.gz", node)
-    write(root / "split" / "time" / "test.csv.gz", "")
     return root
 
 
-@pytest.fixture
-def whole(folder: Path) -> Path:
-    write(folder / "raw" / "node-label.csv.gz", "1\n0\n2\n2\n")
-    write(folder / "split" / "time" / "test.csv.gz", "3\n")
-    return folder
-
-
 @pytest.mark.parametrize("inside", ["", "raw"])
-def test_reads_all_files(whole: Path, inside: str) -> None:
-    graph = load(whole / inside)
+def test_reads_all_files(folder: Path, inside: str) -> None:
+    graph = load(folder / inside)
     assert graph.name == "ogbn_tiny"
     assert graph.edge_index().tolist() == [[3, 0, 2], [0, 1, 1]]
     assert isinstance(graph.x, torch.Tensor)
@@ -49,23 +41,24 @@ def test_reads_all_files(whole: Path, inside: str) -> None:
     assert graph.y.tolist() == [1, 0, 2, 2]
     masks = [graph.train_mask, graph.val_mask, graph.test_mask]
     assert [mask.nonzero().flatten().tolist() for mask in masks if mask is not None] == [[0, 1], [2], [3]]
-    assert load(whole, undirected=True).num_edges == 6
+    assert load(folder, undirected=True).num_edges == 6
 
 
 def test_an_empty_test_part_is_refused(folder: Path) -> None:
+    write(folder / "split" / "time" / "test.csv.gz", "")
     with pytest.raises(InputError, match="test_mask is empty"):
         load(folder)
 
 
-def test_nan_labels_are_unlabelled_and_several_columns_are_labels(whole: Path) -> None:
-    write(whole / "split" / "time" / "test.csv.gz", "1\n")
-    write(whole / "split" / "time" / "train.csv.gz", "0\n")
-    write(whole / "raw" / "node-label.csv.gz", "1\n0\n2\nnan\n")
-    graph = load(whole)
+def test_nan_labels_are_unlabelled_and_several_columns_are_labels(folder: Path) -> None:
+    write(folder / "split" / "time" / "test.csv.gz", "1\n")
+    write(folder / "split" / "time" / "train.csv.gz", "0\n")
+    write(folder / "raw" / "node-label.csv.gz", "1\n0\n2\nnan\n")
+    graph = load(folder)
     assert graph.y is not None
     assert graph.y.tolist() == [1, 0, 2, -1]
-    write(whole / "raw" / "node-label.csv.gz", "1,0\n0,1\n1,1\n0,0\n")
-    assert load(whole).multi_label
+    write(folder / "raw" / "node-label.csv.gz", "1,0\n0,1\n1,1\n0,0\n")
+    assert load(folder).multi_label
 
 
 def test_only_edges_are_required(tmp_path: Path) -> None:
@@ -87,17 +80,17 @@ def test_only_edges_are_required(tmp_path: Path) -> None:
         ("split/other/train.csv.gz", "0\n", "expected exactly one"),
     ],
 )
-def test_mistakes_are_named(whole: Path, file: str, text: str, message: str) -> None:
-    write(whole / file, text)
+def test_mistakes_are_named(folder: Path, file: str, text: str, message: str) -> None:
+    write(folder / file, text)
     with pytest.raises(InputError, match=message):
-        load(whole)
+        load(folder)
 
 
-def test_missing_and_cut_off_files_are_named(whole: Path) -> None:
-    (whole / "split" / "time" / "valid.csv.gz").unlink()
+def test_missing_and_cut_off_files_are_named(folder: Path) -> None:
+    (folder / "split" / "time" / "valid.csv.gz").unlink()
     with pytest.raises(InputError, match=r"there is no file .*valid\.csv\.gz"):
-        load(whole)
-    path = whole / "raw" / "edge.csv.gz"
+        load(folder)
+    path = folder / "raw" / "edge.csv.gz"
     path.write_bytes(path.read_bytes()[:-6])
     with pytest.raises(InputError, match=r"edge\.csv\.gz is cut off"):
-        load(whole)
+        load(folder)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.unit.graph.small import triangle
 from torch_geometric.data import Data
 
 from halowire.graph import from_pyg, load
 from halowire.kernels import Csr, InputError
+from tests.unit.graph.small import triangle
 
 
 def data(**changes: object) -> Data:
