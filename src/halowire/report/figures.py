@@ -176,7 +176,10 @@ def phases(runs: list[Named]) -> Html | None:
         (css(name), name, percent_text(sum(spent.get(name, 0.0) for *_, spent in rows) / total)) for name in names
     ]
     warm = ", without the first one, which warms up" if any(len(one.run.epochs()) > 2 for one in runs) else ""
-    says = f"{what}; mean of the epochs{warm}. Waiting is the time of the wire that compute did not hide."
+    says = (
+        f"{what}; mean of the epochs{warm}. "
+        "Waiting is what compute did not hide of the wire: wait for halo rows, reduce for weight gradients."
+    )
     head = ["worker" if len(runs) == 1 else "run, worker", *names, "epoch"]
     data = [
         [
@@ -200,7 +203,8 @@ def mean(spent: list[dict[str, float]]) -> dict[str, float]:
 def spent_words(spent: dict[str, float]) -> str:
     """An epoch's time, and the share of waiting in it."""
     total = sum(spent.values())
-    return f"{seconds_text(total)}, {percent_text(share(spent.get('wait', 0.0), total))} waiting"
+    waiting = sum(spent.get(name, 0.0) for name in series.WAITING)
+    return f"{seconds_text(total)}, {percent_text(share(waiting, total))} waiting"
 
 
 def segment(name: str, spent: dict[str, float]) -> tuple[str, str, float, str]:

@@ -75,11 +75,12 @@ def joint_headline(known: list[Json]) -> Html:
 def subtitle(run: Run) -> str:
     """The graph's size, the model, when the run began and what became of it."""
     known, start = facts(run), run.first.start
-    parts = [
-        plural(start[key], word)
-        for key, word in (("nodes", "node"), ("edges", "edge"), ("features", "feature"))
-        if key in start
-    ]
+    found = known.get("partition")
+    whole = found if isinstance(found, dict) else {}
+    # A worker's start event counts the edges of its own shard; only the partition knows all of them.
+    edges = whole.get("num_edges", start.get("edges") if number(known["workers"]) == 1 else None)
+    sizes = ((start.get("nodes"), "node"), (edges, "edge"), (start.get("features"), "feature"))
+    parts = [plural(count, word) for count, word in sizes if math.isfinite(number(count))]
     if "classes" in start:
         parts.append(f"{count_text(start['classes'])} classes")
     if known.get("model"):

@@ -20,6 +20,12 @@ PER_PART = (
 )
 """Key of the quality figures, key of the start event to fall back on, words."""
 
+BALANCE = (
+    ("node_imbalance", "most nodes / mean"),
+    ("edge_imbalance", "most edges / mean"),
+    ("work_imbalance", "most work / mean"),
+)
+
 
 def partition_section(run: Run) -> Html | None:
     """Partition quality of one run; None when nothing is known about it."""
@@ -57,7 +63,7 @@ def cut_table(quality: Mapping[str, Any]) -> Html | None:
         rows.append(["method", str(quality["method"])])
     if "cut_edges" in quality:
         rows.append(["cut edges", f"{count_text(quality['cut_edges'])} ({percent_text(quality.get('cut_share'))})"])
-    for key, words in (("node_imbalance", "most nodes / mean"), ("edge_imbalance", "most edges / mean")):
+    for key, words in BALANCE:
         if math.isfinite(number(quality.get(key))):
             rows.append([words, f"{number(quality[key]):.2f}"])
     predicted = quality.get("bytes_per_epoch")

@@ -12,6 +12,8 @@ from halowire.report.units import number
 Points = list[tuple[int, float]]
 
 PHASES = ("forward", "backward", "wait", "pack", "reduce", "optimise")
+WAITING = ("wait", "reduce")
+"""Phases in which a worker waits for the wire: for halo rows, and for the sum of the weight gradients."""
 
 
 def finite(values: Iterable[float]) -> list[float]:
@@ -55,7 +57,7 @@ def seconds(run: Run) -> Points:
 
 def waits(run: Run) -> Points:
     """The time of every epoch spent waiting for the wire, mean of the ranks."""
-    return over_ranks(run, lambda event: phases_of(event).get("wait"), fmean)
+    return over_ranks(run, lambda event: waited(phases_of(event)), fmean)
 
 
 def wire_bytes(run: Run) -> Points:
@@ -72,6 +74,12 @@ def phases_of(event: Json) -> Json:
     """An epoch's phases; empty when it has none."""
     phases = event.get("phases")
     return phases if isinstance(phases, dict) else {}
+
+
+def waited(phases: Json) -> float:
+    """The seconds of an epoch that the wire took and compute did not hide; NaN where there are no phases."""
+    known = finite(number(phases.get(name)) for name in WAITING)
+    return sum(known) if known else math.nan
 
 
 def steady(rank: Rank) -> list[Json]:
@@ -98,7 +106,7 @@ def mean_phases(rank: Rank) -> dict[str, float]:
 def exchange_totals(run: Run) -> list[tuple[int, str, float, float]]:
     """(layer, direction, bytes per epoch of all ranks, mean seconds a rank waited per epoch) of every exchange."""
     sent: dict[tuple[int, str], float] = {}
-    waited: dict[tuple[int, str], float] = {}
+    late: dict[tuple[int, str], float] = {}
     for rank in run.ranks:
         events = steady(rank)
         for event in events:
@@ -107,9 +115,9 @@ def exchange_totals(run: Run) -> list[tuple[int, str, float, float]]:
                     continue
                 key = (int(number(item.get("layer", 0)) or 0), str(item.get("direction", "")))
                 sent[key] = sent.get(key, 0.0) + (number(item.get("bytes", 0)) / len(events))
-                waited[key] = waited.get(key, 0.0) + (number(item.get("wait", 0)) / len(events) / len(run.ranks))
+                late[key] = late.get(key, 0.0) + (number(item.get("wait", 0)) / len(events) / len(run.ranks))
     order = {"forward": 0, "backward": 1}
     return [
-        (layer, direction, sent[layer, direction], waited[layer, direction])
+        (layer, direction, sent[layer, direction], late[layer, direction])
         for layer, direction in sorted(sent, key=lambda key: (order.get(key[1], 2), key[0], key[1]))
     ]

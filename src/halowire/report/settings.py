@@ -48,21 +48,19 @@ def command(run: Run) -> str:
     known = facts(run)
     job = run.config.get("run")
     job = job if isinstance(job, Mapping) else {}
-    start = ["halowire", "train", str(job.get("graph") or known["graph"])]
+    start = ["halowire", "train", str(job.get("source") or job.get("graph") or known["graph"])]
     if known["recipe"]:
         start += ["--recipe", str(known["recipe"])]
     start += ["--workers", str(known["workers"])]
-    flags: dict[str, list[str]] = {}
-    for name, value in flatten(run.config):
-        group = name.partition(".")[0] if "." in name else ""
-        if (group or name) in NOT_FLAGS or value is None or value is False or isinstance(value, list):
-            continue
-        flags.setdefault(group, []).extend([f"--{name}"] if value is True else [f"--{name}", str(value)])
     rows = [shlex.join(start)]
-    for row in map(shlex.join, flags.values()):
-        # Small groups share a line; the first line stays what a person would type.
-        if len(rows) > 1 and len(rows[-1]) + len(row) < WIDE:
-            rows[-1] += f" {row}"
+    for name, value in flatten(run.config):
+        unset = value is None or value is False or value == ""
+        if unset or name.partition(".")[0] in NOT_FLAGS:
+            continue
+        flag = f"--{name}" if value is True else shlex.join([f"--{name}", str(value)])
+        # The first line stays what a person would type.
+        if len(rows) > 1 and len(rows[-1]) + len(flag) < WIDE:
+            rows[-1] += f" {flag}"
         else:
-            rows.append(row)
+            rows.append(flag)
     return " \\\n  ".join(rows)

@@ -40,6 +40,12 @@ def test_phases_add_up_to_the_epoch_and_leave_the_first_one_out(run: Path) -> No
     assert sum(series.mean_phases(rank).values()) == pytest.approx(sum(steady) / len(steady), rel=1e-3)
 
 
+def test_waiting_is_for_halo_rows_and_weight_gradients(run: Path) -> None:
+    found = read_run(run)
+    phases = [rank.epochs[7]["phases"] for rank in found.ranks]
+    assert dict(series.waits(found))[7] == pytest.approx(sum(one["wait"] + one["reduce"] for one in phases) / 2)
+
+
 def test_time_that_no_phase_claims_is_other(run: Path) -> None:
     rewrite(run / "events-0.jsonl", lambda event: {**event, "seconds": 1.0} if event["event"] == "epoch" else event)
     phases = series.mean_phases(read_run(run).ranks[0])
@@ -127,6 +133,7 @@ def test_the_command_spells_every_setting_out(run: Path) -> None:
     assert line.startswith("halowire train debian --recipe exact --workers 2 ")
     for flag in ("--epochs 60", "--early-stop 0", "--model.hidden 128", "--optim.weight-decay 0.0", "--eval.every 10"):
         assert f" {flag}" in line
+    assert all(len(part) < 110 for part in command(read_run(run)).splitlines())
     assert "--run." not in line and "inductive" not in line
 
 
