@@ -52,7 +52,7 @@ def read_edge_list(path: Path, features: Path | None = None, labels: Path | None
 
 
 def _position(ids: Array, values: Array) -> Array:
-    """Where each of ``values`` stands in the ascending ``ids``; a table is faster than a search unless ids are sparse."""
+    """Where each of ``values`` stands in the ascending ``ids``; a table beats a search unless the ids are sparse."""
     if ids.size == 0 or ids[-1] >= 8 * ids.size:
         return np.searchsorted(ids, values)
     table = np.empty(int(ids[-1]) + 1, dtype=np.int64)
