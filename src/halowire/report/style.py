@@ -130,7 +130,8 @@ h1{font-size:22px}h2{break-after:avoid;margin-top:1.6rem}
 footer{margin-top:1.5rem}
 svg text,svg .note,svg .inside{font-size:10.5px}svg .name{font-size:11px}
 h3{break-after:avoid}
-th,td{white-space:normal}.screen{display:none}
+th,td{white-space:normal}table.compare tbody th{white-space:nowrap}.screen{display:none}
+pre{font-size:10px}
 table.compare{font-size:10.5px}table.compare th,table.compare td{padding-right:.7rem}
 details:not([open]){display:none}
 *{-webkit-print-color-adjust:exact;print-color-adjust:exact}
