@@ -29,7 +29,9 @@ Pool& pool() {
 void* allocate(size_t capacity) {
   void* const block = std::aligned_alloc(capacity >= kHuge ? kHuge : kLine, capacity);
   if (block == nullptr) throw std::bad_alloc();
+#if defined(MADV_HUGEPAGE)
   if (capacity >= kHuge) madvise(block, capacity, MADV_HUGEPAGE);
+#endif
   return block;
 }
 
