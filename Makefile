@@ -20,8 +20,8 @@ demo: install
 	$(BIN)/halowire train debian --workers 2 --epochs 60 --model.hidden 128 --out runs/demo
 
 lint: install
-	$(BIN)/ruff check src tests bench examples
-	$(BIN)/ruff format --check src tests bench examples
+	$(BIN)/ruff check src tests bench tools
+	$(BIN)/ruff format --check src tests bench tools
 	$(BIN)/mypy
 
 test: lint

@@ -55,6 +55,7 @@ class Pool:
         """End all processes."""
         for process in self.processes:
             process.kill()
+            process.join(10)
 
     @property
     def alive(self) -> bool:

@@ -100,7 +100,8 @@ def train(
     name = _graph_name(graph)
     run = _run_folder(out, f"{name}-{recipe}", resume, overwrite)
     shards = Path(graph) if _is_shards(graph) else run / "shards"
-    job = Job(run, name, shards, workers, config, resume, quiet, tensorboard)
+    source = str(graph) if isinstance(graph, str | Path) else name
+    job = Job(run, name, source, shards, workers, config, resume, quiet, tensorboard)
     console = Console(quiet=quiet or Place.here().rank > 0)
 
     def prepare() -> None:
@@ -151,7 +152,7 @@ def _cut(graph: Graph, num_parts: int, out: Path, config: Config, console: Conso
         console.line(line)
     for warning in quality.warnings:
         console.warn(warning)
-    return parts.write_shards(graph, owners, out, inductive=config.task.inductive, widths=widths)
+    return parts.write_shards(graph, owners, out, inductive=config.task.inductive, quality=quality)
 
 
 def _worker_count(workers: int | None, graph: Any, config: Config) -> int:

@@ -1,4 +1,4 @@
-"""The slow, obvious reference: the whole graph in one process, dense matrices, torch autograd, nothing of halowire's nn."""
+"""The slow, obvious reference: the whole graph in one process, dense matrices, nothing of halowire's nn."""
 
 from __future__ import annotations
 
@@ -72,4 +72,4 @@ class Reference:
         loss.backward()
         grads = {key: value.grad.clone() for key, value in self.weights.items()}
         self.optimiser.step()
-        return float(loss), grads, logits.detach()
+        return float(loss.detach()), grads, logits.detach()

@@ -13,6 +13,7 @@ class EventLog:
 
     def __init__(self, run: Path, rank: int, resume_epoch: int | None = None) -> None:
         """Start a new file, or with ``resume_epoch`` keep the events before that epoch and append."""
+        run.mkdir(parents=True, exist_ok=True)
         path = run / f"events-{rank}.jsonl"
         kept = read_events(path) if resume_epoch is not None and path.exists() else []
         kept = [e for e in kept if e["event"] != "end" and e.get("epoch", -1) < (resume_epoch or 0)]

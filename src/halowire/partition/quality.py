@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -63,6 +63,12 @@ class Quality:
         """All fields as plain JSON values."""
         return {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
 
+    @staticmethod
+    def from_json(values: Mapping[str, Any]) -> Quality:
+        """The inverse of :meth:`to_json`."""
+        fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
+        return Quality(**fields)
+
     def meaning(self) -> str:
         """One sentence for people: what crosses the network, what is copied, who is slowest."""
         if self.num_parts == 1:
@@ -75,7 +81,7 @@ class Quality:
         )
 
     def lines(self) -> list[str]:
-        """The report as short lines of text."""
+        """The report as short lines of text, without the warnings."""
         return [
             f"parts       {self.num_parts} by {self.method}, nodes {_span(self.nodes)}, edges {_span(self.edges)}",
             f"cut         {self.cut_edges:,} of {self.num_edges:,} edges ({self.cut_share:.1%})",
@@ -85,7 +91,6 @@ class Quality:
             f"per epoch   {_size(self.bytes_per_epoch['32'])} at 32 bits, {_size(self.bytes_per_epoch['1'])} at 1 bit "
             f"(rows of {', '.join(map(str, self.widths)) or 'no'} columns, both directions)",
             self.meaning(),
-            *(f"warning: {text}" for text in self.warnings),
         ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from halowire.partition.arrays import read_arrays, write_arrays
 from halowire.partition.cut import cut_each
 from halowire.partition.manifest import is_shard_folder, read_manifest, tool_versions, write_manifest
 from halowire.partition.partition import Partition
-from halowire.partition.quality import DEFAULT_WIDTHS, measure
+from halowire.partition.quality import Quality, measure
 from halowire.partition.replace import put_in_place
 from halowire.partition.shard import Shard
 
@@ -32,7 +32,7 @@ def write_shards(
     inductive: bool = False,
     progress: Callable[[int, int], None] | None = None,
     *,
-    widths: Sequence[int] = DEFAULT_WIDTHS,
+    quality: Quality | None = None,
 ) -> Path:
     """Cut ``graph`` and write ``manifest.json`` and ``part-<k>/``; the folder appears complete or not at all.
 
@@ -42,7 +42,7 @@ def write_shards(
         folder: where to; a shard folder there is replaced, anything else is refused.
         inductive: also write ``part-<k>/train/``, the shards of the subgraph of training nodes (same owners).
         progress: called with (parts written, parts in all).
-        widths: exchanged columns for the quality numbers in the manifest.
+        quality: what was measured of the partition, for the manifest; measured here if not given.
     """
     target = Path(folder).absolute()
     if target.exists() and not (target.is_dir() and (is_shard_folder(target) or not any(target.iterdir()))):
@@ -77,7 +77,7 @@ def write_shards(
                 "seed": partition.seed,
                 "inductive": inductive,
                 "versions": tool_versions(),
-                "quality": measure(graph, partition, widths).to_json(),
+                "quality": (quality or measure(graph, partition)).to_json(),
                 "parts": parts,
             },
         )

@@ -16,6 +16,7 @@ class Job:
 
     run: Path
     graph: str
+    source: str
     shards: Path
     workers: int
     config: Config
@@ -26,12 +27,17 @@ class Job:
     def write(self) -> None:
         """Write `config.json`: the settings, and under ``run`` the rest."""
         rest = {
-            "graph": self.graph, "shards": str(self.shards), "workers": self.workers, "resume": self.resume,
-            "quiet": self.quiet, "tensorboard": self.tensorboard,
+            "graph": self.graph, "source": self.source, "shards": self._shards_name(), "workers": self.workers,
+            "resume": self.resume, "quiet": self.quiet, "tensorboard": self.tensorboard,
         }  # fmt: skip
         temporary = self.run / ".config.json.tmp"
         temporary.write_text(json.dumps({**self.config.to_dict(), "run": rest}, indent=1) + "\n")
         temporary.rename(self.run / "config.json")
+
+    def _shards_name(self) -> str:
+        """Relative where the shards are in the run folder, so that the folder can be moved."""
+        inside = self.shards.parent == self.run
+        return self.shards.name if inside else str(self.shards.absolute())
 
     @staticmethod
     def read(run: Path) -> Job:
@@ -41,5 +47,5 @@ class Job:
             rest = values.pop("run")
         except (OSError, json.JSONDecodeError, KeyError) as error:
             raise InputError(f"{run} is not a run folder: its config.json cannot be read ({error})") from error
-        rest["shards"] = Path(rest["shards"])
+        rest["shards"] = run / rest["shards"]
         return Job(run=run, config=Config.from_dict(values), **rest)

@@ -105,10 +105,10 @@ class Trainer:
         self.transport.ledger.take()
         while self.progress.epoch < self.config.epochs:
             stop = self._epoch(log)
-            if stop:
-                status = "stopped"
-            elif self._evaluate_now() and self._evaluate(log):
+            if self._evaluate_now() and self._evaluate(log):
                 status = "early-stopped"
+            elif stop and self.progress.epoch < self.config.epochs:
+                status = "stopped"
             self._checkpoint(status)
             if status != "finished":
                 break
@@ -218,10 +218,16 @@ class Trainer:
     def _facts(self) -> dict[str, Any]:
         shard = self.evaluation.shard
         return {
-            "rank": self.transport.rank, "workers": self.transport.size, "graph": shard.graph, "recipe": self.config.recipe,
-            "nodes": shard.num_nodes, "edges": shard.inner.nnz + shard.halo.nnz, "classes": shard.num_classes,
-            "owned_rows": shard.ids.numel(), "halo_rows": shard.halo_ids.numel(),
-        }  # fmt: skip
+            "rank": self.transport.rank,
+            "workers": self.transport.size,
+            "graph": shard.graph,
+            "recipe": self.config.recipe,
+            "nodes": shard.num_nodes,
+            "features": self.evaluation.features.own.num_cols,
+            "classes": shard.num_classes,
+            "owned_rows": shard.num_owned,
+            "halo_rows": shard.num_halo,
+        }
 
 
 def _refuse_changes(before: dict[str, Any], now: dict[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -48,7 +49,7 @@ def mean_roc_auc(logits: Tensor, y: Tensor) -> float:
     if y.dim() == 1:
         return roc_auc(logits[:, 1] - logits[:, 0], y)
     areas = [roc_auc(logits[:, c], y[:, c]) for c in range(y.shape[1])]
-    known = [area for area in areas if area == area]
+    known = [area for area in areas if not math.isnan(area)]
     return sum(known) / len(known) if known else float("nan")
 
 

@@ -1,0 +1,153 @@
+"""Seconds per epoch of halowire, PyTorch Geometric and hand-written torch, on one power-law graph, in one run.
+
+    python -m bench.epoch [--nodes 200000] [--edges 10000000] [--rounds 5]
+
+Every thread count runs in a process of its own; inside it the contenders take turns and each one's fastest epoch
+counts. An epoch is forward, loss, backward and the Adam step. All contenders start from the same weights and their
+first losses must agree (without dropout, whose random numbers differ).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from bench.epoch.pyg_model import PATHS, PygModel
+from bench.epoch.torch_model import TorchModel
+from halowire.exchange import Transport
+from halowire.graph import Graph, mean, rmat, symmetric
+from halowire.partition import cut, partition
+from halowire.train.config import Config
+from halowire.train.loop import Trainer
+from halowire.train.view import View
+
+HERE = Path(__file__).parent
+VARIANTS = {"plain": {"model.norm": "none", "model.dropout": 0.0}, "LayerNorm + dropout": {}}
+
+
+def module_epoch(model: nn.Module, graph: Graph, lr: float) -> Callable[[], float]:
+    """One training epoch of a plain torch module."""
+    optimiser = torch.optim.Adam(model.parameters(), lr=lr, foreach=True)
+    rows = graph.train_mask.nonzero()[:, 0]
+    y = graph.y[rows]
+
+    def epoch() -> float:
+        optimiser.zero_grad()
+        loss = F.cross_entropy(model()[rows], y)
+        loss.backward()
+        optimiser.step()
+        return float(loss.detach())
+
+    return epoch
+
+
+def halowire_epoch(trainer: Trainer) -> Callable[[], float]:
+    """One training epoch of halowire: the loop's own steps."""
+    count = iter(range(1_000_000))
+
+    def epoch() -> float:
+        loss = float(trainer.forward_backward(next(count)))
+        trainer.flat.reduce([loss, 0.0, 0.0, 0.0], trainer.transport, "bench")
+        trainer.optimiser.step()
+        return loss
+
+    return epoch
+
+
+def contenders(graph: Graph, name: str, settings: dict[str, object]) -> dict[str, Callable[[], float]]:
+    """Every contender's epoch, all from the same weights."""
+    config = Config().replace({"model.name": name, "model.hidden": 256, "model.layers": 3, **settings})
+    shard = cut(graph, partition(graph, 1))[0]
+    transport = Transport()
+    view = View.of(shard, config, transport, torch.device("cpu"))
+    trainer = Trainer(view, view, config, transport, Path(tempfile.mkdtemp()))
+    weights = {key: value.clone() for key, value in trainer.model.state_dict().items()}
+    matrix = symmetric(graph.adj) if name == "gcn" else mean(graph.adj)
+    found = {"halowire": halowire_epoch(trainer)}
+    by_hand = TorchModel(weights, matrix, graph.x, config.model.dropout)
+    found["torch CSR by hand"] = module_epoch(by_hand, graph, config.optim.lr)
+    for path in PATHS:
+        model = PygModel(weights, name, path, matrix, graph.x, config.model.dropout)
+        found[f"PyG, {path}"] = module_epoch(model, graph, config.optim.lr)
+    return found
+
+
+def measure(graph: Graph, threads: int, rounds: int) -> list[dict[str, object]]:
+    """Seconds of every contender's fastest epoch, for every model and variant."""
+    torch.set_num_threads(threads)
+    rows = []
+    for variant, settings in VARIANTS.items():
+        for name in ("sage", "gcn"):
+            epochs = contenders(graph, name, settings)
+            best = dict.fromkeys(epochs, float("inf"))
+            first = {who: epoch() for who, epoch in epochs.items()}
+            if variant == "plain":
+                spread = max(first.values()) - min(first.values())
+                assert spread < 1e-3 * first["halowire"], f"the contenders' first losses differ: {first}"
+            slow = set()
+            for round_ in range(rounds):
+                for who, epoch in epochs.items():
+                    if who in slow:
+                        continue
+                    start = time.perf_counter()
+                    epoch()
+                    best[who] = min(best[who], time.perf_counter() - start)
+                    # A path several times slower than the fastest cannot win: one look is enough.
+                    if round_ == 0 and best[who] > 4 * min(best.values()):
+                        slow.add(who)
+            rows.append({"model": name, "variant": variant, "threads": threads, "seconds": best})
+            print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
+    return rows
+
+
+def table(rows: list[dict[str, object]]) -> str:
+    """A Markdown table: seconds, and how many times as long as halowire."""
+    lines = [
+        "| model | threads | halowire | torch CSR by hand | PyG, its fastest path |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for row in rows:
+        seconds = row["seconds"]
+        ours, by_hand = seconds["halowire"], seconds["torch CSR by hand"]
+        path = min((who for who in seconds if who.startswith("PyG")), key=seconds.__getitem__)
+        lines.append(
+            f"| {row['model'].upper()}, {row['variant']} | {row['threads']} | {ours:.2f} s "
+            f"| {by_hand:.2f} s ({by_hand / ours:.2f}x) "
+            f"| {seconds[path]:.2f} s ({seconds[path] / ours:.2f}x, {path[5:]}) |"
+        )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--nodes", type=int, default=200_000)
+    parser.add_argument("--edges", type=int, default=10_000_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--threads", type=int, help="measure one thread count in this process and print JSON")
+    parser.add_argument("--out", type=Path, default=HERE / "result.json")
+    args = parser.parse_args()
+    if args.threads:
+        graph = rmat(args.nodes, args.edges, 128, 47, seed=0)
+        print(json.dumps(measure(graph, args.threads, args.rounds)))
+        return
+    rows = []
+    for threads in (1, 2):
+        command = [sys.executable, "-m", "bench.epoch", "--threads", str(threads)]
+        command += [f"--{key}={getattr(args, key)}" for key in ("nodes", "edges", "rounds")]
+        rows += json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+    args.out.write_text(json.dumps({"nodes": args.nodes, "edges": args.edges, "rows": rows}, indent=1) + "\n")
+    print(table(rows))
+
+
+if __name__ == "__main__":
+    main()

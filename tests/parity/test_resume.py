@@ -1,0 +1,158 @@
+"""A resumed run ends exactly like the uninterrupted one, bit for bit; inductive training sees training nodes only."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from halowire.events import read_events
+from halowire.exchange import Transport
+from halowire.graph import block_model
+from halowire.kernels import InputError
+from halowire.partition import cut, partition, read_shard, write_shards
+from halowire.train.config import Config
+from halowire.train.loop import Hooks, Silent, Trainer
+from halowire.train.view import View
+from tests.parity.reference import Reference
+
+SETTINGS = {
+    "model.hidden": 16,
+    "epochs": 12,
+    "eval.every": 2,
+    "checkpoint.every": 5,
+    "seed": 3,
+    "optim.schedule": "cosine",
+}
+
+
+def trainer_of(rank: int, run: str, settings: dict[str, object]) -> Trainer:
+    graph = block_model(200, 1600, 8, 4, seed=6)
+    transport = Transport()
+    shard = cut(graph, partition(graph, transport.size, method="random", seed=1))[rank]
+    config = Config().replace(SETTINGS | settings)
+    view = View.of(shard, config, transport, torch.device("cpu"))
+    return Trainer(view, view, config, transport, Path(run))
+
+
+def outcome(trainer: Trainer, summary: dict[str, object]) -> dict[str, object]:
+    weights = {name: value.numpy().copy() for name, value in trainer.model.state_dict().items()}
+    best = {name: value.numpy().copy() for name, value in trainer.progress.best_weights.items()}
+    timed = {"epoch_seconds", "wait_seconds", "peak_memory_bytes"}
+    return {"weights": weights, "best": best, "summary": {k: v for k, v in summary.items() if k not in timed}}
+
+
+def straight_here(rank: int, run: str) -> dict[str, object]:
+    trainer = trainer_of(rank, run, {})
+    return outcome(trainer, trainer.run())
+
+
+def interrupted_here(rank: int, run: str, epochs: int) -> tuple[str, dict[str, object]]:
+    """Stop after ``epochs`` (asked of rank 0 only), then go on in a new trainer."""
+    first = trainer_of(rank, run, {})
+    calls = iter(range(100))
+    summary = first.run(Hooks(Silent(), should_stop=lambda: rank == 0 and next(calls) >= epochs - 1))
+    second = trainer_of(rank, run, {})
+    second.resume()
+    return summary["status"], outcome(second, second.run())
+
+
+def killed_here(rank: int, run: str) -> dict[str, object]:
+    """Die in epoch 8 without a word; the checkpoint of epoch 5 is the newest."""
+    first = trainer_of(rank, run, {})
+
+    def die() -> bool:
+        if first.progress.epoch == 8:
+            raise KeyboardInterrupt
+        return False
+
+    with pytest.raises(KeyboardInterrupt):
+        first.run(Hooks(Silent(), should_stop=die))
+    second = trainer_of(rank, run, {})
+    second.resume()
+    assert second.progress.epoch == 5
+    return outcome(second, second.run())
+
+
+def assert_same(got: dict[str, object], want: dict[str, object], exact_bytes: bool) -> None:
+    for kind in ("weights", "best"):
+        for name, value in want[kind].items():
+            np.testing.assert_array_equal(got[kind][name], value, err_msg=name)
+    for key, value in want["summary"].items():
+        if exact_bytes or "bytes" not in key:
+            assert got["summary"][key] == value, key
+
+
+@pytest.mark.parametrize("epochs", [6, 7], ids=["at an evaluation", "between evaluations"])
+@pytest.mark.parametrize("workers", [1, 2])
+def test_an_interrupted_run_ends_like_the_straight_one(on_workers, tmp_path, workers, epochs):
+    straight = on_workers(workers, straight_here, str(tmp_path / "a"))
+    for rank, (status, got) in enumerate(on_workers(workers, interrupted_here, str(tmp_path / "b"), epochs)):
+        assert status == "stopped"
+        assert_same(got, straight[rank], exact_bytes=False)
+        for key in ("wire_bytes_per_epoch", "gradient_bytes_per_epoch"):
+            assert got["summary"][key] == straight[rank]["summary"][key]
+        events = read_events(tmp_path / "b" / f"events-{rank}.jsonl")
+        assert [e["epoch"] for e in events if e["event"] == "epoch"] == list(range(12))
+
+
+def test_a_killed_run_ends_like_the_straight_one(on_workers, tmp_path):
+    straight = on_workers(2, straight_here, str(tmp_path / "a"))
+    for rank, got in enumerate(on_workers(2, killed_here, str(tmp_path / "b"))):
+        assert_same(got, straight[rank], exact_bytes=False)
+
+
+def changed_here(rank: int, run: str) -> str:
+    trainer_of(rank, run, {"epochs": 2}).run()
+    try:
+        trainer_of(rank, run, {"model.dropout": 0.1}).resume()
+    except InputError as error:
+        return str(error)
+    return ""
+
+
+def test_resuming_with_other_settings_is_refused(on_workers, tmp_path):
+    assert "resume with the same settings" in on_workers(1, changed_here, str(tmp_path))[0]
+
+
+def inductive_here(rank: int, shards: str) -> list[tuple[float, dict[str, np.ndarray]]]:
+    transport = Transport()
+    config = Config().replace({"model.hidden": 16, "task.inductive": True, "seed": 2})
+    train = View.of(read_shard(shards, rank, train=True), config, transport, torch.device("cpu"))
+    whole = View.of(read_shard(shards, rank), config, transport, torch.device("cpu"))
+    trainer = Trainer(train, whole, config, transport, Path(tempfile.mkdtemp()))
+    names, record = [name for name, _ in trainer.model.named_parameters()], []
+    for epoch in range(3):
+        loss = trainer.forward_backward(epoch)
+        total = trainer.flat.reduce([float(loss), 0, 0, 0], transport, "test")[0]
+        record.append((total, {n: p.grad.numpy().copy() for n, p in zip(names, trainer.parameters, strict=True)}))
+        trainer.optimiser.step()
+    assert trainer.logits().shape[0] == whole.shard.num_owned
+    return record
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_inductive_training_equals_training_on_the_subgraph(on_workers, tmp_path, workers):
+    graph = block_model(200, 1600, 8, 4, seed=6)
+    shards = write_shards(graph, partition(graph, workers, method="random"), tmp_path / "shards", inductive=True)
+    results = on_workers(workers, inductive_here, str(shards))
+    weights = trainer_weights(graph)
+    reference = Reference(graph.subgraph(graph.train_mask), "sage", weights, 0.5, 2, 0.01)
+    for epoch in range(3):
+        loss, grads, _ = reference.epoch(epoch)
+        for record in results:
+            assert record[epoch][0] == pytest.approx(loss, rel=1e-4)
+            for name, want in grads.items():
+                got = record[epoch][1][name]
+                assert np.abs(got - want.numpy()).max() <= 1e-4 * np.abs(want.numpy()).max(), (epoch, name)
+
+
+def trainer_weights(graph) -> dict[str, torch.Tensor]:
+    from halowire.train.view import build_model
+
+    return build_model(
+        Config().replace({"model.hidden": 16}).model, graph.num_features, graph.num_classes, 2
+    ).state_dict()

@@ -1,0 +1,104 @@
+"""The halo exchange: every halo row is its owner's row, every returned gradient reaches its owner, bytes as formula."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from halowire.events import TRAIN
+from halowire.exchange import Full, HaloExchange, Transport
+from halowire.graph import Graph, block_model
+from halowire.kernels import Csr
+from halowire.exchange import exchange_features
+from halowire.partition import Shard, cut, partition
+
+COLUMNS = 7
+
+
+def shard_of(rank: int, size: int, graph: Graph | None = None) -> tuple[Graph, list[Shard], Shard]:
+    graph = graph or block_model(120, 700, 4, 3, seed=1)
+    shards = cut(graph, partition(graph, size, method="random", seed=2))
+    return graph, shards, shards[rank]
+
+
+def row_of(ids: torch.Tensor) -> torch.Tensor:
+    """A row that can only belong to its node."""
+    return ids[:, None].float() * 10 + torch.arange(COLUMNS)
+
+
+def forward_here(rank: int) -> tuple[bool, int, int]:
+    transport = Transport()
+    _, _, shard = shard_of(rank, transport.size)
+    exchange = HaloExchange(shard, transport, torch.device("cpu"))
+    with transport.ledger.account(TRAIN):
+        flights = [exchange.start(row_of(shard.ids) + layer, layer) for layer in range(2)]
+        halos = [exchange.finish(flight) for flight in flights]
+    good = all(torch.equal(halo, row_of(shard.halo_ids) + layer) for layer, halo in enumerate(halos))
+    return good, transport.ledger.totals["train"], sum(shard.send_counts)
+
+
+@pytest.mark.parametrize("workers", [2, 3, 4])
+def test_halo_rows_are_their_owners_rows(on_workers, workers):
+    for good, sent, rows in on_workers(workers, forward_here):
+        assert good
+        assert sent == 2 * rows * 4 * COLUMNS
+
+
+def backward_here(rank: int) -> tuple[np.ndarray, np.ndarray]:
+    transport = Transport()
+    _, _, shard = shard_of(rank, transport.size)
+    exchange = HaloExchange(shard, transport, torch.device("cpu"))
+    out = torch.ones(shard.num_owned, COLUMNS)
+    exchange.finish_back(exchange.start_back(row_of(shard.halo_ids) * (rank + 1), layer=1), out)
+    return shard.rows.numpy(), out.numpy()
+
+
+@pytest.mark.parametrize("workers", [2, 4])
+def test_gradients_return_to_their_owners_and_are_added(on_workers, workers):
+    graph, shards, _ = shard_of(0, workers)
+    want = np.ones((graph.num_nodes, COLUMNS), dtype=np.float32)
+    for shard in shards:
+        row = {int(i): r for r, i in enumerate(graph.ids)}
+        for node, grad in zip(shard.halo_ids, row_of(shard.halo_ids) * (shard.rank + 1), strict=True):
+            want[row[int(node)]] += grad.numpy()
+    for rows, out in on_workers(workers, backward_here):
+        np.testing.assert_allclose(out, want[rows], rtol=1e-6)
+
+
+def features_here(rank: int, sparse: bool) -> bool:
+    transport = Transport()
+    graph = block_model(120, 700, 4, 3, seed=1)
+    x = torch.relu(graph.x)
+    if sparse:
+        rows, cols = x.nonzero(as_tuple=True)
+        features = Csr.from_edges(rows, cols, *x.shape, x[rows, cols])
+    graph = Graph.from_edge_index(graph.edge_index(), 120, x=features if sparse else x)
+    _, _, shard = shard_of(rank, transport.size, graph)
+    halo = exchange_features(shard.x, shard, HaloExchange(shard, transport, torch.device("cpu")))
+    halo = halo.to_dense() if isinstance(halo, Csr) else halo
+    return torch.equal(halo, x[shard.halo_ids])
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_features_of_the_halo(on_workers, sparse):
+    assert all(on_workers(3, features_here, sparse))
+
+
+def test_full_codec_is_the_identity():
+    rows, index = torch.randn(6, 5), torch.tensor([4, 0, 4])
+    data = torch.empty(3 * Full().row_bytes(5), dtype=torch.uint8)
+    Full().encode(rows, index, data)
+    assert data.numel() == 3 * 4 * 5
+    assert torch.equal(Full().decode(data, 5), rows[index])
+
+
+def test_one_worker_needs_no_network():
+    _, _, shard = shard_of(0, 1)
+    transport = Transport()
+    exchange = HaloExchange(shard, transport, torch.device("cpu"))
+    assert exchange.finish(exchange.start(torch.ones(120, 3), 1)).shape == (0, 3)
+    out = torch.ones(120, 3)
+    exchange.finish_back(exchange.start_back(torch.empty(0, 3), 1), out)
+    assert torch.equal(out, torch.ones(120, 3))
+    assert sum(transport.ledger.totals.values()) == 0

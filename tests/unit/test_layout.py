@@ -1,0 +1,48 @@
+"""The layout shows the architecture: who may import whom, how long a file may be, what opens it."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import halowire
+
+ROOT = Path(halowire.__file__).parent
+ORDER = [
+    "kernels", "graph", "partition", "events", "exchange", "nn", "pipeline", "plan", "train", "launch", "report", "worker",
+    "api", "cli",
+]  # fmt: skip
+FILES = sorted(path for path in ROOT.rglob("*.py") if path.name != "__main__.py" and path != ROOT / "__init__.py")
+
+
+def place(module: str) -> int:
+    return ORDER.index(module.split(".")[1])
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_folders_import_only_from_above(path):
+    own = path.relative_to(ROOT).with_suffix("").parts[0]
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
+        names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom) and node.module == "halowire":
+            names = [f"halowire.{alias.name}" for alias in node.names]
+        for name in names:
+            if name.startswith("halowire."):
+                assert place(name) <= ORDER.index(own), f"{path.name} of {own}/ imports {name}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_files_are_short_and_open_with_a_sentence(path):
+    text = path.read_text()
+    assert len(text.splitlines()) <= 400
+    docstring = ast.get_docstring(ast.parse(text))
+    assert docstring and docstring.splitlines()[0].rstrip().endswith((".", "!", ":", "?"))
+
+
+def test_public_names_are_few_and_documented():
+    assert len(halowire.__all__) <= 15
+    for name in halowire.__all__:
+        assert getattr(halowire, name).__doc__, name
