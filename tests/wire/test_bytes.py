@@ -25,10 +25,9 @@ def test_ledger_equals_the_operating_system(tmp_path, model):
             place = {"RANK": rank, "WORLD_SIZE": 2, "LOCAL_RANK": 0, "LOCAL_WORLD_SIZE": 1, "MASTER_PORT": 29400}
             environment = os.environ | {key: str(value) for key, value in place.items()}
             environment |= {"MASTER_ADDR": hosts[0].address, "OMP_NUM_THREADS": "1"}
-            command = host.command(
-                sys.executable, "-m", "halowire", "train", GRAPH, "--epochs", "6", "--model.hidden", "64", "--model.name",
-                model, "--partition.method", "random", "--eval.every", "3", "--out", str(tmp_path / f"run-{rank}"),
-            )  # fmt: skip
+            flags = f"--epochs 6 --model.hidden 64 --model.name {model} --partition.method random --eval.every 3"
+            out = str(tmp_path / f"run-{rank}")
+            command = host.command(sys.executable, "-m", "halowire", "train", GRAPH, *flags.split(), "--out", out)
             workers.append(subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT))
         for worker in workers:
             said, _ = worker.communicate(timeout=120)

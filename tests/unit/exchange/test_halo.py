@@ -7,10 +7,9 @@ import pytest
 import torch
 
 from halowire.events import TRAIN
-from halowire.exchange import Full, HaloExchange, Transport
+from halowire.exchange import Full, HaloExchange, Transport, exchange_features
 from halowire.graph import Graph, block_model
 from halowire.kernels import Csr
-from halowire.exchange import exchange_features
 from halowire.partition import Shard, cut, partition
 
 COLUMNS = 7

@@ -16,7 +16,8 @@ from halowire.train.metrics import choose_metric, evaluate, mean_roc_auc, roc_au
 
 def slow_auc(scores: list[float], labels: list[int]) -> float:
     """The share of (positive, negative) pairs in the right order; a tie is half right."""
-    pairs = [(p, n) for p, lp in zip(scores, labels) if lp for n, ln in zip(scores, labels) if not ln]
+    rows = list(zip(scores, labels, strict=True))
+    pairs = [(p, n) for p, positive in rows if positive for n, other in rows if not other]
     if not pairs:
         return math.nan
     return sum(1.0 if p > n else 0.5 if p == n else 0.0 for p, n in pairs) / len(pairs)
