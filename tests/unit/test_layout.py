@@ -10,7 +10,22 @@ import pytest
 import halowire
 
 ROOT = Path(halowire.__file__).parent
-ORDER = "kernels graph partition events exchange nn pipeline plan train launch report worker api cli".split()
+ORDER = [
+    "kernels",
+    "graph",
+    "partition",
+    "events",
+    "exchange",
+    "nn",
+    "pipeline",
+    "plan",
+    "train",
+    "launch",
+    "report",
+    "worker",
+    "api",
+    "cli",
+]
 FILES = sorted(path for path in ROOT.rglob("*.py") if path.name != "__main__.py" and path != ROOT / "__init__.py")
 
 
