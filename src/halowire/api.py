@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,16 +12,21 @@ from typing import Any
 from halowire import partition as parts
 from halowire.graph import Graph, load
 from halowire.kernels import InputError
-from halowire.launch import FAILED, INTERRUPTED, Place, launched, run_local
+from halowire.launch import Place, WorkerError, choose_device, launched, run_local
 from halowire.nn.model import exchanged_widths
 from halowire.partition.manifest import is_shard_folder
 from halowire.report import Console
+from halowire.train.checkpoint import newest_checkpoint
 from halowire.train.config import Config, check_config
-from halowire.train.job import Job
+from halowire.train.job import Job, delete_run
 from halowire.train.loop import TrainingError
 from halowire.train.predict import check_format
 from halowire.train.recipes import recipe_config
+from halowire.train.refuse import is_shards, refuse_idle_settings, refuse_other_job, refuse_untrainable
 from halowire.worker import predict_worker, train_worker
+
+WORKER = "halowire.cli.worker"
+"""The module of a worker process."""
 
 
 @dataclass(frozen=True)
@@ -96,28 +101,45 @@ def train(
     """
     config = recipe_config(recipe).replace(settings or {})
     check_config(config)
-    workers = _worker_count(workers, graph, config)
+    workers = _worker_count(workers, graph, config, max_restarts)
+    if tensorboard and importlib.util.find_spec("tensorboard") is None:
+        raise InputError("tensorboard is not installed: pip install 'halowire[report]', or leave --tensorboard out")
     name = _graph_name(graph)
     run = _run_folder(out, f"{name}-{recipe}", resume, overwrite)
-    shards = Path(graph) if _is_shards(graph) else run / "shards"
-    source = str(graph) if isinstance(graph, str | Path) else name
-    job = Job(run, name, source, shards, workers, config, resume, quiet, tensorboard)
-    console = Console(quiet=quiet or Place.here().rank > 0)
+    shards = Path(graph) if is_shards(graph) else run / "shards"
+    job = Job(run, name, _source(graph, name), shards, workers, config, resume, quiet, tensorboard)
+    if resume:
+        refuse_other_job(job, graph)
+    if is_shards(graph):
+        refuse_idle_settings(shards, workers, config, recipe_config(recipe))
+    again = resume or Place.here().restarts > 0
 
     def prepare() -> None:
-        run.mkdir(parents=True, exist_ok=True)
-        if not _is_shards(graph) and not (resume and is_shard_folder(shards)):
-            _cut(_load(graph, config), workers, shards, config, console)
+        cut = not is_shards(graph) and not (again and is_shard_folder(shards))
+        loaded = _load(graph, config) if cut else None
+        if loaded is not None:
+            refuse_untrainable(loaded)
+        if overwrite and not again:
+            delete_run(run, shards=cut)
+        if loaded is not None:
+            _cut(loaded, workers, shards, config, Console(quiet=quiet or Place.here().rank > 0))
         if Place.here().rank == 0:
+            run.mkdir(parents=True, exist_ok=True)
             job.write()
 
     if launched():
-        return _finished(run, train_worker(job, prepare))
+        return _finished(job, train_worker(job, prepare))
+    choose_device(config.device, replace(Place.here(), local_size=workers))
     prepare()
-    if workers == 1:
-        return _finished(run, train_worker(job))
-    _check_exit(run_local(workers, "halowire.cli.worker", ["train", str(run)], max_restarts))
-    return _finished(run, json.loads((run / "summary.json").read_text()))
+    if workers == 1 and not max_restarts:
+        return _finished(job, train_worker(job))
+    try:
+        run_local(workers, WORKER, ["train", str(run)], max_restarts)
+    except WorkerError as error:
+        raise TrainingError(f"{error}; {_way_on(job)}") from None
+    except KeyboardInterrupt:
+        raise Interrupted(_way_on(job)) from None
+    return _finished(job, json.loads((run / "summary.json").read_text()))
 
 
 def predict(run: Run | str | Path, out: str | Path) -> Path:
@@ -130,12 +152,15 @@ def predict(run: Run | str | Path, out: str | Path) -> Path:
     folder, target = run.folder if isinstance(run, Run) else Path(run), Path(out)
     check_format(target)
     job = replace(Job.read(folder), quiet=True)
+    if newest_checkpoint(folder) is None:
+        raise InputError(f"run {folder} has no checkpoint yet, so there is nothing to predict with; train it first")
+    parts.read_manifest(job.shards)
     if launched() or job.workers == 1:
         if Place.here().size != job.workers:
             raise InputError(f"run {folder} has {job.workers} parts, but {Place.here().size} workers were started")
         predict_worker(job, target)
     else:
-        _check_exit(run_local(job.workers, "halowire.cli.worker", ["predict", str(folder), str(target)]))
+        run_local(job.workers, WORKER, ["predict", str(folder), str(target)])
     return target
 
 
@@ -145,6 +170,8 @@ def _load(graph: Any, config: Config) -> Graph:
 
 
 def _cut(graph: Graph, num_parts: int, out: Path, config: Config, console: Console) -> Path:
+    if out.exists() and not is_shard_folder(out) and (not out.is_dir() or any(out.iterdir())):
+        raise InputError(f"{out} exists and is not a folder of shards; choose another name or remove it first")
     owners = parts.partition(graph, num_parts, config.partition.method, config.seed)
     widths = exchanged_widths(graph.num_features, config.model.hidden, graph.num_classes, config.model.layers)
     quality = parts.measure(graph, owners, widths)
@@ -155,45 +182,50 @@ def _cut(graph: Graph, num_parts: int, out: Path, config: Config, console: Conso
     return parts.write_shards(graph, owners, out, inductive=config.task.inductive, quality=quality)
 
 
-def _worker_count(workers: int | None, graph: Any, config: Config) -> int:
+def _worker_count(workers: int | None, graph: Any, config: Config, max_restarts: int) -> int:
     started = Place.here().size if launched() else workers
     if started is None:
-        started = parts.read_manifest(graph)["num_parts"] if _is_shards(graph) else 1
+        started = parts.read_manifest(graph)["num_parts"] if is_shards(graph) else 1
     if workers is not None and workers != started:
         raise InputError(
             f"--workers is {workers}, but the launcher started {started}; leave --workers out under torchrun"
         )
     if started < 1:
         raise InputError(f"--workers is {started}; at least one worker is needed")
+    if max_restarts < 0:
+        raise InputError(f"--max-restarts is {max_restarts}; it must be at least 0")
+    if max_restarts and launched():
+        raise InputError("--max-restarts is for workers that halowire starts; give it to torchrun instead")
     if config.mesh.parts not in (0, started):
         raise InputError(f"--mesh.parts is {config.mesh.parts}, but there are {started} workers; they must be equal")
-    if _is_shards(graph):
-        manifest = parts.read_manifest(graph)
-        if manifest["num_parts"] != started:
-            raise InputError(
-                f"{graph} holds {manifest['num_parts']} shards, but there are {started} workers; they must be equal"
-            )
     return int(started)
 
 
-def _is_shards(graph: Any) -> bool:
-    return isinstance(graph, str | Path) and is_shard_folder(Path(graph))
+def _source(graph: Any, name: str) -> str:
+    """What the graph was read from; files by their whole path, so that a run is known from any folder."""
+    if not isinstance(graph, str | Path):
+        return name
+    return str(Path(graph).absolute()) if Path(graph).exists() else str(graph)
 
 
 def _graph_name(graph: Any) -> str:
     if isinstance(graph, Graph):
         return graph.name
-    if _is_shards(graph):
+    if is_shards(graph):
         return str(parts.read_manifest(graph)["graph"])
     if isinstance(graph, str | Path):
-        return Path(str(graph).partition(":")[0]).name.partition(".")[0]
+        return Path(str(graph).partition(":")[0]).name.partition(".")[0] or "graph"
     return "graph"
 
 
 def _run_folder(out: str | Path | None, name: str, resume: bool, overwrite: bool) -> Path:
+    if resume and overwrite:
+        raise InputError("--resume goes on with an earlier run, --overwrite deletes it; give one of them")
     if out is None:
         if resume:
             raise InputError("--resume needs --out, the folder of the run to go on with")
+        if launched():
+            raise InputError("give --out, the same on all workers: each would choose a run folder of its own")
         number = 1
         while Path("runs", f"{name}-{number}").exists():
             number += 1
@@ -202,23 +234,25 @@ def _run_folder(out: str | Path | None, name: str, resume: bool, overwrite: bool
     if run.exists() and not run.is_dir():
         raise InputError(f"--out {run} is a file; give a folder")
     before = (run / "config.json").exists()
-    if before and overwrite and not launched():
-        shutil.rmtree(run)
-    elif before and not resume and not overwrite:
+    if before and not resume and not overwrite and not Place.here().restarts:
         raise InputError(f"{run} already holds a run; --resume goes on with it, --overwrite deletes it")
+    if resume and not before and Place.here().rank == 0:
+        raise InputError(f"{run} holds no run to go on with; leave --resume out to start one there")
     return run
 
 
-def _finished(run: Path, summary: dict[str, Any]) -> Run:
+def _finished(job: Job, summary: dict[str, Any]) -> Run:
     if summary["status"] == "stopped":
-        raise Interrupted(f"stopped after epoch {summary['epochs']} of {run}; --resume --out {run} goes on")
-    return Run(run, summary)
+        raise Interrupted(_way_on(job))
+    return Run(job.run, summary)
 
 
-def _check_exit(code: int) -> None:
-    if code == INTERRUPTED:
-        raise Interrupted("stopped by a signal; --resume with the same --out goes on from the checkpoint")
-    if code == 2:
-        raise InputError("the workers refused their input; the line above says why")
-    if code:
-        raise TrainingError("a worker failed; what it printed above says why") if code == FAILED else SystemExit(code)
+def _way_on(job: Job) -> str:
+    """How far a run that ended early came, and how it goes on."""
+    newest = newest_checkpoint(job.run)
+    if newest is None:
+        return "stopped before the first checkpoint; --overwrite starts again"
+    epoch = int(newest.name.removeprefix("epoch-"))
+    return f"stopped with a checkpoint after epoch {epoch} of {job.config.epochs}; the same command with " + (
+        f"--resume --out {job.run} goes on"
+    )

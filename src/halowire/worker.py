@@ -9,11 +9,12 @@ from typing import Any
 
 import torch
 
-from halowire.events import SETUP
 from halowire.exchange import Transport
-from halowire.launch import Place, choose_device, joined, set_threads, stop_wish
+from halowire.kernels import InputError
+from halowire.launch import Place, agreed, choose_device, joined, set_threads, stop_wish
 from halowire.launch.roundtrip import measure_pairs
-from halowire.partition import read_manifest, read_shard
+from halowire.partition import Shard, read_manifest, read_shard
+from halowire.partition.manifest import is_shard_folder
 from halowire.report import Console, write_report, write_tensorboard
 from halowire.report.progress import Progress
 from halowire.train.job import Job
@@ -32,12 +33,13 @@ def train_worker(job: Job, prepare: Callable[[], None] | None = None) -> dict[st
     threads = set_threads(job.config.threads, place)
     console = Console(quiet=job.quiet or place.rank > 0)
     with joined(device, job.config.deadline) as (transport, network), stop_wish() as wish:
-        _prepare_together(prepare, place, transport)
+        _prepare_together(job, prepare, place, transport)
         console.line(f"workers     {transport.size} on {device.type}, threads of each: {threads}; {network}")
         train, evaluation = _views(job, transport, device)
         trainer = Trainer(train, evaluation, job.config, transport, job.run)
         if job.resume or place.restarts:
             trainer.resume()
+            _say_where(trainer, place, console)
         title = f"{job.graph} {job.config.recipe}"
         with console.progress(job.config.epochs, title) as bar:
             summary = trainer.run(Hooks(_Narrator(bar), wish))
@@ -52,12 +54,15 @@ def predict_worker(job: Job, out: Path) -> None:
     device = choose_device(job.config.device, place)
     set_threads(job.config.threads, place)
     with joined(device, job.config.deadline) as (transport, _):
-        shard = read_shard(job.shards, transport.rank)
+        shard = _shard(job, transport)
         view = View.of(shard, job.config, transport, device)
         found = gather_predictions(predict_shard(view, job.config, job.run), view, transport)
-        if found is not None:
-            logits, ids = found
-            write_predictions(logits, ids, shard.multi_label, out)
+
+        def write() -> None:
+            if found is not None:
+                write_predictions(*found, shard.multi_label, out)
+
+        agreed(write, transport, "writing of the predictions")
 
 
 def roundtrip_worker(deadline: float = 60.0) -> None:
@@ -65,9 +70,9 @@ def roundtrip_worker(deadline: float = 60.0) -> None:
     with joined(torch.device("cpu"), deadline) as (transport, network):
         pairs = measure_pairs(transport)
         if transport.rank == 0:
-            print(f"network      {network}")
+            print(f"network         {network}")
             for first, second, seconds, speed in pairs:
-                print(f"round trip   rank {first} - rank {second}: {1e6 * seconds:.0f} us, {speed / 1e6:.0f} MB/s")
+                print(f"round trip      rank {first} - rank {second}: {1e6 * seconds:.0f} us, {speed / 1e6:.0f} MB/s")
 
 
 class _Narrator:
@@ -85,19 +90,54 @@ class _Narrator:
         self._progress.evaluated(epoch, metrics)
 
 
-def _prepare_together(prepare: Callable[[], None] | None, place: Place, transport: Transport) -> None:
-    if prepare is not None and place.local_rank == 0:
-        prepare()
-    transport.barrier("preparation of the shards")
+def _prepare_together(job: Job, prepare: Callable[[], None] | None, place: Place, transport: Transport) -> None:
+    """Make the shards: rank 0 first, then one worker of every machine that does not see the same ones."""
+    if prepare is None:
+        return
+    where = "preparation of the shards"
+    agreed(prepare if place.rank == 0 else _nothing, transport, where)
+    first = transport.broadcast_bytes(_fingerprint(job.shards) if place.rank == 0 else b"", where)
+    lacking = place.local_rank == 0 and place.rank > 0 and _fingerprint(job.shards) != first
+    agreed(prepare if lacking else _nothing, transport, where)
+    agreed(lambda: _refuse_other_shards(job.shards, first, place), transport, where)
+
+
+def _nothing() -> None:
+    """The part of a worker that has nothing to do."""
+
+
+def _fingerprint(shards: Path) -> bytes:
+    """Sizes and checksums of all files of a shard folder; empty where there is none."""
+    return json.dumps(read_manifest(shards)["parts"]).encode() if is_shard_folder(shards) else b""
+
+
+def _refuse_other_shards(shards: Path, first: bytes, place: Place) -> None:
+    if _fingerprint(shards) != first:
+        raise InputError(
+            f"rank {place.rank} has other shards in {shards} than rank 0; give all machines the same graph and "
+            "the same versions of halowire and pymetis, or copy one folder of shards to all of them"
+        )
+
+
+def _say_where(trainer: Trainer, place: Place, console: Console) -> None:
+    epoch = trainer.progress.epoch
+    text = f"going on after epoch {epoch}" if epoch else "no checkpoint yet: starting from the beginning"
+    if place.restarts:
+        if place.rank == 0:
+            console.warn(f"a worker failed; all were started again ({place.restarts}), {text}")
+    else:
+        console.line(f"resume      {text}")
 
 
 def _views(job: Job, transport: Transport, device: torch.device) -> tuple[View, View]:
-    with transport.ledger.account(SETUP):
-        shard = read_shard(job.shards, transport.rank)
-        evaluation = View.of(shard, job.config, transport, device)
-        if not job.config.task.inductive:
-            return evaluation, evaluation
-        return View.of(read_shard(job.shards, transport.rank, train=True), job.config, transport, device), evaluation
+    evaluation = View.of(_shard(job, transport), job.config, transport, device)
+    if not job.config.task.inductive:
+        return evaluation, evaluation
+    return View.of(_shard(job, transport, train=True), job.config, transport, device), evaluation
+
+
+def _shard(job: Job, transport: Transport, train: bool = False) -> Shard:
+    return agreed(lambda: read_shard(job.shards, transport.rank, train=train), transport, "reading of the shards")
 
 
 def _write_results(job: Job, summary: dict[str, Any], console: Console) -> None:

@@ -9,9 +9,11 @@ from dataclasses import dataclass
 
 import torch
 
+from halowire.api import WORKER
 from halowire.cli.parse import parse
+from halowire.kernels import InputError
 from halowire.kernels.info import kernels_in_use, simd_level
-from halowire.launch import interface_to, launched, run_local
+from halowire.launch import Place, interface_to, launched, run_local
 from halowire.worker import roundtrip_worker
 
 PACKAGES = ("halowire", "torch", "numpy", "safetensors", "pymetis", "torch-geometric", "tensorboard")
@@ -28,12 +30,15 @@ class Arguments:
 def run(argv: list[str]) -> int:
     """Run the verb."""
     arguments = parse(Arguments, "doctor", argv)
-    if int(os.environ.get("RANK", "0")) == 0:
+    if arguments.workers < 1:
+        raise InputError(f"--workers is {arguments.workers}; at least one worker is needed")
+    if Place.here().rank == 0:
         print("\n".join(_facts()), flush=True)
     if launched():
         roundtrip_worker()
-        return 0
-    return run_local(arguments.workers, "halowire.cli.worker", ["roundtrip"]) if arguments.workers > 1 else 0
+    elif arguments.workers > 1:
+        run_local(arguments.workers, WORKER, ["roundtrip"])
+    return 0
 
 
 def _facts() -> list[str]:
@@ -41,13 +46,13 @@ def _facts() -> list[str]:
     devices = f"{torch.cuda.device_count()} x {torch.cuda.get_device_name()}" if torch.cuda.is_available() else "none"
     native = kernels_in_use() == "native"
     return [
-        f"python       {platform.python_version()}, {platform.system()} {platform.machine()}",
-        *[f"{name:<12} {_version(name)}" for name in PACKAGES],
-        f"kernels      {kernels_in_use()}"
+        f"python          {platform.python_version()}, {platform.system()} {platform.machine()}",
+        *[f"{name:<15} {_version(name)}" for name in PACKAGES],
+        f"kernels         {kernels_in_use()}"
         + (f", {simd_level()}" if native else " (no native module: install with a C++ compiler)"),
-        f"cores        {len(os.sched_getaffinity(0))}, torch uses {torch.get_num_threads()} threads",
-        f"GPUs         {devices}",
-        f"interface    {interface or 'unknown'} ({address})",
+        f"cores           {len(os.sched_getaffinity(0))}, torch uses {torch.get_num_threads()} threads",
+        f"GPUs            {devices}",
+        f"interface       {interface or 'unknown'} ({address})",
     ]
 
 

@@ -20,7 +20,7 @@ from halowire.train.config import GraphConfig
 class Arguments:
     """Describe a graph, or a folder of shards."""
 
-    graph: tyro.conf.Positional[str]
+    graph: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="GRAPH")]
     """built-in name, file, folder, synthetic graph, or folder of shards"""
     source: Annotated[GraphConfig, tyro.conf.arg(name="graph")] = field(default_factory=GraphConfig)
 

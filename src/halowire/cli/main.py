@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import os
+import signal
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 VERBS = {
     "doctor": "show versions, kernels, network, and a round trip between all workers",
@@ -15,14 +19,14 @@ VERBS = {
     "predict": "write a trained model's predictions for every node",
     "report": "write the HTML page of one run or several",
 }
-USAGE_ERROR, FAILURE, INTERRUPTED = 2, 1, 130
+USAGE_ERROR, INTERRUPTED = 2, 130
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run one verb; 0 is success, 2 bad input, 1 any other failure, 130 a run that was interrupted."""
     words = list(sys.argv[1:] if argv is None else argv)
     if not words or words[0] in ("-h", "--help", "help"):
-        print(_usage())
+        print(_usage(), file=sys.stdout if words else sys.stderr)
         return 0 if words else USAGE_ERROR
     if words[0] == "--version":
         from importlib.metadata import version
@@ -30,31 +34,55 @@ def main(argv: list[str] | None = None) -> int:
         print(f"halowire {version('halowire')}")
         return 0
     if words[0] not in VERBS:
-        return _fail(f"verb {words[0]!r} is unknown; use one of {', '.join(VERBS)}", USAGE_ERROR)
-    return guarded(importlib.import_module(f"halowire.cli.{words[0]}").run, words[1:])
+        near = difflib.get_close_matches(words[0], VERBS, n=1)
+        hint = f"perhaps you meant {near[0]!r}" if near else f"use one of {', '.join(VERBS)}"
+        return _say(f"verb {words[0]!r} is unknown; {hint}", USAGE_ERROR)
+    with _termination_as_interrupt():
+        return _guarded(importlib.import_module(f"halowire.cli.{words[0]}").run, words[1:])
 
 
-def guarded(verb: Callable[[list[str]], int], arguments: list[str]) -> int:
+def _guarded(verb: Callable[[list[str]], int], arguments: list[str]) -> int:
     """Run ``verb``; errors that the user can act on become one line and an exit code."""
-    from halowire.exchange import LateError
-    from halowire.kernels import InputError
-    from halowire.train.loop import TrainingError
+    from halowire.cli.explain import explain
 
     try:
         return verb(arguments)
-    except InputError as error:
-        return _fail(str(error), USAGE_ERROR)
-    except (LateError, TrainingError) as error:
-        return _fail(str(error), FAILURE)
-    except KeyboardInterrupt as error:
-        return _fail(str(error) or "interrupted", INTERRUPTED)
+    except SystemExit as error:
+        return int(error.code or 0)
+    except BrokenPipeError:
+        # The reader (`| head`) has gone: say nothing, and keep the interpreter from trying once more at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except BaseException as error:
+        found = explain(error)
+        if found is None:
+            raise
+        return _say(found[1], found[0])
 
 
-def _fail(message: str, code: int) -> int:
+def _say(message: str, code: int) -> int:
     """Say it once: where every worker meets the same error, rank 0 speaks."""
-    if int(os.environ.get("RANK", "0")) == 0 or code != USAGE_ERROR:
-        print(f"halowire: error: {message}", file=sys.stderr, flush=True)
+    if os.environ.get("RANK", "0") == "0" or code not in (USAGE_ERROR, INTERRUPTED):
+        kind = "" if code == INTERRUPTED else "error: "
+        print(f"halowire: {kind}{message}", file=sys.stderr, flush=True)
     return code
+
+
+@contextmanager
+def _termination_as_interrupt() -> Iterator[None]:
+    """SIGTERM ends a verb like Ctrl-C (only the main thread may say so)."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _usage() -> str:

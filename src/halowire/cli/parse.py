@@ -13,7 +13,9 @@ import tyro
 from halowire.kernels import InputError
 
 Arguments = TypeVar("Arguments")
-FRAME = re.compile(r"[╭╮╰╯│─|+]+")
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+FRAME = " │|╭╮╰╯─+-"
+"""What tyro draws its boxes with, on terminals with and without Unicode."""
 
 
 def parse(kind: type[Arguments], verb: str, argv: Sequence[str], default: Arguments | None = None) -> Arguments:
@@ -32,17 +34,36 @@ def parse(kind: type[Arguments], verb: str, argv: Sequence[str], default: Argume
     except SystemExit as error:
         if not error.code:
             raise
-        raise InputError(f"{_one_line(said.getvalue())} (halowire {verb} --help lists the flags)") from None
+        raise InputError(f"{one_line(said.getvalue())} (`halowire {verb} --help` lists the flags)") from None
 
 
-def _one_line(box: str) -> str:
-    """The message inside tyro's frame: from its first text line to the first rule, and the nearest known flag."""
-    lines = [FRAME.sub(" ", line).strip() for line in re.sub(r"\x1b\[[0-9;]*m", "", box).splitlines()[1:]]
-    message = []
-    for line in lines:
-        if not line:
-            break
-        message.append(line)
-    flags = [line for line in lines[len(message) :] if line.startswith("--")]
-    hint = f"; perhaps you meant {flags[0]}" if flags and "Unrecognized" in message[0] else ""
-    return " ".join(message) + hint
+def one_line(box: str) -> str:
+    """The message inside tyro's frame, in the words of this project."""
+    sections: list[list[str]] = [[]]
+    for line in COLOUR.sub("", box).splitlines()[1:]:
+        if line.strip(FRAME):
+            sections[-1].append(line.strip().strip("│|").strip())
+        elif sections[-1]:
+            sections.append([])
+    message = " ".join(sections[0])
+    flags = [line for section in sections for line in section if line.startswith("--")]
+    if found := re.match(r"Unrecognized options: (.*)", message):
+        hint = f"; perhaps you meant {flags[0].split()[0]}" if flags else ""
+        return f"unknown: {found[1].replace(', ', ' ')}{hint}"
+    if message.startswith("Missing from"):
+        return f"missing: {', '.join(_names(sections[0][1:]))}"
+    if found := re.match(r"Missing value for argument '(-*)(\S+)'", message):
+        return f"missing: {'the value of ' + found[1] + found[2] if found[1] else found[2].upper()}"
+    if found := re.match(r"[Ii]nvalid choice '(.*)' for argument '(\S+)'. Expected one of \((.*?),?\)", message):
+        return f"{found[2]} is {found[1]!r}; expected one of {found[3].replace(chr(39), '')}"
+    if found := re.match(r"Error parsing (\S+): .*?'([^']*)'\]?\.?$", message):
+        kind = {"INT": "a whole number", "FLOAT": "a number"}.get(
+            flags[0].split()[-1] if flags else "", "another value"
+        )
+        return f"{found[1]} is {found[2]!r}; expected {kind}"
+    return message
+
+
+def _names(lines: list[str]) -> list[str]:
+    """The flags and positional arguments among the lines of tyro's help."""
+    return [line.split()[0] for line in lines if re.match(r"(--\S+|[A-Z]+)( [A-Z{]\S*)?$", line)]

@@ -18,11 +18,11 @@ from halowire.train.config import GraphConfig, PartitionConfig
 class Arguments:
     """Cut a graph into shards on disk, one folder per worker, and say how good the cut is."""
 
-    graph: tyro.conf.Positional[str]
+    graph: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="GRAPH")]
     """built-in name (debian), file (.npz, .csv, .tsv), OGB folder, or synthetic graph (sbm:nodes=...)"""
     parts: int
     """number of parts, one per worker"""
-    out: str
+    out: Annotated[str, tyro.conf.arg(metavar="FOLDER")]
     """folder for manifest.json and the shards"""
     partition: PartitionConfig = field(default_factory=PartitionConfig)
     source: Annotated[GraphConfig, tyro.conf.arg(name="graph")] = field(default_factory=GraphConfig)

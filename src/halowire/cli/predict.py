@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import tyro
 
@@ -14,9 +15,9 @@ from halowire.cli.parse import parse
 class Arguments:
     """Write a trained model's predictions for every node, in the order of the graph."""
 
-    run: tyro.conf.Positional[str]
+    run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """run folder"""
-    out: str
+    out: Annotated[str, tyro.conf.arg(metavar="FILE")]
     """FILE.npy for logits, FILE.csv for id,class lines"""
 
 

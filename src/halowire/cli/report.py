@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import tyro
 
@@ -16,9 +17,9 @@ from halowire.report import write_report
 class Arguments:
     """Write the HTML page of one run, or one page that compares several."""
 
-    runs: tyro.conf.Positional[tuple[str, ...]]
+    runs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN [RUN ...]")]
     """run folders"""
-    out: str | None = None
+    out: Annotated[str | None, tyro.conf.arg(metavar="FILE")] = None
     """HTML file; by default report.html in the run folder, or in the current folder for several runs"""
 
 

@@ -17,12 +17,12 @@ from halowire.train.recipes import recipe_config
 class Arguments:
     """Train a graph neural network on a whole graph that is spread over workers."""
 
-    graph: tyro.conf.Positional[str]
+    graph: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="GRAPH")]
     """built-in name (debian), file (.npz, .csv, .tsv), OGB folder, synthetic graph (sbm:nodes=...), folder of shards"""
     config: Annotated[Config, tyro.conf.arg(name="")] = field(default_factory=Config)
-    workers: int | None = None
+    workers: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
     """local worker processes; under torchrun it is what torchrun started"""
-    out: str | None = None
+    out: Annotated[str | None, tyro.conf.arg(metavar="FOLDER")] = None
     """run folder; by default a new one under runs/"""
     resume: bool = False
     """go on from the newest checkpoint in --out"""
@@ -33,7 +33,7 @@ class Arguments:
     tensorboard: bool = False
     """write TensorBoard files too"""
     quiet: bool = False
-    """no progress, only warnings and errors"""
+    """no progress; only warnings, errors and the final table"""
 
 
 def run(argv: list[str]) -> int:

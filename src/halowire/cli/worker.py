@@ -1,18 +1,31 @@
-"""The entry point of a worker process: `python -m halowire.cli.worker train|predict|roundtrip ...`."""
+"""The entry point of the worker processes that halowire starts itself: `train RUN`, `predict RUN FILE`, `roundtrip`."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-from halowire.cli.main import guarded
-from halowire.launch import INTERRUPTED
+from halowire.cli.explain import explain
+from halowire.launch import INTERRUPTED, tell_launcher
 from halowire.train.job import Job
 from halowire.worker import predict_worker, roundtrip_worker, train_worker
 
 
+def main() -> None:
+    """Do one worker's share; the launcher prints what goes wrong, once for all workers."""
+    try:
+        sys.exit(run(sys.argv[1:]))
+    except Exception as error:
+        found = explain(error)
+        if found is None or not tell_launcher(found[1]):
+            raise
+        sys.exit(found[0])
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+
+
 def run(arguments: list[str]) -> int:
-    """Do one worker's share of the verb."""
+    """Do one worker's share of the verb; the exit code."""
     verb, *rest = arguments
     if verb == "train":
         return INTERRUPTED if train_worker(Job.read(Path(rest[0])))["status"] == "stopped" else 0
@@ -21,7 +34,3 @@ def run(arguments: list[str]) -> int:
     else:
         roundtrip_worker()
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(guarded(run, sys.argv[1:]))

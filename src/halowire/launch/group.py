@@ -10,8 +10,10 @@ from datetime import timedelta
 
 import torch
 import torch.distributed as dist
+from torch.distributed.distributed_c10d import PrefixStore
+from torch.distributed.rendezvous import rendezvous
 
-from halowire.exchange import Transport
+from halowire.exchange import LateError, Transport
 from halowire.kernels import InputError
 from halowire.launch.interface import choose_interface
 
@@ -29,9 +31,13 @@ class Place:
     @staticmethod
     def here() -> Place:
         """From the environment that torchrun sets; alone without it."""
-        names = {"rank": "RANK", "size": "WORLD_SIZE", "local_rank": "LOCAL_RANK", "local_size": "LOCAL_WORLD_SIZE"}
-        found = {field: int(os.environ.get(name, "1" if "size" in field else "0")) for field, name in names.items()}
-        return Place(**found, restarts=int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")))
+        return Place(
+            rank=_variable("RANK", 0),
+            size=_variable("WORLD_SIZE", 1),
+            local_rank=_variable("LOCAL_RANK", 0),
+            local_size=_variable("LOCAL_WORLD_SIZE", 1),
+            restarts=_variable("TORCHELASTIC_RESTART_COUNT", 0),
+        )
 
 
 def launched() -> bool:
@@ -44,7 +50,8 @@ def choose_device(setting: str, place: Place) -> torch.device:
     available = torch.cuda.is_available() and torch.cuda.device_count() >= place.local_size
     if setting == "cuda" and not available:
         raise InputError(
-            f"--device cuda needs {place.local_size} GPUs here, torch sees {torch.cuda.device_count()}; use cpu"
+            f"--device cuda needs a GPU for every worker here ({place.local_size}), but torch sees "
+            f"{torch.cuda.device_count()}; use --device cpu"
         )
     return torch.device("cuda", place.local_rank) if available and setting != "cpu" else torch.device("cpu")
 
@@ -63,12 +70,37 @@ def joined(device: torch.device, deadline: float) -> Iterator[tuple[Transport, s
     if place.size == 1:
         yield Transport(deadline=deadline), "one worker, no network"
         return
-    network = choose_interface(os.environ.get("MASTER_ADDR", "localhost"))
+    master = _master()
+    network = choose_interface(os.environ["MASTER_ADDR"])
     backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
     if device.type == "cuda":
         torch.cuda.set_device(device)
-    dist.init_process_group(backend, timeout=timedelta(seconds=deadline))
+    limit = timedelta(seconds=deadline)
     try:
-        yield Transport(deadline=deadline), network
+        store, rank, size = next(rendezvous("env://", timeout=limit))
+        # The launcher keeps its store when it restarts workers: without a prefix they would find the dead ones in it.
+        store = PrefixStore(f"halowire/start-{place.restarts}", store)
+        dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=limit)
+        transport = Transport(deadline=deadline)
+    except RuntimeError as error:
+        reason = str(error).splitlines()[0]
+        raise LateError(f"rank {place.rank} cannot join the {place.size} workers at {master}: {reason}") from error
+    try:
+        yield transport, network
     finally:
         dist.destroy_process_group()
+
+
+def _master() -> str:
+    """Where the workers meet; torchrun sets it, a person may forget it."""
+    missing = [name for name in ("MASTER_ADDR", "MASTER_PORT") if not os.environ.get(name)]
+    if missing:
+        raise InputError(f"RANK and WORLD_SIZE are set, but not {' and '.join(missing)}; torchrun sets all of them")
+    return f"{os.environ['MASTER_ADDR']}:{_variable('MASTER_PORT', 0)}"
+
+
+def _variable(name: str, default: int) -> int:
+    text = os.environ.get(name, str(default))
+    if not text.isdecimal():
+        raise InputError(f"the environment variable {name} is {text!r}; expected a whole number, as torchrun sets it")
+    return int(text)

@@ -2,39 +2,91 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
+import signal
 import sys
+import tempfile
+import threading
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
-from torch.distributed.elastic.multiprocessing import SignalException
+from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-USAGE, INTERRUPTED, FAILED = 2, 130, 1
+from halowire.launch.failure import INTERRUPTED, cause
+
+PATIENCE = 600
+"""Seconds that workers get for their last epoch and checkpoint after a signal."""
+START = f"""
+import os, signal
+for number in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(number, lambda *_: os._exit({INTERRUPTED}))
+from MODULE import main
+main()
+"""
+"""A worker's first lines: until it is ready to end with a checkpoint, a signal ends it without a traceback."""
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
-def run_local(workers: int, module: str, arguments: Sequence[str], max_restarts: int = 0) -> int:
-    """Run ``python -m module arguments`` in ``workers`` processes; the exit code of the whole.
+def run_local(workers: int, module: str, arguments: Sequence[str], max_restarts: int = 0) -> None:
+    """Call ``main()`` of ``module`` in ``workers`` processes, with the words ``arguments`` as their command line.
 
-    The launcher's own log is silenced: a worker that fails has already said why, in one line.
+    Raises the error of the worker that failed first; ``KeyboardInterrupt`` where a signal ended the work.
     """
-    logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
-    config = LaunchConfig(
-        min_nodes=1,
-        max_nodes=1,
-        nproc_per_node=workers,
-        run_id=uuid.uuid4().hex,
-        rdzv_backend="c10d",
-        rdzv_endpoint="localhost:0",
-        max_restarts=max_restarts,
-        monitor_interval=0.1,
-    )
+    with _signals_kept(), _launcher_silenced(), tempfile.TemporaryDirectory(prefix="halowire-") as folder:
+        config = LaunchConfig(
+            min_nodes=1,
+            max_nodes=1,
+            nproc_per_node=workers,
+            run_id=uuid.uuid4().hex,
+            rdzv_backend="c10d",
+            rdzv_endpoint="localhost:0",
+            max_restarts=max_restarts,
+            monitor_interval=0.1,
+            logs_specs=DefaultLogsSpecs(log_dir=folder),
+            **_patience(),
+        )
+        try:
+            elastic_launch(config, sys.executable)("-u", "-c", START.replace("MODULE", module), *arguments)
+        except ChildFailedError as error:
+            raise cause(error.failures) from None
+        except SignalException:
+            raise KeyboardInterrupt from None
+
+
+def _patience() -> dict[str, Any]:
+    """Newer versions of torch can wait longer than 30 seconds before they kill the workers."""
+    known = {field.name for field in dataclasses.fields(LaunchConfig)}
+    return {"shutdown_timeout": PATIENCE} if "shutdown_timeout" in known else {}
+
+
+@contextmanager
+def _signals_kept() -> Iterator[None]:
+    """The launcher leaves its signal handlers behind, which would break Ctrl-C in a notebook: put the old ones back."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in SIGNALS}
     try:
-        elastic_launch(config, sys.executable)("-u", "-m", module, *arguments)
-    except ChildFailedError as error:
-        codes = {failure.exitcode for failure in error.failures.values()}
-        return next((code for code in (USAGE, INTERRUPTED) if code in codes), FAILED)
-    except (SignalException, KeyboardInterrupt):
-        return INTERRUPTED
-    return 0
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _launcher_silenced() -> Iterator[None]:
+    """Silence the launcher's own log: why a worker failed is told in one line, by us."""
+    names = [name for name in logging.root.manager.loggerDict if name.startswith("torch.distributed.elastic")]
+    levels = {name: logging.getLogger(name).level for name in names}
+    for name in names:
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        for name, level in levels.items():
+            logging.getLogger(name).setLevel(level)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,7 +46,17 @@ class Job:
         try:
             values = json.loads((run / "config.json").read_text())
             rest = values.pop("run")
-        except (OSError, json.JSONDecodeError, KeyError) as error:
-            raise InputError(f"{run} is not a run folder: its config.json cannot be read ({error})") from error
-        rest["shards"] = run / rest["shards"]
-        return Job(run=run, config=Config.from_dict(values), **rest)
+            rest["shards"] = run / rest["shards"]
+            return Job(run=run, config=Config.from_dict(values), **rest)
+        except FileNotFoundError:
+            raise InputError(f"{run} is not a run folder: it holds no config.json") from None
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise InputError(f"{run / 'config.json'} cannot be read as the settings of a run ({error})") from error
+
+
+def delete_run(run: Path, shards: bool) -> None:
+    """Delete what a run wrote to its folder, and nothing else; ``shards``: also the shards."""
+    for name in ("checkpoints", "tensorboard", *(["shards"] if shards else [])):
+        shutil.rmtree(run / name, ignore_errors=True)
+    for file in (run / "config.json", run / "summary.json", run / "report.html", *run.glob("events-*.jsonl")):
+        file.unlink(missing_ok=True)

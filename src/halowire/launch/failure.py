@@ -1,0 +1,55 @@
+"""Why a worker failed: it tells its launcher through a file, so that the user reads one line and not one per worker."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from torch.distributed.elastic.multiprocessing.errors import ProcessFailure
+
+from halowire.kernels import InputError
+
+USAGE, INTERRUPTED, FAILED = 2, 130, 1
+VARIABLE = "TORCHELASTIC_ERROR_FILE"
+
+
+class WorkerError(RuntimeError):
+    """A worker process ended before its work was done; the message says which and why."""
+
+
+def system_error(error: OSError) -> str:
+    """An error of the operating system in one line: the file, and what is wrong with it."""
+    reason = os.strerror(error.errno).lower() if error.errno else str(error)
+    return f"{error.filename}: {reason}" if error.filename is not None else reason
+
+
+def tell_launcher(message: str) -> bool:
+    """Leave ``message`` where the launcher looks for it; whether there is such a place."""
+    path = os.environ.get(VARIABLE)
+    if not path:
+        return False
+    now = time.time()
+    Path(path).write_text(json.dumps({"message": message, "timestamp": int(now), "time": now}))
+    return True
+
+
+def cause(failures: Mapping[int, ProcessFailure]) -> BaseException:
+    """The error behind the ``failures`` by rank: a worker that was killed explains those that then lost it."""
+    by_code = {failure.exitcode: rank for rank, failure in failures.items()}
+    killed = [code for code in by_code if code < 0 and code != -signal.SIGTERM]
+    if killed:
+        name = signal.Signals(-killed[0]).name
+        hint = " (out of memory?)" if name == "SIGKILL" else ""
+        return WorkerError(f"worker {by_code[killed[0]]} was killed by {name}{hint}")
+    if INTERRUPTED in by_code:
+        return KeyboardInterrupt()
+    told = [(data["time"], rank) for rank, failure in failures.items() if "time" in (data := failure.error_file_data)]
+    if not told:
+        code, rank = next(iter(by_code.items()))
+        return WorkerError(f"worker {rank} ended with exit code {code}; what it printed above says why")
+    first = failures[min(told)[1]]
+    return (InputError if first.exitcode == USAGE else WorkerError)(first.message)
