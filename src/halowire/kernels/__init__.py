@@ -6,6 +6,7 @@ from halowire.kernels.buffers import buffer_bytes, empty, release_buffers
 from halowire.kernels.csr import Csr
 from halowire.kernels.errors import InputError
 from halowire.kernels.info import kernels_in_use, native_available, simd_level
+from halowire.kernels.packing import Packing, aggregate_packed, pack_rows, unpack_rows
 from halowire.kernels.random import Drop, row_keys, uniform_bits
 from halowire.kernels.rows import take_rows
 
@@ -13,16 +14,20 @@ __all__ = [
     "Csr",
     "Drop",
     "InputError",
+    "Packing",
     "activate",
     "activate_backward",
     "aggregate",
+    "aggregate_packed",
     "buffer_bytes",
     "empty",
     "kernels_in_use",
     "native_available",
+    "pack_rows",
     "release_buffers",
     "row_keys",
     "simd_level",
     "take_rows",
     "uniform_bits",
+    "unpack_rows",
 ]

@@ -84,7 +84,12 @@ def shifted(value: Tensor, by: int) -> Tensor:
 
 def row_keys(seed: int, epoch: int, layer: int, ids: Tensor, stream: int = 0) -> Tensor:
     """int64 ``[n]`` holding the 64-bit key of every row; ``ids`` int64 ``[n]``."""
-    value = ids.long() * signed(GOLDEN) + signed(stream_key(seed, epoch, layer, stream))
+    return keys_of(stream_key(seed, epoch, layer, stream), ids)
+
+
+def keys_of(stream: int, ids: Tensor) -> Tensor:
+    """int64 ``[n]`` holding the 64-bit key of every row of the stream whose ``stream_key`` is given."""
+    value = ids.long() * signed(GOLDEN) + signed(stream)
     value = (value ^ shifted(value, 30)) * signed(FIRST)
     value = (value ^ shifted(value, 27)) * signed(SECOND)
     return value ^ shifted(value, 31)

@@ -1,0 +1,165 @@
+"""Rows as bytes: quantised and packed for the wire, unpacked, and summed straight from their packed form.
+
+A row of ``k`` float32 values at ``b`` bits is ``[lo bf16][hi bf16][payload]``, little endian; value ``j`` takes bits
+``[j b, (j + 1) b)`` of the payload, least significant first; unused bits are 0. With ``L = 2^b - 1``:
+
+- ``minmax``: ``lo`` is the row's minimum rounded down to bf16, ``hi`` its maximum rounded up;
+  ``q = floor((h - lo) L / (hi - lo) + u)`` in ``0 .. L``, ``u`` uniform in ``[0, 1)``, so that ``E[q]`` is exact;
+- ``levels`` (1 bit): with ``m`` the row's mean, ``q = h > m``, ``lo`` and ``hi`` the means of the values ``<= m`` and
+  ``> m`` to the nearest bf16 (equal where one side is empty); sums have one order, 16 partial sums by column number
+  modulo 16 and then a tree, whatever the SIMD width;
+- a value decodes to ``lo + q ((hi - lo) (1 / L))``, to ``lo`` or ``hi`` itself at 1 bit, in float32 without fused
+  operations. Bytes and decoded values therefore are the same for all implementations;
+- 16 bits: bf16 to nearest even, without ``lo`` and ``hi``.
+
+``lo`` and ``hi`` of finite rows are finite: what would round to infinity takes the largest bf16. Where ``L / (hi - lo)`` or
+``hi - lo`` is no positive finite float32 (constant rows, tiny or huge ranges) ``hi = lo`` and ``q = 0`` are sent; a
+``levels`` row of huge range sends its mean for both. A row with a NaN or an infinity decodes to NaN throughout, so that
+divergence shows; at 16 bits every value stands for itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from halowire.kernels import packing_twin as twin
+from halowire.kernels.aggregate import INDEX_TYPES, aggregate_twin
+from halowire.kernels.buffers import empty
+from halowire.kernels.checks import check_rows, check_vector
+from halowire.kernels.errors import InputError
+
+BITS = (1, 2, 4, 8, 16)
+CODES = ("minmax", "levels")
+HEADER_BYTES = 4
+
+Targets = tuple[Tensor, Tensor]
+
+
+@dataclass(frozen=True)
+class Packing:
+    """How a float32 row becomes bytes.
+
+    Attributes:
+        bits: per value: 1, 2, 4, 8 (quantised) or 16 (bf16).
+        code: ``"minmax"`` or, with 1 bit, ``"levels"``.
+    """
+
+    bits: int
+    code: str = "minmax"
+
+    def __post_init__(self) -> None:
+        if self.bits not in BITS:
+            raise InputError(f"bits is {self.bits}, but must be one of {', '.join(map(str, BITS))}")
+        if self.code not in CODES:
+            raise InputError(f"code is {self.code!r}, but must be one of {', '.join(CODES)}")
+        if self.code == "levels" and self.bits != 1:
+            raise InputError(f"the code 'levels' has one bit per value, but bits is {self.bits}: use 'minmax' or 1 bit")
+
+    def row_bytes(self, columns: int) -> int:
+        """Exact bytes of a row: ``ceil(bits columns / 8) + 4``, or ``2 columns`` at 16 bits."""
+        return 2 * columns if self.bits == 16 else -(-self.bits * columns // 8) + HEADER_BYTES
+
+
+def pack_rows(
+    x: Tensor,
+    packing: Packing,
+    stream: int,
+    ids: Tensor,
+    out: Tensor,
+    columns: Tensor | None = None,
+    targets: Targets | None = None,
+) -> None:
+    """Quantise every row once and write its bytes to each of its places in ``out``.
+
+    Args:
+        x: float32 ``[n, k]``.
+        packing: the code.
+        stream: 64-bit key from ``random.stream_key``; the random bits are a function of (stream, id, column) alone.
+        ids: int64 ``[n]``, original node ids.
+        out: uint8, contiguous; read as rows of ``packing.row_bytes(columns packed)`` bytes each.
+        columns: int32 ``[k']``, pack these only; each keeps the random bits of its number in ``x``. None: all.
+        targets: ``indptr`` int64 ``[n + 1]`` and positions, int32 or int64: the rows of ``out`` that row ``r`` goes to
+            are ``positions[indptr[r] : indptr[r + 1]]``, possibly none. None: row ``r`` goes to row ``r``.
+    """
+    check_rows("x", x)
+    rows = x.shape[0]
+    check_vector("ids", ids, (torch.int64,), rows)
+    if columns is not None:
+        check_vector("columns", columns, (torch.int32,))
+        if columns.numel() and (int(columns.min()) < 0 or int(columns.max()) >= x.shape[1]):
+            raise InputError(f"columns {int(columns.min())} to {int(columns.max())} are asked for of {x.shape[1]}")
+    if targets is not None:
+        check_vector("indptr of targets", targets[0], (torch.int64,), rows + 1)
+        check_vector("positions of targets", targets[1], INDEX_TYPES)
+        if int(targets[0][-1]) > targets[1].numel():
+            raise InputError(f"targets end at {int(targets[0][-1])}, but there are {targets[1].numel()} positions")
+    check_bytes("out", out)
+    size = packing.row_bytes(x.shape[1] if columns is None else columns.numel())
+    twin.pack_rows(x, packing.bits, packing.code == "levels", stream, ids, out, size, columns, targets)
+
+
+def unpack_rows(data: Tensor, packing: Packing, k: int, out: Tensor | None = None) -> Tensor:
+    """float32 ``[m, k]`` from ``data``, uint8 holding ``m`` packed rows of ``k`` columns, into ``out`` if given."""
+    rows = count_rows(data, packing, k)
+    if out is None:
+        out = empty(rows, k) if data.device.type == "cpu" else data.new_empty(rows, k, dtype=torch.float32)
+    check_rows("out", out, rows, k)
+    return out.copy_(twin.unpack_rows(data.reshape(rows, packing.row_bytes(k)), packing.bits, k))
+
+
+def aggregate_packed(
+    indptr: Tensor,
+    indices: Tensor,
+    weight: Tensor | None,
+    data: Tensor,
+    packing: Packing,
+    k: int,
+    out: Tensor | None = None,
+    accumulate: bool = False,
+) -> Tensor:
+    """``out[i] (+)= sum over e in row i of weight[e] * decode(row indices[e] of data)``, without the decoded matrix.
+
+    Equals ``aggregate`` of ``unpack_rows`` within rounding; deterministic, whatever the number of threads.
+
+    Args:
+        indptr: int64 ``[rows + 1]``, ascending.
+        indices: int32 or int64 ``[nnz]``, each a row of ``data`` (not checked here).
+        weight: float32 ``[nnz]``, or None for ones.
+        data: uint8 holding ``m`` packed rows of ``k`` columns.
+        out: float32 ``[rows, k]``; a buffer from the pool if not given.
+        accumulate: add to ``out`` instead of overwriting it.
+    """
+    rows, count = indptr.numel() - 1, count_rows(data, packing, k)
+    check_vector("indptr", indptr, (torch.int64,))
+    check_vector("indices", indices, INDEX_TYPES)
+    if weight is not None:
+        check_vector("weight", weight, (torch.float32,), indices.numel())
+    if rows < 0 or int(indptr[-1]) > indices.numel():
+        raise InputError(f"indptr does not fit {indices.numel()} indices: it must start at 0 and end at their number")
+    if out is None:
+        if accumulate:
+            raise InputError("accumulate=True adds to out, but no out was given: pass out, or accumulate=False")
+        out = empty(rows, k) if data.device.type == "cpu" else data.new_empty(rows, k, dtype=torch.float32)
+    check_rows("out", out, rows, k)
+    decoded = twin.unpack_rows(data.reshape(count, packing.row_bytes(k)), packing.bits, k)
+    return aggregate_twin(indptr, indices, weight, decoded, out, accumulate)
+
+
+def check_bytes(name: str, tensor: Tensor) -> None:
+    """Raise unless ``tensor`` is contiguous uint8."""
+    if tensor.dtype != torch.uint8 or not tensor.is_contiguous():
+        raise InputError(f"{name} is {tensor.dtype} {list(tensor.shape)}, but must be contiguous torch.uint8")
+
+
+def count_rows(data: Tensor, packing: Packing, k: int) -> int:
+    """How many packed rows of ``k`` columns ``data`` holds; raises if they do not fill it exactly."""
+    check_bytes("data", data)
+    size = packing.row_bytes(k)
+    if size == 0:
+        return data.shape[0] if data.dim() == 2 else 0
+    if data.numel() % size:
+        raise InputError(f"data has {data.numel()} bytes, but {packing.bits}-bit rows of {k} columns take {size} each")
+    return data.numel() // size

@@ -1,0 +1,188 @@
+"""The torch twin of the packing kernels; its bytes and its decoded values equal native code's bit for bit."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from halowire.kernels.errors import InputError
+from halowire.kernels.random import keys_of, uniform_bits
+
+PARTIALS = 16
+LARGEST, NOT_A_NUMBER = 0x7F7F, 0x7FC0
+SCALE = 2.0**-32
+
+
+def pack_rows(
+    x: Tensor,
+    bits: int,
+    levels: bool,
+    stream: int,
+    ids: Tensor,
+    out: Tensor,
+    size: int,
+    columns: Tensor | None,
+    targets: tuple[Tensor, Tensor] | None,
+) -> None:
+    """Pack every row of ``x`` into ``size`` bytes and write them to its positions in ``out``."""
+    picked = x if columns is None else x.index_select(1, columns)
+    if bits == 16:
+        packed = low_bytes(nearest(picked), 2).flatten(1)
+    elif picked.shape[1] == 0:
+        packed = out.new_zeros(x.shape[0], size)
+    else:
+        lo, hi, q = two_levels(picked) if levels else minmax(picked, bits, uniform(x, stream, ids, columns))
+        packed = torch.cat([low_bytes(torch.stack([lo, hi], 1), 2).flatten(1), payload(q, bits)], 1)
+    if targets is None:
+        positions = torch.arange(x.shape[0], device=x.device)
+    else:
+        counts = targets[0].diff()
+        packed = packed.repeat_interleave(counts, 0)
+        positions = targets[1][int(targets[0][0]) : int(targets[0][-1])].long()
+    scatter(packed, positions, out, size)
+
+
+def scatter(packed: Tensor, positions: Tensor, out: Tensor, size: int) -> None:
+    """``out`` read as rows of ``size`` bytes: row ``positions[i]`` becomes ``packed[i]``."""
+    if not positions.numel() or not size:
+        return
+    places = out.numel() // size
+    if int(positions.min()) < 0 or int(positions.max()) >= places:
+        raise outside(positions, places, size)
+    out.view(-1)[: places * size].view(places, size)[positions] = packed
+
+
+def outside(positions: Tensor, places: int, size: int) -> InputError:
+    """The error for positions that ``out`` does not have."""
+    low, high = int(positions.min()), int(positions.max())
+    return InputError(f"rows go to positions {low} to {high}, but out holds only {places} rows of {size} bytes")
+
+
+def uniform(x: Tensor, stream: int, ids: Tensor, columns: Tensor | None) -> Tensor:
+    """float32 multiples of 2^-24 in ``[0, 1)`` for every value packed."""
+    drawn = uniform_bits(keys_of(stream, ids), x.shape[1])
+    drawn = drawn if columns is None else drawn.index_select(1, columns)
+    return (drawn >> 8).float() * 2.0**-24
+
+
+def minmax(x: Tensor, bits: int, u: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """bf16 patterns ``lo``, ``hi`` int32 ``[n]``, and the codes ``q`` int32 ``[n, k]``."""
+    # Ordered as integers, -0 comes before 0 and NaN beyond infinity, whatever the order of comparisons.
+    order = ordered(x.view(torch.int32))
+    low, high = ordered(order.amin(1)), ordered(order.amax(1))
+    good = low.view(torch.float32).isfinite() & high.view(torch.float32).isfinite()
+    lo = torch.where(good, outwards(low, low < 0), NOT_A_NUMBER)
+    hi = torch.where(good, outwards(high, high >= 0), NOT_A_NUMBER)
+    first, span = widened(lo), widened(hi) - widened(lo)
+    most = float(2**bits - 1)
+    scale = torch.full_like(span, most) / span
+    usable = (span > 0) & span.isfinite() & scale.isfinite()
+    scale = torch.where(usable, scale, 0.0)
+    level = (x - first[:, None]) * scale[:, None] + u
+    level = torch.where(level > 0, level, 0.0).clamp(max=most)
+    return lo, torch.where(usable, hi, lo), level.int()
+
+
+def two_levels(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The same for the means on either side of the row's mean."""
+    mean, low, high, above = side_means(x)
+    huge = ~(mean.isfinite() & low.isfinite() & high.isfinite())
+    if bool(huge.any()):
+        for whole, again in zip((mean, low, high, above), side_means(x[huge] * SCALE), strict=True):
+            whole[huge] = again
+    back = torch.where(huge, 1 / SCALE, 1.0)
+    lo, hi, middle = (nearest_finite(value * back) for value in (low, high, mean))
+    bad = ~(mean.isfinite() & low.isfinite() & high.isfinite())
+    wide = ~(widened(hi) - widened(lo)).isfinite()
+    middle = torch.where(bad, NOT_A_NUMBER, middle)
+    lo, hi = (torch.where(bad | wide, middle, pattern) for pattern in (lo, hi))
+    return lo, hi, (above & ~(bad | wide)[:, None]).int()
+
+
+def side_means(x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """float32 ``[n]``: means of the row, of its values up to that, of those above; bool ``[n, k]``: which are above."""
+    mean = ordered_sum(x) / torch.full_like(x[:, 0], x.shape[1])
+    above = x > mean[:, None]
+    count = above.sum(1)
+    low = ordered_sum(torch.where(above, 0.0, x)) / (x.shape[1] - count)
+    high = ordered_sum(torch.where(above, x, 0.0)) / count
+    low, high = torch.where(count < x.shape[1], low, high), torch.where(count > 0, high, low)
+    return mean, low, high, above
+
+
+def ordered_sum(x: Tensor) -> Tensor:
+    """Sum of every row in the one order that all implementations share: 16 partial sums, then a tree."""
+    parts = F.pad(x, (0, -x.shape[1] % PARTIALS)).view(x.shape[0], -(-x.shape[1] // PARTIALS), PARTIALS)
+    total = torch.zeros_like(parts[:, 0])
+    for step in parts.unbind(1):
+        total = total + step
+    while total.shape[1] > 1:
+        low, high = total.chunk(2, 1)
+        total = low + high
+    return total[:, 0]
+
+
+def ordered(pattern: Tensor) -> Tensor:
+    """float32 patterns as int32 in the order of their values, and back."""
+    return pattern ^ ((pattern >> 31) & 0x7FFFFFFF)
+
+
+def outwards(pattern: Tensor, away: Tensor) -> Tensor:
+    """bf16 patterns of finite float32 patterns: away from zero where told, else towards it; never infinite."""
+    size = pattern & 0x7FFFFFFF
+    inexact = (size & 0xFFFF) != 0
+    return ((size >> 16) + (inexact & away).int()).clamp(max=LARGEST) | ((pattern < 0).int() << 15)
+
+
+def nearest(x: Tensor) -> Tensor:
+    """bf16 patterns to nearest even, int32."""
+    pattern = x.contiguous().view(torch.int32).long() & 0xFFFFFFFF
+    rounded = (pattern + 0x7FFF + ((pattern >> 16) & 1)) >> 16
+    return torch.where(x.isnan(), NOT_A_NUMBER, rounded).int()
+
+
+def nearest_finite(x: Tensor) -> Tensor:
+    """The same with the largest bf16 for what would round to infinity."""
+    pattern = nearest(x)
+    return (pattern & 0x7FFF).clamp(max=LARGEST) | (pattern & 0x8000)
+
+
+def widened(pattern: Tensor) -> Tensor:
+    """float32 values of bf16 patterns."""
+    return (pattern.int() << 16).view(torch.float32)
+
+
+def low_bytes(pattern: Tensor, count: int) -> Tensor:
+    """The ``count`` lowest bytes of integers, little endian, uint8 ``[..., count]``."""
+    shifts = torch.arange(count, device=pattern.device, dtype=pattern.dtype) * 8
+    return ((pattern[..., None] >> shifts) & 0xFF).to(torch.uint8)
+
+
+def payload(q: Tensor, bits: int) -> Tensor:
+    """uint8 ``[n, ceil(bits k / 8)]`` from codes ``[n, k]``, the first one in the lowest bits."""
+    each = 8 // bits
+    groups = F.pad(q, (0, -q.shape[1] % each)).view(q.shape[0], -(-q.shape[1] // each), each)
+    places = torch.arange(each, device=q.device, dtype=q.dtype) * bits
+    return (groups << places).sum(2).to(torch.uint8)
+
+
+def unpack_rows(data: Tensor, bits: int, k: int) -> Tensor:
+    """float32 ``[m, k]`` from uint8 ``[m, bytes of a row]``."""
+    if bits == 16:
+        return halves(data).view(data.shape[0], k)
+    ends, body = halves(data[:, :4]), data[:, 4:].int()
+    lo, hi = ends[:, :1], ends[:, 1:]
+    shifts = torch.arange(8 // bits, device=data.device, dtype=torch.int32) * bits
+    q = ((body[:, :, None] >> shifts) & (2**bits - 1)).flatten(1)[:, :k]
+    if bits == 1:
+        return torch.where(q == 1, hi, lo)
+    step: Tensor = (hi - lo) * torch.tensor(1.0 / (2**bits - 1), dtype=torch.float32)
+    value: Tensor = lo + q.float() * step
+    return value
+
+
+def halves(data: Tensor) -> Tensor:
+    """float32 values of little-endian bf16, ``[m, n]`` from uint8 ``[m, 2 n]``."""
+    pairs = data.int().reshape(data.shape[0], data.shape[1] // 2, 2)
+    return widened(pairs[:, :, 0] | (pairs[:, :, 1] << 8))
