@@ -15,7 +15,7 @@ def exchange_features(x: Tensor | Csr, shard: Shard, exchange: HaloExchange) -> 
     """The halo's rows of ``x``, ``[h, F]``, in the format of ``x``."""
     if isinstance(x, Csr):
         return _exchange_sparse(x, shard, exchange.transport)
-    return exchange.finish(exchange.start(x, layer=0)).clone()
+    return exchange.fetch(x, layer=0)
 
 
 def _exchange_sparse(x: Csr, shard: Shard, transport: Transport) -> Csr:

@@ -31,18 +31,18 @@ class Flight:
 class HaloExchange:
     """Exchanges rows for one shard: ``start`` encodes and launches, ``finish`` waits and adds what arrived.
 
-    Forward, ``start(x)`` sends boundary rows and ``finish`` adds ``halo @ x_halo``; backward, ``start_back(grad)`` sends
-    the gradients of the halo rows and ``finish_back`` adds what returns to the owned rows, over all peers that hold
-    them, in rank order, so that the sum is the same in every run. With delayed rows ``finish`` uses the previous
-    epoch's message instead, while this epoch's is under way; nothing is added before there is one.
+    Forward, ``start(x)`` sends boundary rows and ``finish`` adds ``halo @ x_halo``. Backward, ``start_back(grad)`` sends
+    the gradients of the halo rows, and ``finish_back`` adds what returns to the owned rows, over all peers that hold
+    them, in rank order, so that the sum is the same in every run. With delayed rows ``finish`` uses the previous epoch's
+    message instead, while this epoch's is under way; nothing is added before there is one.
     """
 
     def __init__(self, shard: Shard, transport: Transport, device: torch.device, policy: Policy | None = None) -> None:
         self.transport, self.policy = transport, policy or Policy()
         self.memory = Memory(device)
         self._maker = TermsMaker(shard, self.policy)
-        self._boundary_ids, self._halo_ids = shard.ids[: shard.num_boundary].to(device), shard.halo_ids.to(device)
-        self._num_boundary, self._num_halo = shard.num_boundary, shard.num_halo
+        self._boundary_ids, self.halo_ids = shard.ids[: shard.num_boundary].to(device), shard.halo_ids.to(device)
+        self.num_boundary, self.num_halo = shard.num_boundary, shard.num_halo
         self.synchronise_next = False
         self._change = (0.0, 0.0)
         self._epoch: int | None = None
@@ -52,14 +52,26 @@ class HaloExchange:
         """What follows belongs to training epoch ``epoch``; None: set-up or evaluation, which are exact."""
         self._epoch = epoch
 
+    @property
+    def sends_undropped(self) -> bool:
+        """Whether forward rows travel before dropout: delta coding needs rows that change slowly."""
+        return self.policy.decay is not None
+
+    def fetch(self, rows: Tensor, layer: int) -> Tensor:
+        """The halo's ``rows`` ``[h, k]``, exactly and at once: for set-up."""
+        self.begin(None)
+        flight = self._start(rows[: self.num_boundary], layer, FORWARD)
+        assert flight is not None
+        return flight.terms.codec.decode(self._land(flight), rows.shape[1]).clone()
+
     def start(self, rows: Tensor, layer: int) -> Flight | None:
         """Launch the owned ``rows`` ``[n, k]`` towards the peers' halos; the message whose rows are to be used."""
-        return self._start(rows[: self._num_boundary], layer, FORWARD)
+        return self._start(rows[: self.num_boundary], layer, FORWARD)
 
     def finish(self, flight: Flight | None, matrix: Csr, out: Tensor, drop: Drop | None = None) -> None:
-        """``out += matrix @ halo`` for the rows ``[h, k]`` of ``flight``, with the owners' dropout where it is given."""
+        """``out += matrix @ halo`` for the rows ``[h, k]`` of ``flight``, with the owners' dropout if given."""
         if flight is not None:
-            self._add(flight, matrix, out, self._num_halo, drop)
+            self._add(flight, matrix, out, drop)
 
     def start_back(self, halo_grad: Tensor, layer: int) -> Flight | None:
         """Launch the gradients of the halo rows ``[h, k]`` towards their owners."""
@@ -68,7 +80,7 @@ class HaloExchange:
     def finish_back(self, flight: Flight | None, out: Tensor) -> None:
         """Add the returned gradients to the owned rows ``out`` ``[n, k]``."""
         if flight is not None:
-            self._add(flight, flight.terms.lists.targets, out[: self._num_boundary], None, None)
+            self._add(flight, flight.terms.lists.targets, out[: self.num_boundary], None)
 
     def absorb(self) -> None:
         """Wait for everything under way, so that the state is complete and nothing flies."""
@@ -76,7 +88,7 @@ class HaloExchange:
             self._absorb(flight)
 
     def take_change(self) -> tuple[float, float]:
-        """Squared change of the boundary rows since the previous epoch and their squared norm, summed over the layers."""
+        """Squared change of the boundary rows since the previous epoch and their squared norm, over all layers."""
         change, self._change = self._change, (0.0, 0.0)
         return change
 
@@ -113,13 +125,13 @@ class HaloExchange:
                 source = Source(self._boundary_ids, lists.index, lists.targets, terms.columns, terms.stream)
                 terms.codec.encode(rows, source, send)
             else:
-                source = Source(self._halo_ids, lists.places, None, terms.columns, terms.stream)
+                source = Source(self.halo_ids, lists.places, None, terms.columns, terms.stream)
                 terms.codec.encode(rows, source, send)
         ledger.sent(send.numel(), terms.layer, terms.direction)
         where = f"layer {terms.layer}, {terms.direction}"
         return Flight(self.transport.all_to_all(send, sizes[0], received, sizes[1], where), terms)
 
-    def _add(self, flight: Flight, matrix: Csr, out: Tensor, num_rows: int | None, drop: Drop | None) -> None:
+    def _add(self, flight: Flight, matrix: Csr, out: Tensor, drop: Drop | None) -> None:
         terms = flight.terms
         data = self._land(flight)
         with self.transport.ledger.phase("pack"):
@@ -153,7 +165,7 @@ class HaloExchange:
         name = f"{terms.direction}.{terms.layer}"
         values = terms.codec.decode(data, terms.sent_columns)
         if forward and self.policy.decay is not None:
-            kept = self.memory.matrix(f"delta.recv.{terms.layer}", self._num_halo, terms.width)
+            kept = self.memory.matrix(f"delta.recv.{terms.layer}", self.num_halo, terms.width)
             if self.memory.is_new(f"delta.{name}", terms.epoch):
                 _apply_delta(kept, values, terms.columns, self.policy.decay)
             rows = kept
@@ -170,7 +182,7 @@ class HaloExchange:
     def _spread(self, values: Tensor, terms: Terms, forward: bool) -> Tensor:
         """Received values in their rows and columns, zeros elsewhere."""
         places = terms.lists.places if forward else None
-        count = self._num_halo if places is not None else values.shape[0]
+        count = self.num_halo if places is not None else values.shape[0]
         if places is None and terms.columns is None:
             return values * terms.factor if terms.factor != 1 else values
         full = torch.zeros(count, terms.width, device=values.device)
@@ -181,8 +193,8 @@ class HaloExchange:
 
     def _encode_delta(self, rows: Tensor, terms: Terms, decay: float, out: Tensor) -> None:
         """Send ``Q(h - g r)`` and take the same step as the receivers: ``r <- g r + Q(h - g r)``."""
-        kept = self.memory.matrix(f"delta.send.{terms.layer}", self._num_boundary, terms.width)
-        packed = self.memory.buffer(terms.row_bytes * self._num_boundary, "delta", terms.layer)
+        kept = self.memory.matrix(f"delta.send.{terms.layer}", self.num_boundary, terms.width)
+        packed = self.memory.buffer(terms.row_bytes * self.num_boundary, "delta", terms.layer)
         source = Source(self._boundary_ids, None, None, terms.columns, terms.stream)
         terms.codec.encode(rows - decay * kept, source, packed)
         _apply_delta(kept, terms.codec.decode(packed, terms.sent_columns), terms.columns, decay)

@@ -19,7 +19,7 @@ class Rate:
 
     Attributes:
         bits: bits per value that travels: 32 (float32), 16 (bf16), or 8, 4, 2, 1 quantised per row.
-        code: quantiser: ``minmax`` (stochastic, unbiased) or, for one bit, ``levels`` (the row's two conditional means).
+        code: quantiser: ``minmax`` (stochastic, unbiased) or, for one bit, ``levels`` (two conditional means).
         ratio: VARCO's compression ratio ``c``: ``max(1, int(F / c))`` of ``F`` columns travel, the same for all rows.
         rows: BNS-GCN's share ``p`` of the halo rows that travel.
     """

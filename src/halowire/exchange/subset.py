@@ -21,11 +21,13 @@ def column_subset(width: int, count: int, seed: int, epoch: int, layer: int) -> 
     return keys.argsort()[:count].sort().values
 
 
-def row_subset(ids: Tensor, counts: tuple[int, ...], share: float, seed: int, epoch: int) -> tuple[Tensor, tuple[int, ...]]:
+def row_subset(
+    ids: Tensor, counts: tuple[int, ...], share: float, seed: int, epoch: int
+) -> tuple[Tensor, tuple[int, ...]]:
     """Positions of the sampled rows of a list grouped by peer, ascending, and how many each group keeps.
 
-    ``ids`` are the original ids of the list, ``counts`` its groups. Of a group of ``m`` rows, ``max(1, round(p m))`` stay
-    (none of an empty one), those with the smallest keys; owner and receiver hold the same list and so agree.
+    ``ids`` are the original ids of the list, ``counts`` its groups. Of a group of ``m`` rows, ``max(1, round(p m))``
+    stay (none of an empty one), those with the smallest keys; owner and receiver hold the same list and so agree.
     """
     keys = row_keys(seed, epoch, 0, ids, ROW_STREAM)
     kept, sizes, start = [], [], 0
