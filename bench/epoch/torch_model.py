@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import torch
@@ -14,9 +15,10 @@ from halowire.kernels import Csr
 def torch_csr(matrix: Csr) -> Tensor:
     """The same matrix as a torch sparse CSR tensor."""
     weight = torch.ones(matrix.nnz) if matrix.weight is None else matrix.weight
-    return torch.sparse_csr_tensor(
-        matrix.indptr.to(torch.int32), matrix.indices, weight, (matrix.num_rows, matrix.num_cols)
-    )
+    shape = (matrix.num_rows, matrix.num_cols)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta", category=UserWarning)
+        return torch.sparse_csr_tensor(matrix.indptr.int(), matrix.indices, weight, shape, check_invariants=False)
 
 
 class Product(torch.autograd.Function):

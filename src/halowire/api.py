@@ -96,7 +96,7 @@ def train(
         resume: go on from the newest checkpoint in ``out``.
         overwrite: delete an earlier run in ``out``.
         max_restarts: how often crashed local workers are started again, from the newest checkpoint.
-        quiet: print only warnings and errors.
+        quiet: no progress; only warnings and the final table.
         tensorboard: write TensorBoard files too.
     """
     config = recipe_config(recipe).replace(settings or {})

@@ -61,8 +61,8 @@ def _guarded(verb: Callable[[list[str]], int], arguments: list[str]) -> int:
 
 
 def _say(message: str, code: int) -> int:
-    """Say it once: where every worker meets the same error, rank 0 speaks."""
-    if os.environ.get("RANK", "0") == "0" or code not in (USAGE_ERROR, INTERRUPTED):
+    """Say it once: where every worker meets the same error, the first of each machine speaks."""
+    if os.environ.get("LOCAL_RANK", "0") == "0" or code not in (USAGE_ERROR, INTERRUPTED):
         kind = "" if code == INTERRUPTED else "error: "
         print(f"halowire: {kind}{message}", file=sys.stderr, flush=True)
     return code

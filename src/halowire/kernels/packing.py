@@ -12,9 +12,9 @@ A row of ``k`` float32 values at ``b`` bits is ``[lo bf16][hi bf16][payload]``, 
   operations. Bytes and decoded values therefore are the same for all implementations;
 - 16 bits: bf16 to nearest even, without ``lo`` and ``hi``.
 
-``lo`` and ``hi`` of finite rows are finite: what would round to infinity takes the largest bf16. Where ``L / (hi - lo)`` or
-``hi - lo`` is no positive finite float32 (constant rows, tiny or huge ranges) ``hi = lo`` and ``q = 0`` are sent; a
-``levels`` row of huge range sends its mean for both. A row with a NaN or an infinity decodes to NaN throughout, so that
+``lo`` and ``hi`` of finite rows are finite: what would round to infinity takes the largest bf16. Where ``hi - lo`` or
+``L / (hi - lo)`` is no positive finite float32 (constant rows, tiny or huge ranges) ``hi = lo`` and ``q = 0`` are sent;
+a ``levels`` row of huge range sends its mean for both. A row with a NaN or an infinity decodes to NaN throughout, so that
 divergence shows; at 16 bits every value stands for itself.
 """
 
@@ -28,12 +28,14 @@ from torch import Tensor
 from halowire.kernels import packing_twin as twin
 from halowire.kernels.aggregate import INDEX_TYPES, aggregate_twin
 from halowire.kernels.buffers import empty
-from halowire.kernels.checks import check_rows, check_vector
+from halowire.kernels.checks import check_rows, check_vector, unit_columns
+from halowire.kernels.dispatch import address, level_number, native_for, threads_for
 from halowire.kernels.errors import InputError
 
 BITS = (1, 2, 4, 8, 16)
 CODES = ("minmax", "levels")
 HEADER_BYTES = 4
+WORK_PER_ELEMENT = 4
 
 Targets = tuple[Tensor, Tensor]
 
@@ -97,8 +99,35 @@ def pack_rows(
         if int(targets[0][-1]) > targets[1].numel():
             raise InputError(f"targets end at {int(targets[0][-1])}, but there are {targets[1].numel()} positions")
     check_bytes("out", out)
-    size = packing.row_bytes(x.shape[1] if columns is None else columns.numel())
-    twin.pack_rows(x, packing.bits, packing.code == "levels", stream, ids, out, size, columns, targets)
+    cols = x.shape[1] if columns is None else columns.numel()
+    size = packing.row_bytes(cols)
+    indptr, positions = (None, None) if targets is None else targets
+    native = native_for(x, ids, out, columns, indptr, positions)
+    if native is None or not cols:
+        twin.pack_rows(x, packing.bits, packing.code == "levels", stream, ids, out, size, columns, targets)
+        return
+    source, places = unit_columns(x), out.numel() // size
+    inside = native.pack_rows(
+        level_number(),
+        source.data_ptr(),
+        source.stride(0),
+        rows,
+        cols,
+        address(columns),
+        packing.bits,
+        packing.code == "levels",
+        stream,
+        ids.data_ptr(),
+        address(indptr),
+        address(positions),
+        positions is not None and positions.dtype == torch.int64,
+        out.data_ptr(),
+        size,
+        places,
+        threads_for(rows * cols * WORK_PER_ELEMENT),
+    )
+    if not inside:
+        raise twin.outside(torch.arange(rows) if positions is None else positions, places, size)
 
 
 def unpack_rows(data: Tensor, packing: Packing, k: int, out: Tensor | None = None) -> Tensor:
@@ -107,7 +136,15 @@ def unpack_rows(data: Tensor, packing: Packing, k: int, out: Tensor | None = Non
     if out is None:
         out = empty(rows, k) if data.device.type == "cpu" else data.new_empty(rows, k, dtype=torch.float32)
     check_rows("out", out, rows, k)
-    return out.copy_(twin.unpack_rows(data.reshape(rows, packing.row_bytes(k)), packing.bits, k))
+    size = packing.row_bytes(k)
+    native = native_for(data, out)
+    if native is None or (out.stride(1) != 1 and k > 1):
+        return out.copy_(twin.unpack_rows(data.reshape(rows, size), packing.bits, k))
+    threads = threads_for(rows * k)
+    native.unpack_rows(
+        level_number(), data.data_ptr(), size, packing.bits, out.data_ptr(), out.stride(0), rows, k, threads
+    )
+    return out
 
 
 def aggregate_packed(
@@ -144,8 +181,29 @@ def aggregate_packed(
             raise InputError("accumulate=True adds to out, but no out was given: pass out, or accumulate=False")
         out = empty(rows, k) if data.device.type == "cpu" else data.new_empty(rows, k, dtype=torch.float32)
     check_rows("out", out, rows, k)
-    decoded = twin.unpack_rows(data.reshape(count, packing.row_bytes(k)), packing.bits, k)
-    return aggregate_twin(indptr, indices, weight, decoded, out, accumulate)
+    size = packing.row_bytes(k)
+    native = native_for(indptr, indices, weight, data, out)
+    if native is None or (out.stride(1) != 1 and k > 1):
+        decoded = twin.unpack_rows(data.reshape(count, size), packing.bits, k)
+        return aggregate_twin(indptr, indices, weight, decoded, out, accumulate)
+    native.aggregate_packed(
+        level_number(),
+        indptr.data_ptr(),
+        indices.data_ptr(),
+        indices.dtype == torch.int64,
+        address(weight),
+        data.data_ptr(),
+        size,
+        data.numel(),
+        packing.bits,
+        out.data_ptr(),
+        out.stride(0),
+        rows,
+        k,
+        accumulate,
+        threads_for((indices.numel() + rows) * k),
+    )
+    return out
 
 
 def check_bytes(name: str, tensor: Tensor) -> None:

@@ -23,7 +23,7 @@ class WorkerError(RuntimeError):
 
 def system_error(error: OSError) -> str:
     """An error of the operating system in one line: the file, and what is wrong with it."""
-    reason = os.strerror(error.errno).lower() if error.errno else str(error)
+    reason = error.strerror.lower() if error.strerror else str(error)
     return f"{error.filename}: {reason}" if error.filename is not None else reason
 
 

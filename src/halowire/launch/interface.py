@@ -7,13 +7,18 @@ import os
 import socket
 import struct
 
+from halowire.kernels import InputError
+
 SIOCGIFADDR = 0x8915
 VARIABLE = "GLOO_SOCKET_IFNAME"
 
 
 def interface_to(host: str, port: int = 9) -> tuple[str, str]:
     """(interface, own address) of the route to ``host``; nothing is sent."""
-    address = socket.gethostbyname(host)
+    try:
+        address = socket.gethostbyname(host)
+    except (socket.gaierror, UnicodeError) as error:
+        raise InputError(f"the host {host!r} is unknown here ({error}); check MASTER_ADDR") from None
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect((address, port))
         own = str(probe.getsockname()[0])

@@ -42,6 +42,55 @@ struct Activate {
   int threads;
 };
 
+struct Pack {
+  const float* x;
+  int64_t x_stride;
+  int64_t rows;
+  int64_t cols;            // packed, that is of `columns` where given
+  const int32_t* columns;  // [cols], or null: all
+  int bits;
+  bool levels;
+  uint64_t stream;        // see random.h
+  const int64_t* ids;     // [rows]
+  const int64_t* indptr;  // [rows + 1] into positions, or null: row r goes to position r
+  const void* positions;  // int32 or int64
+  bool wide_positions;
+  uint8_t* out;  // [places, row_bytes]
+  int64_t row_bytes, places;
+  int threads;
+};
+
+struct Unpack {
+  const uint8_t* data;  // [rows, row_bytes]
+  int64_t row_bytes;
+  int bits;
+  float* out;
+  int64_t out_stride;
+  int64_t rows, cols;
+  int threads;
+};
+
+struct AggregatePacked {
+  const int64_t* indptr;  // [rows + 1]
+  const void* indices;    // int32 or int64 [nnz]
+  bool wide_indices;
+  const float* weight;  // [nnz] or null: all ones
+  const uint8_t* data;  // rows of row_bytes
+  int64_t row_bytes, data_bytes;
+  int bits;
+  float* out;
+  int64_t out_stride;
+  int64_t rows, cols;
+  bool accumulate;
+  int threads;
+};
+
+struct PackingKernels {
+  bool (*pack)(const Pack&);  // false if a position lies outside the buffer
+  void (*unpack)(const Unpack&);
+  void (*aggregate)(const AggregatePacked&);
+};
+
 struct Kernels {
   void (*aggregate)(const Aggregate&);
   void (*activate)(const Activate&);
@@ -51,9 +100,12 @@ struct Kernels {
 enum Level { kPortable = 0, kAvx2 = 1, kAvx512 = 2 };
 
 extern const Kernels portable_kernels;
+extern const PackingKernels portable_packing;
 #if defined(HALOWIRE_X86)
 extern const Kernels avx2_kernels;
 extern const Kernels avx512_kernels;
+extern const PackingKernels avx2_packing;
+extern const PackingKernels avx512_packing;
 #endif
 
 }  // namespace halowire

@@ -48,6 +48,15 @@ const Kernels& kernels(int level) {
   return halowire::portable_kernels;
 }
 
+const halowire::PackingKernels& packing(int level) {
+#if defined(HALOWIRE_X86)
+  if (level == halowire::kAvx512) return halowire::avx512_packing;
+  if (level == halowire::kAvx2) return halowire::avx2_packing;
+#endif
+  (void)level;
+  return halowire::portable_packing;
+}
+
 void aggregate(int level, Address indptr, Address indices, bool wide, Address weight, Address x, int64_t x_stride,
                Address out, int64_t out_stride, int64_t rows, int64_t cols, bool accumulate, int threads) {
   kernels(level).aggregate({at<int64_t>(indptr), at<void>(indices), wide, at<float>(weight), at<float>(x), x_stride,
@@ -65,6 +74,26 @@ void activate(int level, bool backward, Address x, int64_t x_stride, Address gra
                                 blocks,         threads};
   if (backward) kernels(level).activate_backward(a);
   else kernels(level).activate(a);
+}
+
+bool pack_rows(int level, Address x, int64_t x_stride, int64_t rows, int64_t cols, Address columns, int bits, bool levels,
+               uint64_t stream, Address ids, Address indptr, Address positions, bool wide, Address out, int64_t row_bytes,
+               int64_t places, int threads) {
+  return packing(level).pack({at<float>(x), x_stride, rows, cols, at<int32_t>(columns), bits, levels, stream,
+                              at<int64_t>(ids), at<int64_t>(indptr), at<void>(positions), wide, at<uint8_t>(out),
+                              row_bytes, places, threads});
+}
+
+void unpack_rows(int level, Address data, int64_t row_bytes, int bits, Address out, int64_t out_stride, int64_t rows,
+                 int64_t cols, int threads) {
+  packing(level).unpack({at<uint8_t>(data), row_bytes, bits, at<float>(out), out_stride, rows, cols, threads});
+}
+
+void aggregate_packed(int level, Address indptr, Address indices, bool wide, Address weight, Address data,
+                      int64_t row_bytes, int64_t data_bytes, int bits, Address out, int64_t out_stride, int64_t rows,
+                      int64_t cols, bool accumulate, int threads) {
+  packing(level).aggregate({at<int64_t>(indptr), at<void>(indices), wide, at<float>(weight), at<uint8_t>(data),
+                            row_bytes, data_bytes, bits, at<float>(out), out_stride, rows, cols, accumulate, threads});
 }
 
 bool take_rows(Address x, int64_t stride, int64_t limit, Address index, bool wide, int64_t count, int64_t bytes,
@@ -105,10 +134,13 @@ void transpose(Address indptr, Address indices, bool wide, Address weight, int64
 
 NB_MODULE(_native, m) {
   m.doc() = "halowire's native kernels; called through the wrappers in halowire.kernels";
-  m.attr("ABI") = 1;  // dispatch.py refuses a module built from older sources
+  m.attr("ABI") = 2;  // dispatch.py refuses a module built from older sources
   m.def("levels", &levels);
   m.def("aggregate", &aggregate, Unlocked());
   m.def("activate", &activate, Unlocked());
+  m.def("pack_rows", &pack_rows, Unlocked());
+  m.def("unpack_rows", &unpack_rows, Unlocked());
+  m.def("aggregate_packed", &aggregate_packed, Unlocked());
   m.def("take_rows", &take_rows, Unlocked());
   m.def("sort_edges", &sort_edges, Unlocked());
   m.def("transpose", &transpose, Unlocked());

@@ -1,0 +1,49 @@
+"""Which of several failed workers is the cause."""
+
+from __future__ import annotations
+
+import json
+
+from torch.distributed.elastic.multiprocessing.errors import ProcessFailure
+
+from halowire.kernels import InputError
+from halowire.launch.failure import WorkerError, cause, system_error, tell_launcher
+
+
+def failure(folder, rank: int, code: int, message: str = "", time: float = 0.0) -> ProcessFailure:
+    file = folder / f"error-{rank}.json"
+    if message:
+        file.write_text(json.dumps({"message": message, "timestamp": int(time), "time": time}))
+    return ProcessFailure(rank, 100 + rank, code, str(file))
+
+
+def test_a_killed_worker_explains_those_that_lost_it(tmp_path):
+    found = cause({0: failure(tmp_path, 0, 1, "lost rank 1", 1.0), 1: failure(tmp_path, 1, -9)})
+    assert isinstance(found, WorkerError) and str(found) == "worker 1 was killed by SIGKILL (out of memory?)"
+
+
+def test_the_first_message_counts_and_bad_input_stays_bad_input(tmp_path):
+    failures = {0: failure(tmp_path, 0, 1, "lost rank 1", 1.2), 1: failure(tmp_path, 1, 2, "part-1 is damaged", 1.1)}
+    found = cause(failures | {2: failure(tmp_path, 2, -15)})
+    assert isinstance(found, InputError) and str(found) == "part-1 is damaged"
+
+
+def test_a_stopped_run_is_an_interruption(tmp_path):
+    assert isinstance(cause({0: failure(tmp_path, 0, 130), 1: failure(tmp_path, 1, -15)}), KeyboardInterrupt)
+
+
+def test_a_traceback_is_pointed_at(tmp_path):
+    assert "worker 1 ended with exit code 1" in str(cause({1: failure(tmp_path, 1, 1)}))
+
+
+def test_a_worker_tells_its_launcher(tmp_path, monkeypatch):
+    monkeypatch.delenv("TORCHELASTIC_ERROR_FILE", raising=False)
+    assert not tell_launcher("nobody listens")
+    monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(tmp_path / "error-0.json"))
+    assert tell_launcher("no space")
+    assert str(cause({0: failure(tmp_path, 0, 1)})) == "no space"
+
+
+def test_an_error_of_the_system_names_the_file():
+    assert system_error(PermissionError(13, "Permission denied", "a/b")) == "a/b: permission denied"
+    assert system_error(OSError("odd")) == "odd"

@@ -1,0 +1,58 @@
+"""Where a worker stands, from the environment of its launcher."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from halowire.kernels import InputError
+from halowire.launch import Place, choose_device, joined, launched
+
+NAMES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "TORCHELASTIC_RESTART_COUNT", "MASTER_ADDR")
+
+
+@pytest.fixture(autouse=True)
+def bare(monkeypatch):
+    for name in NAMES:
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_alone_without_a_launcher():
+    assert Place.here() == Place(0, 1, 0, 1, 0) and not launched()
+    with joined(torch.device("cpu"), 5.0) as (transport, network):
+        assert transport.size == 1 and network == "one worker, no network"
+
+
+def test_torchrun_says_where(monkeypatch):
+    for name, value in zip(NAMES, ("5", "8", "1", "4", "2"), strict=False):
+        monkeypatch.setenv(name, value)
+    assert Place.here() == Place(5, 8, 1, 4, 2) and launched()
+
+
+def test_nonsense_in_the_environment_is_named(monkeypatch):
+    monkeypatch.setenv("RANK", "first")
+    with pytest.raises(InputError, match="RANK is 'first'"):
+        Place.here()
+
+
+def join() -> None:
+    with joined(torch.device("cpu"), 5.0):
+        pass
+
+
+def test_a_missing_or_unknown_master_is_named(monkeypatch):
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(InputError, match="not MASTER_ADDR"):
+        join()
+    monkeypatch.setenv("MASTER_ADDR", "no host at all")
+    monkeypatch.setenv("MASTER_PORT", "1")
+    with pytest.raises(InputError, match="check MASTER_ADDR"):
+        join()
+
+
+def test_cuda_is_refused_where_there_is_none(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(InputError, match="use --device cpu"):
+        choose_device("cuda", Place.here())
+    assert choose_device("auto", Place.here()) == torch.device("cpu")
