@@ -43,7 +43,7 @@ def train_here(rank: int, settings: dict[str, object]) -> dict[str, object]:
         with transport.ledger.account("train"):
             loss = trainer.forward_backward(epoch)
         sent = transport.ledger.totals["train"] - before["train"]
-        trainer.flat.reduce([float(loss), 0, 0, 0], transport, "test")
+        trainer.flat.reduce([float(loss)] + [0.0] * 5, transport, "test")
         record.append((sent, {n: p.grad.numpy().copy() for n, p in zip(names, trainer.parameters, strict=True)}))
         trainer.optimiser.step()
     return {"record": record, "logits": trainer.logits().numpy().copy(), "rows": shard.rows.numpy()}

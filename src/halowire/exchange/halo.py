@@ -31,10 +31,10 @@ class Flight:
 class HaloExchange:
     """Exchanges rows for one shard: ``start`` encodes and launches, ``finish`` waits and adds what arrived.
 
-    Forward, ``start(x)`` sends boundary rows and ``finish`` adds ``halo @ x_halo``. Backward, ``start_back(grad)`` sends
-    the gradients of the halo rows, and ``finish_back`` adds what returns to the owned rows, over all peers that hold
-    them, in rank order, so that the sum is the same in every run. With delayed rows ``finish`` uses the previous epoch's
-    message instead, while this epoch's is under way; nothing is added before there is one.
+    Forward, ``start(x)`` sends boundary rows and ``finish`` adds ``halo @ x_halo``. Backward, ``start_back(grad)``
+    sends the gradients of the halo rows, and ``finish_back`` adds what returns to the owned rows, over all peers that
+    hold them, in rank order, so that the sum is the same in every run. With delayed rows ``finish`` uses the previous
+    epoch's message instead, while this epoch's is under way; nothing is added before there is one.
     """
 
     def __init__(self, shard: Shard, transport: Transport, device: torch.device, policy: Policy | None = None) -> None:
@@ -82,10 +82,29 @@ class HaloExchange:
         if flight is not None:
             self._add(flight, flight.terms.lists.targets, out[: self.num_boundary], None)
 
-    def absorb(self) -> None:
-        """Wait for everything under way, so that the state is complete and nothing flies."""
-        for flight in self._flights.values():
-            self._absorb(flight)
+    def state(self) -> dict[str, Tensor]:
+        """Everything that the next epoch depends on; messages under way are waited for and become part of it."""
+        found = dict(self.memory.matrices)
+        found |= {f"applied.{name}": torch.tensor(epoch) for name, epoch in self.memory.applied.items()}
+        for (layer, direction), flight in self._flights.items():
+            place = torch.tensor([flight.terms.epoch, layer, flight.terms.width])
+            found[f"flight.{direction}.{layer}.place"] = place
+            found[f"flight.{direction}.{layer}.bytes"] = self._land(flight).clone()
+        if self.synchronise_next:
+            found["synchronise_next"] = torch.tensor(1)
+        return found
+
+    def load_state(self, state: dict[str, Tensor]) -> None:
+        """Go on from :meth:`state`."""
+        self.synchronise_next = "synchronise_next" in state
+        for name, value in state.items():
+            kind, _, rest = name.partition(".")
+            if kind == "applied":
+                self.memory.applied[rest] = int(value)
+            elif kind == "flight" and rest.endswith(".place"):
+                self._restore_flight(rest.removesuffix(".place"), value, state)
+            elif kind not in ("flight", "synchronise_next"):
+                self.memory.matrices[name] = value.to(self.halo_ids.device)
 
     def take_change(self) -> tuple[float, float]:
         """Squared change of the boundary rows since the previous epoch and their squared norm, over all layers."""
@@ -109,6 +128,13 @@ class HaloExchange:
         flight = self._launch(rows, terms, slot=epoch % 2)
         self._flights[key] = flight
         return flight if synchronous else previous
+
+    def _restore_flight(self, name: str, place: Tensor, state: dict[str, Tensor]) -> None:
+        epoch, layer, width = (int(value) for value in place)
+        direction = name.partition(".")[0]
+        data = state[f"flight.{name}.bytes"].to(self.halo_ids.device)
+        terms = self._maker.of(epoch, layer, direction, width)
+        self._flights[layer, direction] = Flight(Pending(None, data, data, "restored"), terms)
 
     def _launch(self, rows: Tensor, terms: Terms, slot: int) -> Flight:
         forward = terms.direction == FORWARD

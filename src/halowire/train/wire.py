@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from halowire.exchange import FORWARD, Freshness, Policy, Rate, codec_of
+from halowire.exchange import BACKWARD, FORWARD, Freshness, Policy, Rate, codec_of
 from halowire.exchange.schedule import Budget, exponential, linear, parse_steps, stepped
 from halowire.kernels import InputError
 from halowire.train.config import Config, RateConfig
@@ -23,7 +23,8 @@ def policy_of(config: Config, widths: Sequence[int], halo_rows: int) -> Policy:
         ratio = 1.0 if rate.spare_last and layer == last else ratios(epoch)
         return Rate(bits[layer, direction == FORWARD], rate.code, ratio, rate.rows)
 
-    rates(0, 1, FORWARD)  # what cannot be is refused before any work is done
+    for layer, forward in bits:  # what cannot be is refused before any work is done
+        rates(0, layer, FORWARD if forward else BACKWARD)
     fresh = config.freshness
     freshness = Freshness(fresh.mode == "delayed", fresh.sync_every, fresh.smoothing, fresh.threshold)
     _refuse(rate, freshness)
