@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -126,7 +127,8 @@ class Transport:
     def _who_is_late(self, where: str, error: RuntimeError) -> str:
         """Every worker that gives up says so in the store; who has not said so is late, or gone."""
         store = dist.distributed_c10d._get_default_store()
-        reason = str(error).splitlines()[0]
+        # Gloo's messages begin with its source file and line, and may end with a wave.
+        reason = re.sub(r"^\[[^\]]*\]\s*", "", str(error).splitlines()[0]).partition("GLHF")[0].strip(" .")
         try:
             store.set(f"halowire/late/{self.rank}", where)
             others = [rank for rank in range(self.size) if rank != self.rank]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -217,8 +218,11 @@ def check_config(config: Config) -> None:
             raise InputError(f"--{name.replace('_', '-')} is {values[name]}; it must be at least {least}")
     if not 0 <= config.model.dropout < 1:
         raise InputError(f"--model.dropout is {config.model.dropout}; it must lie in 0 <= p < 1")
-    if not config.optim.lr > 0:
-        raise InputError(f"--optim.lr is {config.optim.lr}; it must be above 0")
+    if config.seed >= 2**63:
+        raise InputError(f"--seed is {config.seed}; it must be below 2**63")
+    for name in ("optim.lr", "optim.step_factor"):
+        if not 0 < values[name] < math.inf:
+            raise InputError(f"--{name.replace('_', '-')} is {values[name]}; it must be above 0 and finite")
     if not config.deadline > 0:
         raise InputError(f"--deadline is {config.deadline}; it must be above 0")
 
