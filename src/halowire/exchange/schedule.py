@@ -43,8 +43,8 @@ class Budget:
     """A share of the columns for every epoch that rises and spends ``total`` bytes in all.
 
     With ``cost(s)`` the bytes of an epoch in which a share ``s`` of the columns travels, the wanted shares grow
-    geometrically, ``s(t) = min(1, s0 q^t)`` from ``s0 = 1 / 128``, as VARCO's analysis wants.
-    ``q`` is found by bisection; then every epoch takes the share that brings the sum so far closest to the plan, so
+    geometrically from about 1/128 to at most 1, so that the error falls all along, as VARCO's analysis wants. The
+    growth is found by bisection; then every epoch takes the share that brings the sum so far closest to the plan, so
     that rounding to whole columns does not add up.
     """
 
@@ -60,7 +60,7 @@ class Budget:
             )
         steps = [share / grid for share in range(grid + 1)]
         prices = [cost(share) for share in steps]
-        low, high = 0.0, 1e6
+        low, high = -20.0, 20.0
         for _ in range(100):
             middle = (low + high) / 2
             low, high = (middle, high) if _spent(middle, epochs, cost) < total else (low, middle)
@@ -75,8 +75,9 @@ class Budget:
 
 
 def _share(growth: float, epoch: int) -> float:
-    """``min(1, q^(t + 1) / 128)``-like growth that starts at 1/128 for ``q = 1`` and above it for larger ``q``."""
-    return min(1.0, growth ** (epoch + 1) / 128 if growth > 1 else growth / 128)
+    """``min(1, e^(g (t + 1)) / 128)``; where ``g < 0``, for budgets below 1/128, the constant ``e^g / 128``."""
+    steps = epoch + 1 if growth > 0 else 1
+    return math.exp(min(0.0, growth * steps - math.log(128)))
 
 
 def _spent(growth: float, epochs: int, cost: Callable[[float], int]) -> float:
