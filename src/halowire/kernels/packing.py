@@ -14,8 +14,8 @@ A row of ``k`` float32 values at ``b`` bits is ``[lo bf16][hi bf16][payload]``, 
 
 ``lo`` and ``hi`` of finite rows are finite: what would round to infinity takes the largest bf16. Where ``hi - lo`` or
 ``L / (hi - lo)`` is no positive finite float32 (constant rows, tiny or huge ranges) ``hi = lo`` and ``q = 0`` are sent;
-a ``levels`` row of huge range sends its mean for both. A row with a NaN or an infinity decodes to NaN throughout, so that
-divergence shows; at 16 bits every value stands for itself.
+a ``levels`` row of huge range sends its mean for both. A row with a NaN or an infinity decodes to NaN throughout, so
+that divergence shows; at 16 bits every value stands for itself.
 """
 
 from __future__ import annotations

@@ -16,7 +16,6 @@ constexpr int kGroup = 16;               // columns whose codes fill whole bytes
 constexpr int kParts = kGroup / W;       // vectors of a group
 constexpr int64_t kRowsAtOnce = 64;      // rows of one task
 constexpr float kScale = 0x1p-32f;       // keeps the sums of huge rows finite
-typedef uint8_t vb __attribute__((vector_size(W)));
 
 // The lowest bit of every lane of a mask.
 inline uint32_t mask_bits(vi mask) {
@@ -30,6 +29,35 @@ inline uint32_t mask_bits(vi mask) {
   return bits;
 #endif
 }
+
+// Every lane's lowest byte, or lowest half, to adjacent places.
+#if defined(__AVX512F__)
+inline void write_bytes(uint8_t* p, vi v) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(reinterpret_cast<__m512i>(v)));
+}
+inline void write_halves(uint8_t* p, vi v) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(reinterpret_cast<__m512i>(v)));
+}
+#elif defined(__AVX2__)
+inline __m128i halves(vi v) {
+  const __m256i all = reinterpret_cast<__m256i>(v);
+  return _mm_packus_epi32(_mm256_castsi256_si128(all), _mm256_extracti128_si256(all, 1));
+}
+inline void write_bytes(uint8_t* p, vi v) {
+  _mm_storel_epi64(reinterpret_cast<__m128i*>(p), _mm_packus_epi16(halves(v), halves(v)));
+}
+inline void write_halves(uint8_t* p, vi v) { _mm_storeu_si128(reinterpret_cast<__m128i*>(p), halves(v)); }
+#else
+inline void write_bytes(uint8_t* p, vi v) {
+  for (int i = 0; i < W; ++i) p[i] = static_cast<uint8_t>(v[i]);
+}
+inline void write_halves(uint8_t* p, vi v) {
+  for (int i = 0; i < W; ++i) {
+    p[2 * i] = static_cast<uint8_t>(v[i]);
+    p[2 * i + 1] = static_cast<uint8_t>(v[i] >> 8);
+  }
+}
+#endif
 
 // Eight bytes below 2^Bits become 8 Bits bits.
 template <int Bits>
@@ -60,8 +88,7 @@ inline void pack_group(int64_t column, int64_t count, uint8_t* out, const F& f) 
   }
   uint8_t codes[kGroup] = {};
   columns(count, [&](int64_t i, auto at) {
-    const vb narrow = __builtin_convertvector(f(column + i, i / W, at) & lanes_of(at), vb);
-    std::memcpy(codes + i, &narrow, W);
+    write_bytes(codes + i, f(column + i, i / W, at) & lanes_of(at));
   });
   for (int half = 0; half < 2; ++half) {
     uint64_t word;
@@ -106,6 +133,21 @@ inline T ordered(T bits) {
   return bits ^ ((bits >> 31) & 0x7FFFFFFF);
 }
 
+inline int32_t lowest(vi v) {
+#if defined(__AVX512F__)
+  return _mm512_reduce_min_epi32(reinterpret_cast<__m512i>(v));
+#elif defined(__AVX2__)
+  const __m256i all = reinterpret_cast<__m256i>(v);
+  __m128i low = _mm_min_epi32(_mm256_castsi256_si128(all), _mm256_extracti128_si256(all, 1));
+  low = _mm_min_epi32(low, _mm_shuffle_epi32(low, 0x4E));
+  return _mm_cvtsi128_si32(_mm_min_epi32(low, _mm_shuffle_epi32(low, 0xB1)));
+#else
+  int32_t low = v[0];
+  for (int i = 1; i < W; ++i) low = v[i] < low ? v[i] : low;
+  return low;
+#endif
+}
+
 struct Ends {
   uint16_t lo, hi;
   float scale;  // codes per unit; 0 where all codes are 0
@@ -120,11 +162,7 @@ inline Ends minmax(const float* x, int64_t k, float most) {
     low = key < low ? key : low;
     high = key > high ? key : high;
   });
-  int32_t least = first, largest = first;
-  for (int i = 0; i < W; ++i) {
-    least = low[i] < least ? low[i] : least;
-    largest = high[i] > largest ? high[i] : largest;
-  }
+  const int32_t least = lowest(low), largest = ~lowest(~high);
   constexpr int32_t infinity = 0x7F800000;
   if (largest >= infinity || least <= ordered(static_cast<int32_t>(0xFF800000u))) return {kNotANumber, kNotANumber, 0};
   Ends ends = {outwards(static_cast<uint32_t>(ordered(least)), least < 0),
@@ -203,15 +241,17 @@ void pack_levels(const Pack& a, const float* x, int64_t, uint8_t* out) {
 }
 
 void pack_half(const Pack& a, const float* x, int64_t, uint8_t* out) {
-  typedef uint16_t vh __attribute__((vector_size(W * 2)));
-  columns(a.cols, [&](int64_t j, auto at) {
+  const auto rounded = [&](int64_t j, auto at) {
     const vf v = at.load(x + j);
     const vu same = reinterpret_cast<vu>(v == v);
-    const vu bits = (nearest(reinterpret_cast<vu>(v)) & same) | (kNotANumber & ~same);
-    const vh halves = __builtin_convertvector(bits, vh);
-    const int64_t count = a.cols - j < W ? a.cols - j : W;
-    std::memcpy(out + 2 * j, &halves, static_cast<size_t>(2 * count));
-  });
+    return reinterpret_cast<vi>((nearest(reinterpret_cast<vu>(v)) & same) | (kNotANumber & ~same));
+  };
+  int64_t j = 0;
+  for (; j + W <= a.cols; j += W) write_halves(out + 2 * j, rounded(j, Full{}));
+  if (j == a.cols) return;
+  uint8_t last[2 * W];
+  write_halves(last, rounded(j, Part(static_cast<int>(a.cols - j))));
+  std::memcpy(out + 2 * j, last, static_cast<size_t>(2 * (a.cols - j)));
 }
 
 using PackRow = void (*)(const Pack&, const float*, int64_t, uint8_t*);
@@ -223,6 +263,13 @@ PackRow pack_function(const Pack& a) {
   if (a.bits == 8) return pack_minmax<8, Subset>;
   if (a.bits == 4) return pack_minmax<4, Subset>;
   return a.bits == 2 ? pack_minmax<2, Subset> : pack_minmax<1, Subset>;
+}
+
+// x at W columns, as one vector: values stored one by one could not be read back as vectors before they reach the cache.
+inline vf gather(const float* x, const int32_t* columns) {
+  vf v;
+  for (int i = 0; i < W; ++i) v[i] = x[columns[i]];
+  return v;
 }
 
 inline int64_t place(const Pack& a, int64_t entry) {
@@ -239,7 +286,9 @@ inline bool pack_row(const Pack& a, PackRow pack, int64_t row, float* gathered) 
   if (begin == end) return true;
   const float* x = a.x + row * a.x_stride;
   if (a.columns) {
-    for (int64_t j = 0; j < a.cols; ++j) gathered[j] = x[a.columns[j]];
+    int64_t j = 0;
+    for (; j + W <= a.cols; j += W) store(gathered + j, gather(x, a.columns + j));
+    for (; j < a.cols; ++j) gathered[j] = x[a.columns[j]];
     x = gathered;
   }
   uint8_t* const first = a.out + place(a, begin) * a.row_bytes;

@@ -12,8 +12,6 @@ namespace {
 using halowire::Unpack;
 
 constexpr int64_t kUnpackAtOnce = 64;  // rows of one task
-typedef uint8_t bytes_of_lanes __attribute__((vector_size(W)));
-typedef uint16_t halves_of_lanes __attribute__((vector_size(W * 2)));
 
 // The T at p. The last vector of a row may reach past it, harmlessly, but not past the end of the data.
 template <class T>
@@ -30,6 +28,39 @@ inline T read(const uint8_t* p, const uint8_t* end, const Part&) {
   else std::memcpy(&value, p, static_cast<size_t>(end - p));
   return value;
 }
+
+// W unsigned bytes or halves from p on as integers. (GCC converts such short vectors badly by itself.)
+#if defined(__AVX512F__)
+template <class At>
+inline vi read_bytes(const uint8_t* p, const uint8_t* end, const At& at) {
+  return reinterpret_cast<vi>(_mm512_cvtepu8_epi32(read<__m128i>(p, end, at)));
+}
+template <class At>
+inline vi read_halves(const uint8_t* p, const uint8_t* end, const At& at) {
+  return reinterpret_cast<vi>(_mm512_cvtepu16_epi32(read<__m256i>(p, end, at)));
+}
+#elif defined(__AVX2__)
+template <class At>
+inline vi read_bytes(const uint8_t* p, const uint8_t* end, const At& at) {
+  return reinterpret_cast<vi>(_mm256_cvtepu8_epi32(_mm_cvtsi64_si128(read<int64_t>(p, end, at))));
+}
+template <class At>
+inline vi read_halves(const uint8_t* p, const uint8_t* end, const At& at) {
+  return reinterpret_cast<vi>(_mm256_cvtepu16_epi32(read<__m128i>(p, end, at)));
+}
+#else
+template <class At>
+inline vi read_bytes(const uint8_t* p, const uint8_t* end, const At& at) {
+  const uint32_t word = read<uint32_t>(p, end, at);
+  return reinterpret_cast<vi>(vu{word, word >> 8, word >> 16, word >> 24} & 0xFFu);
+}
+template <class At>
+inline vi read_halves(const uint8_t* p, const uint8_t* end, const At& at) {
+  const uint64_t word = read<uint64_t>(p, end, at);
+  const uint32_t low = static_cast<uint32_t>(word), high = static_cast<uint32_t>(word >> 32);
+  return reinterpret_cast<vi>(vu{low, low >> 16, high, high >> 16} & 0xFFFFu);
+}
+#endif
 
 // hi where the bit of a column is set, else lo; p is the payload from this vector's column on.
 template <class At>
@@ -56,10 +87,9 @@ template <int Bits, class At>
 inline vf codes(const uint8_t* payload, int64_t column, const uint8_t* end, const At& at) {
   const uint8_t* const p = payload + column * Bits / 8;
   if constexpr (Bits == 16) {
-    const vu wide = __builtin_convertvector(read<halves_of_lanes>(p, end, at), vu);
-    return reinterpret_cast<vf>(wide << 16);
+    return reinterpret_cast<vf>(read_halves(p, end, at) << 16);
   } else if constexpr (Bits == 8) {
-    return __builtin_convertvector(__builtin_convertvector(read<bytes_of_lanes>(p, end, at), vi), vf);
+    return __builtin_convertvector(read_bytes(p, end, at), vf);
   } else if constexpr (Bits * W == 64) {
     const uint64_t word = read<uint64_t>(p, end, at);
     const vi first = reinterpret_cast<vi>(lanes() < 8u);
