@@ -42,7 +42,9 @@ def _exchange_flat(
     pending = transport.all_to_all(
         data, [c * width for c in send_counts], received, [c * width for c in recv_counts], "exchange of the features"
     )
-    return transport.wait(pending).view(values.dtype)
+    transport.wait(pending)
+    transport.settle(data)
+    return received.view(values.dtype)
 
 
 def _sums(lengths: Tensor, counts: tuple[int, ...]) -> tuple[int, ...]:

@@ -134,7 +134,7 @@ class HaloExchange:
         direction = name.partition(".")[0]
         data = state[f"flight.{name}.bytes"].to(self.halo_ids.device)
         terms = self._maker.of(epoch, layer, direction, width)
-        self._flights[layer, direction] = Flight(Pending(None, data, data, "restored"), terms)
+        self._flights[layer, direction] = Flight(Pending((), data, data, "restored"), terms)
 
     def _launch(self, rows: Tensor, terms: Terms, slot: int) -> Flight:
         forward = terms.direction == FORWARD
@@ -145,6 +145,7 @@ class HaloExchange:
         with ledger.phase("pack"):
             send = self.memory.buffer(sum(sizes[0]), *key, "send")
             received = self.memory.buffer(sum(sizes[1]), *key, "recv")
+            self.transport.settle(send)
             if forward and self.policy.decay is not None and terms.epoch >= 0:
                 self._encode_delta(rows, terms, self.policy.decay, send)
             elif forward:
