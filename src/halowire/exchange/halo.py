@@ -20,6 +20,10 @@ from halowire.kernels.rows import take_rows
 from halowire.partition import Shard
 
 
+# Messages of set-up and evaluation have buffers of their own: a delayed message may be waiting in the others.
+EXACT_SLOT = 2
+
+
 @dataclass(frozen=True, eq=False)
 class Flight:
     """A halo message under way, and the terms it was sent under."""
@@ -114,7 +118,7 @@ class HaloExchange:
     def _start(self, rows: Tensor, layer: int, direction: str) -> Flight | None:
         epoch, width, key = self._epoch, rows.shape[1], (layer, direction)
         if epoch is None:
-            return self._launch(rows, self._maker.exact(layer, direction, width), slot=0)
+            return self._launch(rows, self._maker.exact(layer, direction, width), slot=EXACT_SLOT)
         freshness = self.policy.freshness
         if freshness.threshold and direction == FORWARD:
             self._measure_change(rows, layer)

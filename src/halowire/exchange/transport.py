@@ -23,7 +23,7 @@ class LateError(RuntimeError):
 Works = tuple[dist.Work, ...]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Pending:
     """A message under way: what to wait for, and the buffers that must live until then."""
 
@@ -76,7 +76,9 @@ class Transport:
 
     def wait(self, pending: Pending) -> Tensor:
         """Wait for a message; the received bytes."""
-        for work in pending.works:
+        # A receive of Gloo's can be waited for only once; a message may be, and is, used twice.
+        works, pending.works = pending.works, ()
+        for work in works:
             self._wait(work, pending.where)
         return pending.received
 
