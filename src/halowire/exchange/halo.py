@@ -19,7 +19,6 @@ from halowire.kernels.random import Drop
 from halowire.kernels.rows import take_rows
 from halowire.partition import Shard
 
-
 # Messages of set-up and evaluation have buffers of their own: a delayed message may be waiting in the others.
 EXACT_SLOT = 2
 
