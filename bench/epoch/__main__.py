@@ -58,7 +58,7 @@ def halowire_epoch(trainer: Trainer) -> Callable[[], float]:
 
     def epoch() -> float:
         loss = float(trainer.forward_backward(next(count)))
-        trainer.flat.reduce([loss, 0.0, 0.0, 0.0], trainer.transport, "bench")
+        trainer.flat.reduce([loss] + [0.0] * 5, trainer.transport, "bench")
         trainer.optimiser.step()
         return loss
 

@@ -130,10 +130,12 @@ def _say_where(trainer: Trainer, place: Place, console: Console) -> None:
 
 
 def _views(job: Job, transport: Transport, device: torch.device) -> tuple[View, View]:
-    evaluation = View.of(_shard(job, transport), job.config, transport, device)
-    if not job.config.task.inductive:
-        return evaluation, evaluation
-    return View.of(_shard(job, transport, train=True), job.config, transport, device), evaluation
+    whole = _shard(job, transport)
+    evaluation = View.of(whole, job.config, transport, device)
+    part = _shard(job, transport, train=True) if job.config.task.inductive else whole
+    if job.config.freshness.mode == "never":
+        part = part.isolated()
+    return (evaluation if part is whole else View.of(part, job.config, transport, device)), evaluation
 
 
 def _shard(job: Job, transport: Transport, train: bool = False) -> Shard:

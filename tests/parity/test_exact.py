@@ -76,7 +76,7 @@ def train_here(rank: int, case: str, method: str, config: Config) -> dict[str, o
     record: dict[str, object] = {"rows": shard.rows.numpy(), "epochs": []}
     for epoch in range(config.epochs):
         loss = trainer.forward_backward(epoch)
-        total = trainer.flat.reduce([float(loss), 0.0, 0.0, 0.0], transport, "test")[0]
+        total = trainer.flat.reduce([float(loss)] + [0.0] * 5, transport, "test")[0]
         grads = {name: p.grad.numpy().copy() for name, p in zip(names, trainer.parameters, strict=True)}
         trainer.optimiser.step()
         record["epochs"].append((total, grads, trainer.logits().numpy().copy()))

@@ -105,6 +105,33 @@ def test_a_killed_run_ends_like_the_straight_one(on_workers, tmp_path):
         assert_same(got, straight[rank], exact_bytes=False)
 
 
+WIRES = {
+    "sylvie-a": {"freshness.mode": "delayed", "rate.bits": 1},
+    "bounded": {"freshness.mode": "delayed", "rate.bits": 4, "freshness.sync_every": 3},
+    "adaptive": {"freshness.mode": "delayed", "freshness.threshold": 0.3},
+    "delta": {"rate.bits": 1, "rate.code": "levels", "rate.decay": 0.8},
+    "smoothed": {"freshness.mode": "delayed", "freshness.smoothing": 0.9},
+    "delta, delayed": {"rate.bits": 1, "rate.decay": 0.8, "freshness.mode": "delayed"},
+}
+
+
+def wire_here(rank: int, run: str, settings: dict[str, object]) -> tuple[dict[str, object], dict[str, object]]:
+    straight = trainer_of(rank, f"{run}/a", settings)
+    want = outcome(straight, straight.run())
+    first = trainer_of(rank, f"{run}/b", settings)
+    calls = iter(range(100))
+    first.run(Hooks(Silent(), should_stop=lambda: next(calls) >= 6))
+    second = trainer_of(rank, f"{run}/b", settings)
+    second.resume()
+    return want, outcome(second, second.run())
+
+
+@pytest.mark.parametrize("name", WIRES)
+def test_the_wires_memory_survives_a_restart(on_workers, tmp_path, name):
+    for want, got in on_workers(2, wire_here, str(tmp_path), WIRES[name]):
+        assert_same(got, want, exact_bytes=False)
+
+
 def changed_here(rank: int, run: str) -> str:
     trainer_of(rank, run, {"epochs": 2}).run()
     try:
@@ -127,7 +154,7 @@ def inductive_here(rank: int, shards: str) -> list[tuple[float, dict[str, np.nda
     names, record = [name for name, _ in trainer.model.named_parameters()], []
     for epoch in range(3):
         loss = trainer.forward_backward(epoch)
-        total = trainer.flat.reduce([float(loss), 0, 0, 0], transport, "test")[0]
+        total = trainer.flat.reduce([float(loss)] + [0.0] * 5, transport, "test")[0]
         record.append((total, {n: p.grad.numpy().copy() for n, p in zip(names, trainer.parameters, strict=True)}))
         trainer.optimiser.step()
     assert trainer.logits().shape[0] == whole.shard.num_owned

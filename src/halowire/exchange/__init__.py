@@ -1,8 +1,28 @@
 """What goes over the wire: transport, codecs, and the halo exchange."""
 
-from halowire.exchange.codec import Codec, Full
+from halowire.exchange.codec import Codec, Full, Packed, Source, codec_of
 from halowire.exchange.features import exchange_features
+from halowire.exchange.freshness import Freshness
 from halowire.exchange.halo import Flight, HaloExchange
+from halowire.exchange.policy import Policy
+from halowire.exchange.rate import BACKWARD, FORWARD, Rate
 from halowire.exchange.transport import LateError, Pending, Transport
 
-__all__ = ["Codec", "Flight", "Full", "HaloExchange", "LateError", "Pending", "Transport", "exchange_features"]
+__all__ = [
+    "BACKWARD",
+    "FORWARD",
+    "Codec",
+    "Flight",
+    "Freshness",
+    "Full",
+    "HaloExchange",
+    "LateError",
+    "Packed",
+    "Pending",
+    "Policy",
+    "Rate",
+    "Source",
+    "Transport",
+    "codec_of",
+    "exchange_features",
+]

@@ -15,7 +15,7 @@ def exchange_features(x: Tensor | Csr, shard: Shard, exchange: HaloExchange) -> 
     """The halo's rows of ``x``, ``[h, F]``, in the format of ``x``."""
     if isinstance(x, Csr):
         return _exchange_sparse(x, shard, exchange.transport)
-    return exchange.finish(exchange.start(x, layer=0)).clone()
+    return exchange.fetch(x, layer=0)
 
 
 def _exchange_sparse(x: Csr, shard: Shard, transport: Transport) -> Csr:
@@ -42,7 +42,9 @@ def _exchange_flat(
     pending = transport.all_to_all(
         data, [c * width for c in send_counts], received, [c * width for c in recv_counts], "exchange of the features"
     )
-    return transport.wait(pending).view(values.dtype)
+    transport.wait(pending)
+    transport.settle(data)
+    return received.view(values.dtype)
 
 
 def _sums(lengths: Tensor, counts: tuple[int, ...]) -> tuple[int, ...]:

@@ -7,98 +7,251 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from halowire.exchange.codec import Codec, Full
+from halowire.exchange.codec import Source
+from halowire.exchange.memory import Memory
+from halowire.exchange.policy import Policy
+from halowire.exchange.rate import BACKWARD, FORWARD
+from halowire.exchange.terms import Terms, TermsMaker
 from halowire.exchange.transport import Pending, Transport
 from halowire.kernels import Csr
+from halowire.kernels.activate import activate
+from halowire.kernels.random import Drop
+from halowire.kernels.rows import take_rows
 from halowire.partition import Shard
 
+# Messages of set-up and evaluation have buffers of their own: a delayed message may be waiting in the others.
+EXACT_SLOT = 2
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class Flight:
-    """A halo message under way, and what its rows will be."""
+    """A halo message under way, and the terms it was sent under."""
 
     pending: Pending
-    columns: int
-    layer: int
-    direction: str
+    terms: Terms
 
 
 class HaloExchange:
-    """Exchanges rows for one shard: ``start`` encodes and launches, ``finish`` waits and decodes.
+    """Exchanges rows for one shard: ``start`` encodes and launches, ``finish`` waits and adds what arrived.
 
-    Forward, worker ``p`` sends ``x[send_index]`` and receives its ``num_halo`` rows. Backward, it sends the gradients
-    of its halo rows and adds what returns: ``out[b] += sum of the returned rows of b``, over all peers that hold ``b``.
-    The sum runs over a CSR matrix in rank order, so that it is the same in every run. Send and receive buffers
-    belong to the exchange and are reused every epoch.
+    Forward, ``start(x)`` sends boundary rows and ``finish`` adds ``halo @ x_halo``. Backward, ``start_back(grad)``
+    sends the gradients of the halo rows, and ``finish_back`` adds what returns to the owned rows, over all peers that
+    hold them, in rank order, so that the sum is the same in every run. With delayed rows ``finish`` uses the previous
+    epoch's message instead, while this epoch's is under way; nothing is added before there is one.
     """
 
-    def __init__(self, shard: Shard, transport: Transport, device: torch.device, codec: Codec | None = None) -> None:
-        self.transport = transport
-        self.codec = codec or Full()
-        self.num_halo = sum(shard.recv_counts)
-        self._send_index = shard.send_index.to(device)
-        self._send_counts = shard.send_counts
-        self._recv_counts = shard.recv_counts
-        self._num_boundary = shard.num_boundary
-        sent = shard.send_index.numel()
-        returns = Csr.from_edges(shard.send_index, torch.arange(sent), shard.num_boundary, sent)
-        self._returns = returns.to(device)
-        self._device = device
-        self._buffers: dict[tuple[int, str, str], Tensor] = {}
+    def __init__(self, shard: Shard, transport: Transport, device: torch.device, policy: Policy | None = None) -> None:
+        self.transport, self.policy = transport, policy or Policy()
+        self.memory = Memory(device)
+        self._maker = TermsMaker(shard, self.policy)
+        self._boundary_ids, self.halo_ids = shard.ids[: shard.num_boundary].to(device), shard.halo_ids.to(device)
+        self.num_boundary, self.num_halo = shard.num_boundary, shard.num_halo
+        self.synchronise_next = False
+        self._change = (0.0, 0.0)
+        self._epoch: int | None = None
+        self._flights: dict[tuple[int, str], Flight] = {}
 
-    def start(self, rows: Tensor, layer: int) -> Flight:
-        """Launch the owned ``rows`` ``[n, k]`` towards the peers' halos."""
-        return self._launch(rows, self._send_index, self._send_counts, self._recv_counts, layer, "forward")
+    def begin(self, epoch: int | None) -> None:
+        """What follows belongs to training epoch ``epoch``; None: set-up or evaluation, which are exact."""
+        self._epoch = epoch
 
-    def finish(self, flight: Flight) -> Tensor:
-        """Wait for the halo rows, ``[h, k]``; they stay valid until the next exchange of this layer."""
-        return self._land(flight)
+    @property
+    def sends_undropped(self) -> bool:
+        """Whether forward rows travel before dropout: delta coding needs rows that change slowly."""
+        return self.policy.decay is not None
 
-    def start_back(self, halo_grad: Tensor, layer: int) -> Flight:
+    def fetch(self, rows: Tensor, layer: int) -> Tensor:
+        """The halo's ``rows`` ``[h, k]``, exactly and at once: for set-up."""
+        self.begin(None)
+        flight = self._start(rows[: self.num_boundary], layer, FORWARD)
+        assert flight is not None
+        return flight.terms.codec.decode(self._land(flight), rows.shape[1]).clone()
+
+    def start(self, rows: Tensor, layer: int) -> Flight | None:
+        """Launch the owned ``rows`` ``[n, k]`` towards the peers' halos; the message whose rows are to be used."""
+        return self._start(rows[: self.num_boundary], layer, FORWARD)
+
+    def finish(self, flight: Flight | None, matrix: Csr, out: Tensor, drop: Drop | None = None) -> None:
+        """``out += matrix @ halo`` for the rows ``[h, k]`` of ``flight``, with the owners' dropout if given."""
+        if flight is not None:
+            self._add(flight, matrix, out, drop)
+
+    def start_back(self, halo_grad: Tensor, layer: int) -> Flight | None:
         """Launch the gradients of the halo rows ``[h, k]`` towards their owners."""
-        return self._launch(halo_grad, None, self._recv_counts, self._send_counts, layer, "backward")
+        return self._start(halo_grad, layer, BACKWARD)
 
-    def finish_back(self, flight: Flight, out: Tensor) -> None:
-        """Wait for the returned gradients and add them to the owned rows ``out`` ``[n, k]``."""
-        returned = self._land(flight)
-        with self.transport.ledger.phase("pack"):
-            self._returns.matmul(returned, out=out[: self._num_boundary], accumulate=True)
+    def finish_back(self, flight: Flight | None, out: Tensor) -> None:
+        """Add the returned gradients to the owned rows ``out`` ``[n, k]``."""
+        if flight is not None:
+            self._add(flight, flight.terms.lists.targets, out[: self.num_boundary], None)
 
-    def _launch(
-        self,
-        rows: Tensor,
-        index: Tensor | None,
-        send_counts: tuple[int, ...],
-        recv_counts: tuple[int, ...],
-        layer: int,
-        direction: str,
-    ) -> Flight:
-        columns = rows.shape[1]
-        width = self.codec.row_bytes(columns)
-        ledger = self.transport.ledger
+    def state(self) -> dict[str, Tensor]:
+        """Everything that the next epoch depends on; messages under way are waited for and become part of it."""
+        found = dict(self.memory.matrices)
+        found |= {f"applied.{name}": torch.tensor(epoch) for name, epoch in self.memory.applied.items()}
+        for (layer, direction), flight in self._flights.items():
+            place = torch.tensor([flight.terms.epoch, layer, flight.terms.width])
+            found[f"flight.{direction}.{layer}.place"] = place
+            found[f"flight.{direction}.{layer}.bytes"] = self._land(flight).clone()
+        if self.synchronise_next:
+            found["synchronise_next"] = torch.tensor(1)
+        return found
+
+    def load_state(self, state: dict[str, Tensor]) -> None:
+        """Go on from :meth:`state`."""
+        self.synchronise_next = "synchronise_next" in state
+        for name, value in state.items():
+            kind, _, rest = name.partition(".")
+            if kind == "applied":
+                self.memory.applied[rest] = int(value)
+            elif kind == "flight" and rest.endswith(".place"):
+                self._restore_flight(rest.removesuffix(".place"), value, state)
+            elif kind not in ("flight", "synchronise_next"):
+                self.memory.matrices[name] = value.to(self.halo_ids.device)
+
+    def take_change(self) -> tuple[float, float]:
+        """Squared change of the boundary rows since the previous epoch and their squared norm, over all layers."""
+        change, self._change = self._change, (0.0, 0.0)
+        return change
+
+    def _start(self, rows: Tensor, layer: int, direction: str) -> Flight | None:
+        epoch, width, key = self._epoch, rows.shape[1], (layer, direction)
+        if epoch is None:
+            return self._launch(rows, self._maker.exact(layer, direction, width), slot=EXACT_SLOT)
+        freshness = self.policy.freshness
+        if freshness.threshold and direction == FORWARD:
+            self._measure_change(rows, layer)
+        terms = self._maker.of(epoch, layer, direction, width)
+        if not freshness.delayed:
+            return self._launch(rows, terms, slot=0)
+        previous = self._flights.pop(key, None)
+        synchronous = self.synchronise_next or freshness.synchronous(epoch)
+        if synchronous and previous is not None:
+            self._absorb(previous)
+        flight = self._launch(rows, terms, slot=epoch % 2)
+        self._flights[key] = flight
+        return flight if synchronous else previous
+
+    def _restore_flight(self, name: str, place: Tensor, state: dict[str, Tensor]) -> None:
+        epoch, layer, width = (int(value) for value in place)
+        direction = name.partition(".")[0]
+        data = state[f"flight.{name}.bytes"].to(self.halo_ids.device)
+        terms = self._maker.of(epoch, layer, direction, width)
+        self._flights[layer, direction] = Flight(Pending((), data, data, "restored"), terms)
+
+    def _launch(self, rows: Tensor, terms: Terms, slot: int) -> Flight:
+        forward = terms.direction == FORWARD
+        lists, ledger = terms.lists, self.transport.ledger
+        counts = (lists.send_counts, lists.recv_counts) if forward else (lists.recv_counts, lists.send_counts)
+        sizes = [[terms.row_bytes * count for count in group] for group in counts]
+        key = (terms.layer, terms.direction, slot)
         with ledger.phase("pack"):
-            send = self._buffer(layer, direction, "send", width * sum(send_counts))
-            received = self._buffer(layer, direction, "recv", width * sum(recv_counts))
-            self.codec.encode(rows, index, send)
-        ledger.sent(send.numel(), layer, direction)
-        pending = self.transport.all_to_all(
-            send,
-            [width * count for count in send_counts],
-            received,
-            [width * count for count in recv_counts],
-            f"layer {layer}, {direction}",
-        )
-        return Flight(pending, columns, layer, direction)
+            send = self.memory.buffer(sum(sizes[0]), *key, "send")
+            received = self.memory.buffer(sum(sizes[1]), *key, "recv")
+            self.transport.settle(send)
+            if forward and self.policy.decay is not None and terms.epoch >= 0:
+                self._encode_delta(rows, terms, self.policy.decay, send)
+            elif forward:
+                source = Source(self._boundary_ids, lists.index, lists.targets, terms.columns, terms.stream)
+                terms.codec.encode(rows, source, send)
+            else:
+                source = Source(self.halo_ids, lists.places, None, terms.columns, terms.stream)
+                terms.codec.encode(rows, source, send)
+        ledger.sent(send.numel(), terms.layer, terms.direction)
+        where = f"layer {terms.layer}, {terms.direction}"
+        return Flight(self.transport.all_to_all(send, sizes[0], received, sizes[1], where), terms)
+
+    def _add(self, flight: Flight, matrix: Csr, out: Tensor, drop: Drop | None) -> None:
+        terms = flight.terms
+        data = self._land(flight)
+        with self.transport.ledger.phase("pack"):
+            if drop is not None or self._keeps_rows(terms):
+                rows = self._rows(terms, data)
+                rows = rows if drop is None else activate(rows, None, None, False, drop)[0]
+                matrix.matmul(rows, out=out, accumulate=True)
+            elif terms.columns is None and terms.factor == 1:
+                terms.codec.aggregate(matrix, data, terms.width, out)
+            else:
+                part = torch.zeros(out.shape[0], terms.sent_columns, device=out.device)
+                terms.codec.aggregate(matrix, data, terms.sent_columns, part)
+                _add_columns(out, terms.columns, part.mul_(terms.factor))
+
+    def _absorb(self, flight: Flight) -> None:
+        data = self._land(flight)
+        if self._keeps_rows(flight.terms):
+            self._rows(flight.terms, data)
+
+    def _keeps_rows(self, terms: Terms) -> bool:
+        """Whether the rows must be written to memory: sampled, averaged or coded as changes."""
+        if terms.epoch < 0:
+            return False
+        sampled = terms.lists.places is not None and terms.direction == FORWARD
+        delta = self.policy.decay is not None and terms.direction == FORWARD
+        return sampled or delta or self.policy.freshness.smoothing > 0
+
+    def _rows(self, terms: Terms, data: Tensor) -> Tensor:
+        """The rows of a message as a matrix ``[h or m, width]``, through delta coding and smoothing."""
+        forward = terms.direction == FORWARD
+        name = f"{terms.direction}.{terms.layer}"
+        values = terms.codec.decode(data, terms.sent_columns)
+        if forward and self.policy.decay is not None:
+            kept = self.memory.matrix(f"delta.recv.{terms.layer}", self.num_halo, terms.width)
+            if self.memory.is_new(f"delta.{name}", terms.epoch):
+                _apply_delta(kept, values, terms.columns, self.policy.decay)
+            rows = kept
+        else:
+            rows = self._spread(values, terms, forward)
+        momentum = self.policy.freshness.smoothing
+        if not momentum:
+            return rows
+        mean = self.memory.matrix(f"smooth.{name}", *rows.shape)
+        if self.memory.is_new(f"smooth.{name}", terms.epoch):
+            mean.mul_(momentum).add_(rows, alpha=1 - momentum)
+        return mean
+
+    def _spread(self, values: Tensor, terms: Terms, forward: bool) -> Tensor:
+        """Received values in their rows and columns, zeros elsewhere."""
+        places = terms.lists.places if forward else None
+        count = self.num_halo if places is not None else values.shape[0]
+        if places is None and terms.columns is None:
+            return values * terms.factor if terms.factor != 1 else values
+        full = torch.zeros(count, terms.width, device=values.device)
+        chosen = torch.arange(count, device=values.device) if places is None else places
+        columns = torch.arange(terms.width, device=values.device) if terms.columns is None else terms.columns
+        full[chosen[:, None], columns[None, :]] = values * terms.factor
+        return full
+
+    def _encode_delta(self, rows: Tensor, terms: Terms, decay: float, out: Tensor) -> None:
+        """Send ``Q(h - g r)`` and take the same step as the receivers: ``r <- g r + Q(h - g r)``."""
+        kept = self.memory.matrix(f"delta.send.{terms.layer}", self.num_boundary, terms.width)
+        packed = self.memory.buffer(terms.row_bytes * self.num_boundary, "delta", terms.layer)
+        source = Source(self._boundary_ids, None, None, terms.columns, terms.stream)
+        terms.codec.encode(rows - decay * kept, source, packed)
+        _apply_delta(kept, terms.codec.decode(packed, terms.sent_columns), terms.columns, decay)
+        width = terms.row_bytes
+        take_rows(packed.view(-1, width), terms.lists.index, out=out.view(-1, width))
+
+    def _measure_change(self, rows: Tensor, layer: int) -> None:
+        last = self.memory.matrix(f"last.{layer}", *rows.shape)
+        change, norm = self._change
+        self._change = (change + float((rows - last).square().sum()), norm + float(rows.square().sum()))
+        last.copy_(rows)
 
     def _land(self, flight: Flight) -> Tensor:
-        with self.transport.ledger.waiting(flight.layer, flight.direction):
-            data = self.transport.wait(flight.pending)
-        return self.codec.decode(data, flight.columns)
+        with self.transport.ledger.waiting(flight.terms.layer, flight.terms.direction):
+            return self.transport.wait(flight.pending)
 
-    def _buffer(self, layer: int, direction: str, use: str, nbytes: int) -> Tensor:
-        key = (layer, direction, use)
-        buffer = self._buffers.get(key)
-        if buffer is None or buffer.numel() < nbytes:
-            buffer = torch.empty(nbytes, dtype=torch.uint8, device=self._device)
-            self._buffers[key] = buffer
-        return buffer[:nbytes]
+
+def _apply_delta(kept: Tensor, values: Tensor, columns: Tensor | None, decay: float) -> None:
+    """``r <- g r + values``, in two roundings that are the same on every machine; columns not sent stay."""
+    if columns is None:
+        kept.mul_(decay).add_(values)
+    else:
+        kept[:, columns] = (kept[:, columns] * decay).add_(values)
+
+
+def _add_columns(out: Tensor, columns: Tensor | None, part: Tensor) -> None:
+    if columns is None:
+        out += part
+    else:
+        out.index_add_(1, columns, part)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -20,11 +20,14 @@ class LateError(RuntimeError):
     """A wait passed its deadline; the message says where and which workers never came."""
 
 
-@dataclass(frozen=True)
+Works = tuple[dist.Work, ...]
+
+
+@dataclass
 class Pending:
     """A message under way: what to wait for, and the buffers that must live until then."""
 
-    work: dist.Work | None
+    works: Works
     received: Tensor
     sent: Tensor
     where: str
@@ -46,23 +49,58 @@ class Transport:
         limit = timedelta(seconds=deadline)
         self._halos = dist.new_group(timeout=limit) if self.size > 1 else None
         self._limit = limit
+        self._tag = 0
+        self._outgoing: dict[int, Pending] = {}
 
     def all_to_all(
         self, send: Tensor, send_bytes: Sequence[int], received: Tensor, recv_bytes: Sequence[int], where: str
     ) -> Pending:
-        """Launch one message for all peers: uint8 ``send`` split by ``send_bytes`` into uint8 ``received``."""
+        """Launch one message to every peer: uint8 ``send`` split by ``send_bytes`` into uint8 ``received``.
+
+        ``send`` must not change before :meth:`settle` or the next message from it.
+        """
         if self.size == 1:
-            return Pending(None, received, send, where)
-        work = dist.all_to_all_single(
-            received, send, list(recv_bytes), list(send_bytes), group=self._halos, async_op=True
-        )
-        return Pending(work, received, send, where)
+            return Pending((), received, send, where)
+        if send.is_cuda:
+            sizes = (list(recv_bytes), list(send_bytes))
+            work = dist.all_to_all_single(received, send, *sizes, group=self._halos, async_op=True)
+            return Pending((work,), received, send, where)
+        # Receives are posted before sends: Gloo's own all-to-all lets the two directions of a link take turns when one
+        # worker is late, which halves its speed.
+        self._tag += 1
+        incoming = self._post(dist.irecv, received, recv_bytes)
+        outgoing = self._post(dist.isend, send, send_bytes)
+        self.settle(send)
+        self._outgoing[send.data_ptr()] = Pending(outgoing, received, send, where)
+        return Pending(incoming, received, send, where)
 
     def wait(self, pending: Pending) -> Tensor:
         """Wait for a message; the received bytes."""
-        if pending.work is not None:
-            self._wait(pending.work, pending.where)
+        # A receive of Gloo's can be waited for only once; a message may be, and is, used twice.
+        works, pending.works = pending.works, ()
+        for work in works:
+            self._wait(work, pending.where)
         return pending.received
+
+    def settle(self, send: Tensor | None = None) -> None:
+        """Wait until the message from the buffer ``send`` has left, or all messages; then it may be written again."""
+        keys = list(self._outgoing) if send is None else [send.data_ptr()]
+        for key in keys:
+            if (pending := self._outgoing.pop(key, None)) is not None:
+                self.wait(pending)
+
+    def _post(self, operation: Callable[..., dist.Work | None], buffer: Tensor, sizes: Sequence[int]) -> Works:
+        """One operation per peer that has a part in ``buffer``."""
+        works, start = [], 0
+        for peer, size in enumerate(sizes):
+            if size and peer != self.rank:
+                work = operation(buffer[start : start + size], peer, group=self._halos, tag=self._tag)
+                assert work is not None
+                works.append(work)
+            start += size
+        if sizes[self.rank]:
+            raise ValueError("a worker does not send to itself")
+        return tuple(works)
 
     def all_reduce(self, tensor: Tensor, where: str, account: str | None = GRADIENT) -> Tensor:
         """Sum ``tensor`` over all workers, in place."""
@@ -98,14 +136,16 @@ class Transport:
         rows = rows.contiguous()
         width = rows.nbytes // max(rows.shape[0], 1) if rows.shape[0] else _row_bytes(rows)
         send = rows.view(-1).view(torch.uint8)
-        send_bytes = [send.numel() if peer == 0 else 0 for peer in range(self.size)]
-        recv_bytes = [count * width if self.rank == 0 else 0 for count in counts]
+        leads = self.rank == 0
+        send_bytes = [send.numel() if peer == 0 and not leads else 0 for peer in range(self.size)]
+        recv_bytes = [count * width if leads and peer else 0 for peer, count in enumerate(counts)]
         received = torch.empty(sum(recv_bytes), dtype=torch.uint8, device=rows.device)
-        self.ledger.sent(send.numel() if self.rank else 0)
+        self.ledger.sent(sum(send_bytes))
         self.wait(self.all_to_all(send, send_bytes, received, recv_bytes, where))
-        if self.rank:
+        self.settle(send)
+        if not leads:
             return None
-        return received.view(rows.dtype).view(-1, *rows.shape[1:])
+        return torch.cat([rows, received.view(rows.dtype).view(-1, *rows.shape[1:])])
 
     def barrier(self, where: str) -> None:
         """Wait until every worker is here."""

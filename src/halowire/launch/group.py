@@ -87,6 +87,7 @@ def joined(device: torch.device, deadline: float) -> Iterator[tuple[Transport, s
         raise LateError(f"rank {place.rank} cannot join the {place.size} workers at {master}: {reason}") from error
     try:
         yield transport, network
+        transport.settle()
     finally:
         dist.destroy_process_group()
 

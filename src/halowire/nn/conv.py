@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from halowire.nn.features import Features
-from halowire.nn.graph_linear import graph_linear
+from halowire.nn.graph_linear import Undropped, graph_linear
 from halowire.nn.input_linear import input_linear
 from halowire.nn.propagation import MEAN, SYMMETRIC, Propagation
 
@@ -34,11 +34,13 @@ class GraphConv(nn.Module):
         if self.bias is not None:
             nn.init.zeros_(self.bias)
 
-    def forward(self, x: Tensor | Features, spread: Propagation, layer: int) -> Tensor:
-        """Run the layer; ``layer`` names its exchange in the ledger."""
+    def forward(
+        self, x: Tensor | Features, spread: Propagation, layer: int, undropped: Undropped | None = None
+    ) -> Tensor:
+        """Run the layer; ``layer`` names its exchange in the ledger, ``undropped`` are the rows of delta coding."""
         if isinstance(x, Features):
             return input_linear(x, self.weight, self.weight_self, self.bias, spread)
-        return graph_linear(x, self.weight, self.weight_self, self.bias, spread, layer)
+        return graph_linear(x, self.weight, self.weight_self, self.bias, spread, layer, undropped)
 
 
 class GCNConv(GraphConv):

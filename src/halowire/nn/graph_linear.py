@@ -2,27 +2,46 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from halowire.kernels.random import Drop
 from halowire.nn.dense import affine, product
 from halowire.nn.propagation import Propagation
 
 
+@dataclass(frozen=True, eq=False)
+class Undropped:
+    """Boundary rows before dropout ``[b, k]``, which change slowly enough for delta coding, and the halo's dropout."""
+
+    rows: Tensor
+    drop: Drop | None
+
+
 def graph_linear(
-    x: Tensor, weight: Tensor, weight_self: Tensor | None, bias: Tensor | None, spread: Propagation, layer: int
+    x: Tensor,
+    weight: Tensor,
+    weight_self: Tensor | None,
+    bias: Tensor | None,
+    spread: Propagation,
+    layer: int,
+    undropped: Undropped | None = None,
 ) -> Tensor:
     r"""``out = A x W^T + x W_self^T + b`` on the owned rows, ``[n, in]`` to ``[n, out]``.
 
     ``A`` is the whole graph's normalised adjacency. When ``out < in``, the rows are multiplied by ``W`` first, so that
     the narrower ``x W^T`` is sent and aggregated; otherwise ``x`` itself is. ``weight_self`` is None for GCN, whose
-    self loops are in ``A``.
+    self loops are in ``A``. Where ``undropped`` is given, those rows travel instead of ``x``, before any weights, and
+    the receiver applies the owner's dropout to them; gradients return as for ``x``.
     """
-    narrows = weight.shape[0] < weight.shape[1]
-    function = _WeightsFirst if narrows else _AggregateFirst
-    return function.apply(x, weight, weight_self, bias, spread, layer)  # type: ignore[no-any-return, no-untyped-call]
+    if undropped is None and weight.shape[0] < weight.shape[1]:
+        return _WeightsFirst.apply(x, weight, weight_self, bias, spread, layer)  # type: ignore[no-any-return, no-untyped-call]
+    return _AggregateFirst.apply(  # type: ignore[no-any-return, no-untyped-call]
+        x, weight, weight_self, bias, spread, layer, undropped
+    )
 
 
 class _AggregateFirst(torch.autograd.Function):
@@ -37,11 +56,12 @@ class _AggregateFirst(torch.autograd.Function):
         bias: Tensor | None,
         spread: Propagation,
         layer: int,
+        undropped: Undropped | None,
     ) -> Tensor:
-        flight = spread.exchange.start(x, layer)
+        flight = spread.exchange.start(x if undropped is None else undropped.rows, layer)
         gathered = spread.inner.matmul(x)
         out = None if weight_self is None else affine(x, weight_self.t(), bias)
-        spread.halo.matmul(spread.exchange.finish(flight), out=gathered, accumulate=True)
+        spread.exchange.finish(flight, spread.halo, gathered, undropped.drop if undropped else None)
         out = affine(gathered, weight.t(), bias) if out is None else out.addmm_(gathered, weight.t())
         ctx.save_for_backward(x, gathered, weight, weight_self)
         ctx.spread, ctx.layer, ctx.has_bias = spread, layer, bias is not None
@@ -61,7 +81,7 @@ class _AggregateFirst(torch.autograd.Function):
         weight_grad = grad.t() @ gathered
         bias_grad = grad.sum(0) if ctx.has_bias else None
         spread.exchange.finish_back(flight, x_grad)
-        return x_grad, weight_grad, self_grad, bias_grad, None, None
+        return x_grad, weight_grad, self_grad, bias_grad, None, None, None
 
 
 class _WeightsFirst(torch.autograd.Function):
@@ -86,7 +106,7 @@ class _WeightsFirst(torch.autograd.Function):
         else:
             out = affine(x, weight_self.t(), bias)
             spread.inner.matmul(z, out=out, accumulate=True)
-        spread.halo.matmul(spread.exchange.finish(flight), out=out, accumulate=True)
+        spread.exchange.finish(flight, spread.halo, out)
         ctx.save_for_backward(x, weight, weight_self)
         ctx.spread, ctx.layer, ctx.has_bias = spread, layer, bias is not None
         return out

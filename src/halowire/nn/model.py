@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
 
 from halowire.kernels import InputError
+from halowire.kernels.activate import activate
 from halowire.kernels.random import Drop
 from halowire.nn.activation import norm_relu_dropout
 from halowire.nn.conv import GCNConv, GraphConv, SAGEConv
 from halowire.nn.features import Features
+from halowire.nn.graph_linear import Undropped
 from halowire.nn.propagation import Propagation
 
 NORMS = ("layer", "none")
@@ -26,10 +28,18 @@ class Step:
     seed: int = 0
     epoch: int = 0
     training: bool = False
+    undropped: dict[int, Undropped] = field(default_factory=dict)
 
     def drop(self, p: float, layer: int) -> Drop | None:
         """The dropout of ``layer`` in this pass, or None where nothing is dropped."""
-        return Drop(p, self.seed, self.epoch, layer, self.ids) if self.training and p > 0 else None
+        return self._drop(p, layer, self.ids)
+
+    def keep_undropped(self, rows: Tensor, p: float, layer: int) -> None:
+        """Remember boundary ``rows`` before the dropout of ``layer``, for the exchange of the layer after it."""
+        self.undropped[layer + 1] = Undropped(rows, self._drop(p, layer, self.spread.exchange.halo_ids))
+
+    def _drop(self, p: float, layer: int, ids: Tensor) -> Drop | None:
+        return Drop(p, self.seed, self.epoch, layer, ids) if self.training and p > 0 else None
 
 
 class Block(nn.Module):
@@ -46,9 +56,12 @@ class Block(nn.Module):
 
     def forward(self, h: Tensor | Features, step: Step) -> Tensor:
         """``[n, in]`` to ``[n, channels]``."""
-        out: Tensor = self.conv(h, step.spread, self.layer)
+        out: Tensor = self.conv(h, step.spread, self.layer, step.undropped.get(self.layer))
         if self.last:
             return out
+        if step.training and step.spread.exchange.sends_undropped:
+            boundary = out.detach()[: step.spread.exchange.num_boundary]
+            step.keep_undropped(activate(boundary, self.gamma, self.beta, True, None)[0], self.dropout, self.layer)
         return norm_relu_dropout(out, self.gamma, self.beta, step.drop(self.dropout, self.layer))
 
 
@@ -87,6 +100,7 @@ class GraphModel(nn.Module):
 
     def forward(self, x: Features, step: Step) -> Tensor:
         """Logits of the owned rows, ``[n, out_channels]``."""
+        step.spread.exchange.begin(step.epoch if step.training else None)
         h: Tensor | Features = x
         for block in self.blocks:
             h = block(h, step)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
 
-from halowire.graph.normalise import inverse_sqrt
+from halowire.graph.normalise import inverse_sqrt, symmetric_degree
 from halowire.kernels import Csr
 
 
@@ -62,6 +62,21 @@ class Shard:
     val_mask: Tensor | None = None
     test_mask: Tensor | None = None
     counts: dict[str, int] = field(default_factory=dict)
+
+    def isolated(self) -> Shard:
+        """The same rows without the edges from other parts: nothing to send, degrees of what is left."""
+        none = torch.empty(0, dtype=torch.int64)
+        return replace(
+            self,
+            num_boundary=0,
+            halo_ids=none,
+            halo=Csr(torch.zeros(self.num_owned + 1, dtype=torch.int64), none.int(), None, 0),
+            degree=self.inner.degree(),
+            symmetric_degree=symmetric_degree(self.inner),
+            send_index=none,
+            send_counts=(0,) * self.num_parts,
+            recv_counts=(0,) * self.num_parts,
+        )
 
     @property
     def num_owned(self) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load, save_file
+from safetensors.torch import load, load_file, save_file
 from torch import Tensor, nn
 
 from halowire.kernels import InputError
@@ -57,6 +57,30 @@ def save_checkpoint(
     for old in sorted(folder.glob("epoch-*"))[:-KEPT]:
         shutil.rmtree(old)
     return final
+
+
+def save_wire(run: Path, epoch: int, rank: int, state: dict[str, Tensor]) -> None:
+    """Write what the wire of one worker remembers: delta references, running means, messages that are used later."""
+    folder = run / "checkpoints"
+    folder.mkdir(parents=True, exist_ok=True)
+    temporary = folder / f".wire-{rank}.tmp"
+    save_file({name: value.cpu().contiguous() for name, value in state.items()}, temporary)
+    temporary.rename(_wire_file(run, epoch, rank))
+    for old in sorted(folder.glob(f"wire-*-{rank}.safetensors"))[:-KEPT]:
+        old.unlink()
+
+
+def load_wire(run: Path, epoch: int, rank: int) -> dict[str, Tensor]:
+    """What :func:`save_wire` wrote."""
+    path = _wire_file(run, epoch, rank)
+    try:
+        return load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise InputError(f"the wire's state {path} of worker {rank} cannot be read ({error}); train anew") from error
+
+
+def _wire_file(run: Path, epoch: int, rank: int) -> Path:
+    return run / "checkpoints" / f"wire-{epoch:06d}-{rank}.safetensors"
 
 
 def newest_checkpoint(run: Path) -> Path | None:

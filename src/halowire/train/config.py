@@ -49,18 +49,52 @@ class OptimConfig:
 
 @dataclass(frozen=True)
 class RateConfig:
-    """Bits per value on the wire."""
+    """Bits per value on the wire, and which values travel."""
 
-    bits: Literal[32] = 32
-    """bits per value of halo rows and their gradients (32: float32)"""
+    bits: Literal[32, 16, 8, 4, 2, 1] = 32
+    """bits per value of halo rows and their gradients (32: float32, 16: bf16)"""
+    backward_bits: Literal[0, 32, 16, 8, 4, 2, 1] = 0
+    """the same for the gradients alone; 0: as --rate.bits"""
+    code: Literal["minmax", "levels"] = "minmax"
+    """one-bit code: stochastic between the row's ends, or its two conditional means"""
+    decay: float = -1.0
+    """delta coding of forward rows: send the change from this share of the last reconstruction; below 0: off"""
+    ratio: float = 1.0
+    """columns: one of so many travels, a random subset per epoch and layer"""
+    schedule: Literal["constant", "linear", "exponential", "steps", "budget"] = "constant"
+    """how the ratio changes over the run"""
+    max_ratio: float = 128.0
+    """schedules `linear` and `exponential`: the ratio at the start"""
+    min_ratio: float = 1.0
+    """schedules `linear` and `exponential`: the ratio at the end"""
+    slope: float = 5.0
+    """schedule `linear`: how many times faster than over the whole run the ratio falls"""
+    steps: str = ""
+    """schedule `steps`: EPOCH:RATIO pairs, such as 0:64,50:8,100:1"""
+    budget: float = 0.0
+    """schedule `budget`: halo bytes of all workers in the whole run"""
+    rescale: bool = False
+    """multiply the columns that arrive by the ratio"""
+    spare_last: bool = False
+    """never drop columns in the last layer, as VARCO does"""
+    rows: float = 1.0
+    """share of the halo rows that travel, a random subset per epoch, scaled by its inverse"""
+    layers: str = ""
+    """other bits for single layers: LAYER:BITS pairs, such as 1:1,2:8"""
 
 
 @dataclass(frozen=True)
 class FreshnessConfig:
     """How old a halo row may be."""
 
-    mode: Literal["fresh"] = "fresh"
-    """`fresh`: the rows of this epoch"""
+    mode: Literal["fresh", "delayed", "never"] = "fresh"
+    """`fresh`: this epoch's rows; `delayed`: last epoch's; `never`: train without the edges between workers"""
+    sync_every: int = 0
+    """delayed: every so many epochs one uses its own rows; 0: none"""
+    smoothing: float = 0.0
+    """delayed: momentum of the running mean that is used instead of the last message; 0: off"""
+    threshold: float = 0.0
+    """delayed: synchronise the next epoch when halo rows changed by more than this share; 0: off"""
 
 
 @dataclass(frozen=True)

@@ -13,21 +13,26 @@ import torch
 from torch import Tensor
 
 from halowire.events import EVAL, GRADIENT, TRAIN, Entry, EventLog
-from halowire.exchange import Transport
+from halowire.exchange import HaloExchange, Transport
 from halowire.kernels import InputError
 from halowire.train.checkpoint import (
     Progress,
+    load_wire,
     newest_checkpoint,
     parse_checkpoint,
     read_checkpoint,
     restore,
     save_checkpoint,
+    save_wire,
 )
 from halowire.train.config import Config
 from halowire.train.flat import FlatGradients, broadcast_parameters
 from halowire.train.schedule import learning_rate
 from halowire.train.summary import largest_memory, peak_memory, summarise, total_sent
 from halowire.train.view import View, build_model
+
+# Numbers reduced together with the gradients: loss, wish to stop, bytes, waiting, change and norm of the halo rows.
+EXTRAS = 6
 
 
 class TrainingError(RuntimeError):
@@ -75,7 +80,7 @@ class Trainer:
         self.model = build_model(config.model, width, shard.num_classes, config.seed).to(train.ids.device)
         self.parameters = list(self.model.parameters())
         broadcast_parameters(self.parameters, transport)
-        self.flat = FlatGradients(self.parameters, extras=4)
+        self.flat = FlatGradients(self.parameters, extras=EXTRAS)
         self.optimiser = torch.optim.Adam(
             self.parameters, lr=config.optim.lr, weight_decay=config.optim.weight_decay, foreach=True
         )
@@ -95,6 +100,8 @@ class Trainer:
         _refuse_changes(values["settings"], self._settings())
         self.progress = restore(values, state, self.model, self.optimiser)
         self._sent_before = dict(self.progress.sent)
+        if self._wire_remembers:
+            self.exchange.load_state(load_wire(self.run_folder, self.progress.epoch, self.transport.rank))
 
     def run(self, hooks: Hooks | None = None) -> dict[str, Any]:
         """Train to the end, or until told to stop; the summary, the same on every worker."""
@@ -147,8 +154,13 @@ class Trainer:
         with ledger.account(TRAIN):
             loss = float(self.forward_backward(epoch))
             mine = [loss, float(self.hooks.should_stop()), ledger.now.sent[TRAIN], ledger.now.phases["wait"]]
+            mine += self.exchange.take_change()
             with ledger.phase("reduce"):
-                total, stop, sent, waited = self.flat.reduce(mine, self.transport, f"epoch {epoch}, weight gradients")
+                total, stop, sent, waited, change, norm = self.flat.reduce(
+                    mine, self.transport, f"epoch {epoch}, weight gradients"
+                )
+            threshold = self.exchange.policy.freshness.threshold
+            self.exchange.synchronise_next = 0 < threshold * math.sqrt(norm) < math.sqrt(change)
             if not math.isfinite(total):
                 raise TrainingError(
                     f"the loss became {total} in epoch {epoch}; try a smaller --optim.lr or --optim.clip 1"
@@ -201,10 +213,22 @@ class Trainer:
         done = status != "finished" or self.progress.epoch == self.config.epochs
         if not done and not (every and self.progress.epoch % every == 0):
             return
+        if self._wire_remembers:
+            save_wire(self.run_folder, self.progress.epoch, self.transport.rank, self.exchange.state())
         now = total_sent(self.transport)
         self.progress.sent = {account: self._sent_before.get(account, 0) + sent for account, sent in now.items()}
         if self.transport.rank == 0:
             save_checkpoint(self.run_folder, self.progress, self.model, self.optimiser, self._settings())
+
+    @property
+    def exchange(self) -> HaloExchange:
+        """The exchange that training uses."""
+        return self.train.spread.exchange
+
+    @property
+    def _wire_remembers(self) -> bool:
+        policy = self.exchange.policy
+        return policy.decay is not None or policy.freshness.delayed
 
     def _settings(self) -> dict[str, Any]:
         """What a resumed run must share with the one it continues."""

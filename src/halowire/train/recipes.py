@@ -17,13 +17,36 @@ class Recipe:
     config: Config
 
 
+def _recipe(name: str, summary: str, **settings: object) -> Recipe:
+    flat = {key.replace("__", "."): value for key, value in settings.items()}
+    return Recipe(name, summary, Config(recipe=name).replace(flat))
+
+
 RECIPES: dict[str, Recipe] = {
     recipe.name: recipe
     for recipe in (
-        Recipe("exact", "float32 halo rows of this epoch: the single-machine result, whatever the number of workers",
-               Config(recipe="exact")),
+        _recipe("exact", "float32 halo rows of this epoch: the single-machine result, whatever the number of workers"),
+        _recipe("half", "the same in bf16: half the bytes", rate__bits=16),
+        _recipe("sylvie-s", "Sylvie: one bit per value, fresh", rate__bits=1),
+        _recipe("sylvie-a", "Sylvie: one bit per value, one epoch late", rate__bits=1, freshness__mode="delayed"),
+        _recipe("pipegcn", "PipeGCN: float32, one epoch late", freshness__mode="delayed"),
+        _recipe("bns", "BNS-GCN: a tenth of the halo rows, sampled anew every epoch", rate__rows=0.1),
+        _recipe(
+            "varco",
+            "VARCO: a random subset of the columns that grows from 1 in 128 to all",
+            rate__schedule="linear",
+            rate__spare_last=True,
+        ),
+        _recipe("isolated", "no exchange: the edges between workers are left out in training", freshness__mode="never"),
+        _recipe(
+            "halowire",
+            "one bit per value, fresh: two levels per row, forward rows as decayed changes",
+            rate__bits=1,
+            rate__code="levels",
+            rate__decay=0.8,
+        ),
     )
-}  # fmt: skip
+}
 
 
 def recipe_config(name: str) -> Config:

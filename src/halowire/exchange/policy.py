@@ -1,0 +1,40 @@
+"""The policy of a wire: everything that both ends must agree on, and so derive from the settings alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from halowire.exchange.freshness import Freshness
+from halowire.exchange.rate import EXACT, Rate
+from halowire.kernels import InputError
+
+Rates = Callable[[int, int, str], Rate]
+
+
+def exact_rates(epoch: int, layer: int, direction: str) -> Rate:
+    """float32, all rows, all columns, always."""
+    return EXACT
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Rate, freshness and coding of the halo messages.
+
+    Attributes:
+        rates: the rate of (epoch, layer, direction).
+        freshness: which epoch's rows are used.
+        seed: seed of all random numbers on the wire.
+        rescale: multiply what arrives by ``F / k`` where only ``k`` of ``F`` columns travel.
+        decay: ``g`` of delta coding, ``r(t) = g r(t-1) + Q(h(t) - g r(t-1))``, on forward rows; None: no delta coding.
+    """
+
+    rates: Rates = exact_rates
+    freshness: Freshness = field(default_factory=Freshness)
+    seed: int = 0
+    rescale: bool = False
+    decay: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.decay is not None and not 0 <= self.decay <= 1:
+            raise InputError(f"--rate.decay is {self.decay}; it must lie in 0 <= g <= 1")

@@ -1,0 +1,49 @@
+"""The rate: how many bits a value takes on the wire, and which of the values travel at all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from halowire.kernels import InputError
+
+FULL, HALF = 32, 16
+BITS = (FULL, HALF, 8, 4, 2, 1)
+CODES = ("minmax", "levels")
+FORWARD, BACKWARD = "forward", "backward"
+DIRECTIONS = (FORWARD, BACKWARD)
+
+
+@dataclass(frozen=True)
+class Rate:
+    """What is sent of a halo row at one epoch, layer and direction.
+
+    Attributes:
+        bits: bits per value that travels: 32 (float32), 16 (bf16), or 8, 4, 2, 1 quantised per row.
+        code: quantiser: ``minmax`` (stochastic, unbiased) or, for one bit, ``levels`` (two conditional means).
+        ratio: VARCO's compression ratio ``c``: ``max(1, int(F / c))`` of ``F`` columns travel, the same for all rows.
+        rows: BNS-GCN's share ``p`` of the halo rows that travel.
+    """
+
+    bits: int = FULL
+    code: str = "minmax"
+    ratio: float = 1.0
+    rows: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.bits not in BITS:
+            raise InputError(f"a value cannot travel in {self.bits} bits; use one of {', '.join(map(str, BITS))}")
+        if self.code not in CODES:
+            raise InputError(f"code {self.code!r} is unknown; use one of {', '.join(CODES)}")
+        if self.code == "levels" and self.bits in (2, 4, 8):
+            raise InputError(f"the code `levels` has two levels, so it takes 1 bit, not {self.bits}; use `minmax`")
+        if not self.ratio >= 1:
+            raise InputError(f"the ratio of columns is {self.ratio}; it must be at least 1 (all columns)")
+        if not 0 < self.rows <= 1:
+            raise InputError(f"the share of rows is {self.rows}; it must lie in 0 < p <= 1")
+
+    def columns(self, width: int) -> int:
+        """How many of ``width`` columns travel: at least one."""
+        return max(1, int(width / self.ratio)) if width else 0
+
+
+EXACT = Rate()

@@ -1,0 +1,108 @@
+"""The terms of one halo message: what both ends know of it without a word on the wire."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from halowire.exchange.codec import Codec, codec_of
+from halowire.exchange.policy import Policy
+from halowire.exchange.rate import EXACT, FORWARD, Rate
+from halowire.exchange.subset import column_subset, row_subset
+from halowire.kernels import Csr
+from halowire.kernels.random import stream_key
+from halowire.partition import Shard
+
+# Streams of the random numbers on the wire: one for each direction, backward one for each sender as well.
+FORWARD_STREAM, BACKWARD_STREAM = 200, 1000
+
+
+@dataclass(frozen=True, eq=False)
+class Lists:
+    """Which rows travel in an epoch: of the send list (owned rows) and of the halo list, grouped by peer.
+
+    ``index`` are the owned rows of the send list, ``targets`` ``[boundary, m]`` its inverse, ``places`` the halo rows
+    (None: all of them).
+    """
+
+    index: Tensor
+    targets: Csr
+    places: Tensor | None
+    send_counts: tuple[int, ...]
+    recv_counts: tuple[int, ...]
+    share: float
+
+
+@dataclass(frozen=True, eq=False)
+class Terms:
+    """Epoch, layer, direction and width of a message; its codec, its columns and rows, and the factor on arrival."""
+
+    epoch: int
+    layer: int
+    direction: str
+    width: int
+    codec: Codec
+    columns: Tensor | None
+    lists: Lists
+    factor: float
+    stream: int
+
+    @property
+    def sent_columns(self) -> int:
+        """How many columns travel."""
+        return self.width if self.columns is None else self.columns.numel()
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row on the wire."""
+        return self.codec.row_bytes(self.sent_columns)
+
+
+class TermsMaker:
+    """Derives the terms of every message of one shard from the policy."""
+
+    def __init__(self, shard: Shard, policy: Policy) -> None:
+        self._policy, self._rank = policy, shard.rank
+        self._send_ids, self._halo_ids = shard.ids[shard.send_index], shard.halo_ids
+        self._boundary, self._send_index = shard.num_boundary, shard.send_index
+        self._counts = (shard.send_counts, shard.recv_counts)
+        self.all = Lists(shard.send_index, self._inverse(shard.send_index), None, *self._counts, 1.0)
+        self._sampled: tuple[tuple[int, float], Lists] | None = None
+
+    def exact(self, layer: int, direction: str, width: int) -> Terms:
+        """float32, everything: for set-up and evaluation."""
+        return Terms(-1, layer, direction, width, codec_of(EXACT), None, self.all, 1.0, 0)
+
+    def of(self, epoch: int, layer: int, direction: str, width: int) -> Terms:
+        """The terms of a training message. Backward, columns and rows are those of the forward message."""
+        policy = self._policy
+        forward = policy.rates(epoch, layer, FORWARD)
+        rate = forward if direction == FORWARD else policy.rates(epoch, layer, direction)
+        columns = column_subset(width, forward.columns(width), policy.seed, epoch, layer)
+        lists = self._lists(forward, epoch)
+        factor = 1.0 / lists.share
+        if columns is not None and policy.rescale:
+            factor *= width / columns.numel()
+        stream = FORWARD_STREAM if direction == FORWARD else BACKWARD_STREAM + self._rank
+        key = stream_key(policy.seed, epoch, layer, stream)
+        return Terms(epoch, layer, direction, width, codec_of(rate), columns, lists, factor, key)
+
+    def _lists(self, rate: Rate, epoch: int) -> Lists:
+        if rate.rows == 1:
+            return self.all
+        if self._sampled is None or self._sampled[0] != (epoch, rate.rows):
+            self._sampled = ((epoch, rate.rows), self._sample(rate.rows, epoch))
+        return self._sampled[1]
+
+    def _sample(self, share: float, epoch: int) -> Lists:
+        seed = self._policy.seed
+        kept, sent = row_subset(self._send_ids, self._counts[0], share, seed, epoch)
+        places, received = row_subset(self._halo_ids, self._counts[1], share, seed, epoch)
+        index = self._send_index[kept]
+        return Lists(index, self._inverse(index), places, sent, received, share)
+
+    def _inverse(self, index: Tensor) -> Csr:
+        count = index.numel()
+        places = index.new_empty(count).copy_(index.new_ones(count).cumsum(0) - 1)
+        return Csr.from_edges(index, places, self._boundary, count)

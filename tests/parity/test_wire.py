@@ -1,0 +1,153 @@
+"""The wire against its slow reference: every codec, rate and freshness, gradients element by element over 4 epochs."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from halowire.exchange import Transport
+from halowire.graph import block_model
+from halowire.partition import cut, partition
+from halowire.train.config import Config
+from halowire.train.loop import Trainer
+from halowire.train.view import View, build_model
+from halowire.train.wire import policy_of
+from tests.parity.reference import dense_adjacency, dropout_factor
+from tests.parity.wire_reference import DenseWire
+
+NODES, HIDDEN, CLASSES, EPOCHS = 150, 20, 4, 4
+BASE = {"model.hidden": HIDDEN, "seed": 5, "epochs": EPOCHS, "model.norm": "none"}
+
+
+def make_graph():
+    return block_model(NODES, 1200, 8, CLASSES, seed=3)
+
+
+def train_here(rank: int, settings: dict[str, object]) -> dict[str, object]:
+    graph, transport = make_graph(), Transport()
+    shard = cut(graph, partition(graph, transport.size, method="random", seed=4))[rank]
+    config = Config().replace(BASE | settings)
+    whole = View.of(shard, config, transport, torch.device("cpu"))
+    view = (
+        View.of(shard.isolated(), config, transport, torch.device("cpu")) if config.freshness.mode == "never" else whole
+    )
+    trainer = Trainer(view, whole, config, transport, Path(tempfile.mkdtemp()))
+    names, record = [name for name, _ in trainer.model.named_parameters()], []
+    for epoch in range(EPOCHS):
+        before = dict(transport.ledger.totals)
+        with transport.ledger.account("train"):
+            loss = trainer.forward_backward(epoch)
+        sent = transport.ledger.totals["train"] - before["train"]
+        trainer.flat.reduce([float(loss)] + [0.0] * 5, transport, "test")
+        record.append((sent, {n: p.grad.numpy().copy() for n, p in zip(names, trainer.parameters, strict=True)}))
+        trainer.optimiser.step()
+        trainer.logits()  # an evaluation between two epochs leaves no trace in them
+    return {"record": record, "logits": trainer.logits().numpy().copy(), "rows": shard.rows.numpy()}
+
+
+def reference(settings: dict[str, object], workers: int) -> list[dict[str, np.ndarray]]:
+    """Weight gradients of every epoch, from dense matrices."""
+    graph = make_graph()
+    config = Config().replace(BASE | settings)
+    owner = partition(graph, workers, method="random", seed=4).owner
+    model = build_model(config.model, 8, CLASSES, config.seed)
+    weights = {name: value.clone().requires_grad_() for name, value in model.state_dict().items()}
+    a = dense_adjacency(graph, "mean" if config.model.name == "sage" else "symmetric")
+    policy = policy_of(config, [HIDDEN, CLASSES], 0)
+    wire = DenseWire(a, owner, graph.ids, policy)
+    optimiser = torch.optim.Adam(list(weights.values()), lr=config.optim.lr)
+    found = []
+    for epoch in range(EPOCHS):
+        optimiser.zero_grad()
+        h, undropped, mask = graph.x, None, None
+        for layer in range(3):
+            w = {key.split(".", 2)[2]: v for key, v in weights.items() if key.startswith(f"blocks.{layer}.")}
+            weight = w["conv.weight"]
+            narrows = weight.shape[0] < weight.shape[1] and policy.decay is None
+            if layer == 0:
+                out = a @ h @ weight.T
+            elif narrows:
+                out = wire.product(h @ weight.T, epoch, layer, None, None)
+            else:
+                out = wire.product(h, epoch, layer, undropped, mask) @ weight.T
+            out = out + w["conv.bias"] + (h @ w["conv.weight_self"].T if "conv.weight_self" in w else 0)
+            if layer < 2:
+                out = out.relu()
+                if policy.decay is not None:
+                    undropped = out.detach()
+                    mask = dropout_factor(0.5, config.seed, epoch, layer, graph.ids, out.shape[1])
+                out = out * dropout_factor(0.5, config.seed, epoch, layer, graph.ids, out.shape[1])
+            h = out
+        F.cross_entropy(h[graph.train_mask], graph.y[graph.train_mask]).backward()
+        found.append({name: value.grad.numpy().copy() for name, value in weights.items()})
+        optimiser.step()
+    return found
+
+
+CASES = {
+    "half": {"rate.bits": 16},
+    "8 bits": {"rate.bits": 8},
+    "4 bits": {"rate.bits": 4},
+    "sylvie-s": {"rate.bits": 1},
+    # The code jumps where a value crosses its row's mean; with this seed no rounding error carries one across.
+    "two levels": {"rate.bits": 1, "rate.code": "levels", "seed": 7},
+    "bits per direction": {"rate.bits": 8, "rate.backward_bits": 1},
+    "bits per layer": {"rate.bits": 8, "rate.layers": "2:1"},
+    "columns": {"rate.ratio": 3.0},
+    "columns, rescaled": {"rate.ratio": 3.0, "rate.rescale": True},
+    "columns x bits": {"rate.ratio": 3.0, "rate.bits": 2},
+    "varco": {"rate.schedule": "linear", "rate.max_ratio": 8.0, "rate.slope": 1.0, "rate.spare_last": True},
+    "bns": {"rate.rows": 0.3},
+    "bns, 1 bit": {"rate.rows": 0.3, "rate.bits": 1},
+    "pipegcn": {"freshness.mode": "delayed"},
+    "sylvie-a": {"freshness.mode": "delayed", "rate.bits": 1},
+    "sylvie-a, bounded": {"freshness.mode": "delayed", "rate.bits": 1, "freshness.sync_every": 2},
+    "smoothed": {"freshness.mode": "delayed", "freshness.smoothing": 0.7},
+    "smoothed, bounded": {"freshness.mode": "delayed", "freshness.smoothing": 0.7, "freshness.sync_every": 3},
+    "delta": {"rate.bits": 1, "rate.code": "levels", "rate.decay": 0.8},
+    "delta, columns": {"rate.bits": 4, "rate.decay": 0.8, "rate.ratio": 2.0},
+    "delta, delayed": {"rate.bits": 1, "rate.decay": 0.9, "freshness.mode": "delayed", "freshness.sync_every": 3},
+    "columns, delayed": {"rate.ratio": 2.0, "freshness.mode": "delayed"},
+    "rows, delayed": {"rate.rows": 0.4, "freshness.mode": "delayed"},
+}
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+@pytest.mark.parametrize("case", CASES)
+def test_gradients_equal_the_reference(on_workers, case, workers):
+    settings = CASES[case] | ({"model.name": "gcn"} if workers == 3 else {})
+    want = reference(settings, workers)
+    for result in on_workers(workers, train_here, settings):
+        for epoch in range(EPOCHS):
+            for name, grad in want[epoch].items():
+                got = result["record"][epoch][1][name]
+                worst, limit = np.abs(got - grad).max(), 1e-3 * np.abs(grad).max()
+                assert worst <= limit, f"{name} in epoch {epoch}: differs by {worst}, allowed {limit}"
+
+
+def same(a: list[dict], b: list[dict]) -> bool:
+    return all(
+        np.array_equal(x["logits"], y["logits"])
+        and all(np.array_equal(g, y["record"][e][1][n]) for e in range(EPOCHS) for n, g in x["record"][e][1].items())
+        for x, y in zip(a, b, strict=True)
+    )
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"rate.bits": 32, "rate.code": "levels"}, {}),
+        ({"freshness.mode": "delayed", "freshness.sync_every": 1}, {}),
+        ({"freshness.mode": "delayed", "freshness.sync_every": 1, "rate.bits": 1}, {"rate.bits": 1}),
+        ({"rate.schedule": "linear", "rate.max_ratio": 1.0, "rate.min_ratio": 1.0}, {}),
+        ({"rate.rows": 1.0, "rate.ratio": 1.0}, {}),
+    ],
+)
+def test_settings_that_mean_the_same_give_the_same_bits(on_workers, one, other):
+    assert same(on_workers(2, train_here, one), on_workers(2, train_here, other))
+    assert not same(on_workers(2, train_here, {"rate.bits": 4}), on_workers(2, train_here, other))

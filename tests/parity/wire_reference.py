@@ -1,0 +1,150 @@
+"""The slow, obvious reference of the wire: all parts in one process, dense matrices, every rule written out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from halowire.exchange import BACKWARD, FORWARD, Policy
+from halowire.exchange.subset import column_subset, row_subset
+from halowire.kernels.packing import Packing, pack_rows, unpack_rows
+from halowire.kernels.random import stream_key
+
+
+def quantise(rows: Tensor, bits: int, code: str, stream: int, ids: Tensor, columns: Tensor | None) -> Tensor:
+    """What the receiver sees of ``rows``: all columns, or the subset in its place and zeros elsewhere."""
+    chosen = torch.arange(rows.shape[1]) if columns is None else columns
+    seen = torch.zeros_like(rows)
+    if bits == 32:
+        seen[:, chosen] = rows[:, chosen]
+        return seen
+    packing = Packing(bits, code if bits == 1 else "minmax")
+    data = torch.empty(rows.shape[0] * packing.row_bytes(chosen.numel()), dtype=torch.uint8)
+    pack_rows(rows.contiguous(), packing, stream, ids, data, chosen.int())
+    seen[:, chosen] = unpack_rows(data, packing, chosen.numel())
+    return seen
+
+
+@dataclass
+class DenseWire:
+    """``A x`` with every edge between parts going over the wire of ``policy``; state is kept from epoch to epoch."""
+
+    a: Tensor
+    owner: Tensor
+    ids: Tensor
+    policy: Policy
+    kept: dict[str, Tensor] = field(default_factory=dict)
+    last: dict[str, Tensor] = field(default_factory=dict)
+
+    @property
+    def parts(self) -> int:
+        return int(self.owner.max()) + 1
+
+    def halo(self, part: int) -> tuple[Tensor, tuple[int, ...]]:
+        """Rows that ``part`` needs, by owner and then by number, and how many of each owner."""
+        needed = (self.a[self.owner == part] != 0).any(0) & (self.owner != part)
+        groups = [(needed & (self.owner == peer)).nonzero()[:, 0] for peer in range(self.parts)]
+        return torch.cat(groups), tuple(len(group) for group in groups)
+
+    def synchronous(self, epoch: int) -> bool:
+        return self.policy.freshness.synchronous(epoch)
+
+    def seen(self, h: Tensor, epoch: int, layer: int) -> list[Tensor]:
+        """What every part sees of all rows in the forward message of ``epoch``."""
+        p, views = self.policy, []
+        rate = p.rates(epoch, layer, FORWARD)
+        columns = column_subset(h.shape[1], rate.columns(h.shape[1]), p.seed, epoch, layer)
+        stream = stream_key(p.seed, epoch, layer, 200)
+        if p.decay is not None:
+            r = self.kept.setdefault(f"r{layer}", torch.zeros_like(h))
+            step = quantise(h - p.decay * r, rate.bits, rate.code, stream, self.ids, columns)
+            chosen = slice(None) if columns is None else columns
+            r[:, chosen] = (r[:, chosen] * p.decay) + step[:, chosen]
+            sent = r.clone()
+        else:
+            sent = quantise(h, rate.bits, rate.code, stream, self.ids, columns)
+            if columns is not None and p.rescale:
+                sent = sent * (h.shape[1] / columns.numel())
+        for part in range(self.parts):
+            view = sent.clone()
+            if rate.rows < 1:
+                rows, counts = self.halo(part)
+                chosen, _ = row_subset(self.ids[rows], counts, rate.rows, p.seed, epoch)
+                stay = torch.zeros(len(h), dtype=torch.bool)
+                stay[rows[chosen]] = True
+                view = torch.where(stay[:, None], view / rate.rows, torch.zeros_like(view))
+            views.append(view)
+        return views
+
+    def returned(self, grad: Tensor, epoch: int, layer: int) -> Tensor:
+        """What the owners add to the gradients of their rows from the backward message of ``epoch``."""
+        p, total = self.policy, torch.zeros_like(grad)
+        forward, rate = p.rates(epoch, layer, FORWARD), p.rates(epoch, layer, BACKWARD)
+        columns = column_subset(grad.shape[1], forward.columns(grad.shape[1]), p.seed, epoch, layer)
+        for part in range(self.parts):
+            mine = self.owner == part
+            rows, counts = self.halo(part)
+            values = self.a[mine][:, rows].T @ grad[mine]
+            stream = stream_key(p.seed, epoch, layer, 1000 + part)
+            values = quantise(values, rate.bits, rate.code, stream, self.ids[rows], columns)
+            if columns is not None and p.rescale:
+                values = values * (grad.shape[1] / columns.numel())
+            if forward.rows < 1:
+                chosen, _ = row_subset(self.ids[rows], counts, forward.rows, p.seed, epoch)
+                stay = torch.zeros(len(rows), dtype=torch.bool)
+                stay[chosen] = True
+                values = torch.where(stay[:, None], values / forward.rows, torch.zeros_like(values))
+            total.index_add_(0, rows, values)
+        return total
+
+    def delayed(self, key: str, now: list[Tensor], epoch: int) -> list[Tensor]:
+        """This epoch's message, or the last one's (zeros at first), smoothed where the policy says so."""
+        fresh = self.policy.freshness
+        if not fresh.delayed:
+            return now
+        before = self.last.get(key)
+        self.last[key] = now
+        use = now if self.synchronous(epoch) else before
+        if use is None:
+            return [torch.zeros_like(value) for value in now]
+        if not fresh.smoothing:
+            return use
+        # A message enters the mean once: when it is used, or when a synchronous epoch drains it.
+        entering = [before, now] if self.synchronous(epoch) else [before]
+        for message in entering:
+            if message is not None and not any(message is m for m in self.kept.get(f"in{key}", [])):
+                self.kept.setdefault(f"in{key}", []).append(message)
+                mean = self.kept.setdefault(f"mean{key}", [torch.zeros_like(v) for v in message])
+                self.kept[f"mean{key}"] = [
+                    fresh.smoothing * m + (1 - fresh.smoothing) * v for m, v in zip(mean, message, strict=True)
+                ]
+        return self.kept[f"mean{key}"]
+
+    def product(self, x: Tensor, epoch: int, layer: int, undropped: Tensor | None, mask: Tensor | None) -> Tensor:
+        """``A x`` over the wire, differentiable; with delta coding ``undropped`` travels and ``mask`` is put on it."""
+        return _Product.apply(x, self, epoch, layer, undropped, mask)
+
+
+class _Product(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, wire, epoch, layer, undropped, mask):
+        ctx.wire, ctx.epoch, ctx.layer = wire, epoch, layer
+        sent = x if undropped is None else undropped
+        views = wire.delayed(f"f{layer}", wire.seen(sent.detach(), epoch, layer), epoch)
+        out = torch.zeros(len(x), x.shape[1])
+        for part in range(wire.parts):
+            mine = wire.owner == part
+            view = views[part] if mask is None else views[part] * mask
+            rows = torch.where(mine[:, None], x, view)
+            out[mine] = wire.a[mine] @ rows
+        return out
+
+    @staticmethod
+    def backward(ctx, grad):
+        wire = ctx.wire
+        same = wire.owner[:, None] == wire.owner[None, :]
+        own = torch.where(same, wire.a, torch.zeros_like(wire.a)).T @ grad
+        (back,) = wire.delayed(f"b{ctx.layer}", [wire.returned(grad, ctx.epoch, ctx.layer)], ctx.epoch)
+        return own + back, None, None, None, None, None

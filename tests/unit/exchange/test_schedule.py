@@ -1,0 +1,110 @@
+"""Schedules: VARCO's own figures, short runs, steps, and a budget that is met."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from halowire.exchange import Rate
+from halowire.exchange.schedule import Budget, exponential, linear, parse_steps, stepped
+from halowire.exchange.subset import column_subset, row_subset
+from halowire.kernels import InputError
+from halowire.train.config import Config
+from halowire.train.wire import epoch_bytes, policy_of
+
+
+@pytest.mark.parametrize(
+    ("slope", "smallest", "share"),
+    [(1, 1, 0.041), (2, 1, 0.520), (5, 1, 0.807), (7, 1, 0.861), (1, 1.5, 0.037), (5, 1.5, 0.538)],
+)
+def test_varcos_share_of_the_bytes(slope, smallest, share):
+    columns = [Rate(ratio=linear(epoch, 300, 128, smallest, slope)).columns(256) for epoch in range(300)]
+    assert sum(columns) / (300 * 256) == pytest.approx(share, abs=0.0006)
+
+
+@pytest.mark.parametrize("epochs", [1, 2, 3])
+def test_short_runs_are_safe(epochs):
+    for epoch in range(epochs):
+        assert 1 <= linear(epoch, epochs, 128, 1, 5) <= 128
+        assert 1 <= exponential(epoch, epochs, 128, 1) <= 128
+
+
+def test_exponential_ends():
+    assert exponential(0, 100, 64, 2) == 64
+    assert exponential(98, 100, 64, 2) == pytest.approx(2)
+    assert exponential(49, 100, 64, 1) == pytest.approx(8)
+
+
+def test_steps():
+    steps = parse_steps("0:64,50:8,100:1")
+    assert [stepped(epoch, steps) for epoch in (0, 49, 50, 99, 100, 999)] == [64, 64, 8, 8, 1, 1]
+    for wrong in ("5:3", "0:1,0:2", "a:b", "", "0:4,3"):
+        with pytest.raises(InputError, match=r"rate\.steps"):
+            parse_steps(wrong)
+
+
+@pytest.mark.parametrize("share", [0.02, 0.1, 0.35, 0.8, 1.0])
+@pytest.mark.parametrize("epochs", [5, 60, 300])
+def test_a_budget_is_met_and_rises(epochs, share):
+    def cost(s: float) -> int:
+        return epoch_bytes(Rate(ratio=1 / max(s, 1e-9)), [256, 47], 1000)
+
+    total = share * epochs * cost(1.0)
+    if total < epochs * cost(0.0):
+        pytest.fail("the case asks for less than one column")
+    budget = Budget.plan(total, epochs, cost)
+    spent = sum(cost(s) for s in budget.shares)
+    assert spent == pytest.approx(total, rel=0.02)
+    third = epochs // 3 or 1
+    assert sum(budget.shares[:third]) <= sum(budget.shares[-third:]) + 1e-9
+
+
+def test_budgets_that_cannot_be_are_refused():
+    for total in (10.0, 1e12):
+        with pytest.raises(InputError, match=r"rate\.budget"):
+            Budget.plan(total, 10, lambda share: 1000 + int(1e6 * share))
+
+
+def test_budget_of_a_policy_counts_the_last_layer_apart():
+    config = Config().replace({"epochs": 20, "rate.schedule": "budget", "rate.budget": 3e6, "rate.spare_last": True})
+    policy = policy_of(config, [256, 47], 100)
+    sent = 0
+    for epoch in range(20):
+        for layer, width in ((1, 256), (2, 47)):
+            sent += epoch_bytes(policy.rates(epoch, layer, "forward"), [width], 100)
+    assert sent == pytest.approx(3e6, rel=0.02)
+    assert policy.rates(0, 2, "forward").ratio == 1
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"rate.rows": 0.5, "rate.decay": 0.8},
+        {"rate.steps": "0:4"},
+        {"rate.budget": 1e6},
+        {"rate.schedule": "linear", "rate.ratio": 4.0},
+        {"rate.layers": "3:1"},
+        {"rate.layers": "1:5"},
+        {"freshness.sync_every": 3},
+        {"freshness.smoothing": 0.5},
+        {"rate.bits": 4, "rate.code": "levels"},
+        {"rate.decay": 1.5},
+    ],
+)
+def test_settings_without_effect_or_meaning_are_refused(settings):
+    with pytest.raises(InputError):
+        policy_of(Config().replace(settings), [256, 47], 100)
+
+
+def test_subsets_are_uniform_and_shared():
+    counts = torch.zeros(16)
+    for epoch in range(400):
+        subset = column_subset(16, 4, seed=1, epoch=epoch, layer=2)
+        assert len(subset.unique()) == 4
+        counts[subset] += 1
+    assert counts.min() > 60 and counts.max() < 140
+    ids = torch.arange(100, 150)
+    kept, sizes = row_subset(ids, (20, 0, 30), 0.1, seed=3, epoch=5)
+    assert sizes == (2, 0, 3)
+    again, _ = row_subset(ids[20:], (30,), 0.1, seed=3, epoch=5)
+    assert torch.equal(kept[2:] - 20, again), "the receiver of a group draws it alone"
