@@ -111,6 +111,8 @@ WIRES = {
     "adaptive": {"freshness.mode": "delayed", "freshness.threshold": 0.3},
     "delta": {"rate.bits": 1, "rate.code": "levels", "rate.decay": 0.8},
     "smoothed": {"freshness.mode": "delayed", "freshness.smoothing": 0.9},
+    "weights in 1 bit": {"rate.weights": 1},
+    "weights in 8 bits": {"rate.weights": 8, "rate.bits": 1},
     "delta, delayed": {"rate.bits": 1, "rate.decay": 0.8, "freshness.mode": "delayed"},
 }
 

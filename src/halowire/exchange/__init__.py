@@ -3,6 +3,7 @@
 from halowire.exchange.codec import Codec, Full, Packed, Source, codec_of
 from halowire.exchange.features import exchange_features
 from halowire.exchange.freshness import Freshness
+from halowire.exchange.gradients import GradientCodec
 from halowire.exchange.halo import Flight, HaloExchange
 from halowire.exchange.policy import Policy
 from halowire.exchange.rate import BACKWARD, FORWARD, Rate
@@ -15,6 +16,7 @@ __all__ = [
     "Flight",
     "Freshness",
     "Full",
+    "GradientCodec",
     "HaloExchange",
     "LateError",
     "Packed",

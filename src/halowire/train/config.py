@@ -79,6 +79,8 @@ class RateConfig:
     """never drop columns in the last layer, as VARCO does"""
     rows: float = 1.0
     """share of the halo rows that travel, a random subset per epoch, scaled by its inverse"""
+    weights: Literal[32, 16, 8, 1] = 32
+    """bits per value of the weight gradients, below 32 with error feedback"""
     layers: str = ""
     """other bits for single layers: LAYER:BITS pairs, such as 1:1,2:8"""
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
-from halowire.exchange import Transport
+from halowire.exchange import GradientCodec, Transport
 
 
 class FlatGradients:
@@ -28,10 +28,21 @@ class FlatGradients:
         """Forget the last epoch."""
         self._buffer.zero_()
 
-    def reduce(self, extras: Sequence[float], transport: Transport, where: str) -> list[float]:
-        """Sum the gradients and ``extras`` over all workers; the sums of the extras."""
+    def reduce(
+        self,
+        extras: Sequence[float],
+        transport: Transport,
+        where: str,
+        codec: GradientCodec | None = None,
+        epoch: int = 0,
+    ) -> list[float]:
+        """Sum the gradients and ``extras`` over all workers; the sums of the extras, which are never coded."""
         self._extras.copy_(torch.tensor(extras))
-        transport.all_reduce(self._buffer, where)
+        if codec is None:
+            transport.all_reduce(self._buffer, where)
+        else:
+            codec.all_reduce(self.gradients, epoch, where)
+            transport.all_reduce(self._extras, where)
         return [float(value) for value in self._extras]
 
     def clip(self, largest: float) -> None:

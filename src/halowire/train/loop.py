@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from halowire.events import EVAL, GRADIENT, TRAIN, Entry, EventLog
-from halowire.exchange import HaloExchange, Transport
+from halowire.exchange import GradientCodec, HaloExchange, Transport
 from halowire.kernels import InputError
 from halowire.train.checkpoint import (
     Progress,
@@ -81,6 +81,8 @@ class Trainer:
         self.parameters = list(self.model.parameters())
         broadcast_parameters(self.parameters, transport)
         self.flat = FlatGradients(self.parameters, extras=EXTRAS)
+        bits = config.rate.weights
+        self.codec = None if bits == 32 else GradientCodec(bits, transport, config.seed)
         self.optimiser = torch.optim.Adam(
             self.parameters, lr=config.optim.lr, weight_decay=config.optim.weight_decay, foreach=True
         )
@@ -101,7 +103,7 @@ class Trainer:
         self.progress = restore(values, state, self.model, self.optimiser)
         self._sent_before = dict(self.progress.sent)
         if self._wire_remembers:
-            self.exchange.load_state(load_wire(self.run_folder, self.progress.epoch, self.transport.rank))
+            self._load_wire(load_wire(self.run_folder, self.progress.epoch, self.transport.rank))
 
     def run(self, hooks: Hooks | None = None) -> dict[str, Any]:
         """Train to the end, or until told to stop; the summary, the same on every worker."""
@@ -157,7 +159,7 @@ class Trainer:
             mine += self.exchange.take_change()
             with ledger.phase("reduce"):
                 total, stop, sent, waited, change, norm = self.flat.reduce(
-                    mine, self.transport, f"epoch {epoch}, weight gradients"
+                    mine, self.transport, f"epoch {epoch}, weight gradients", self.codec, epoch
                 )
             threshold = self.exchange.policy.freshness.threshold
             self.exchange.synchronise_next = 0 < threshold * math.sqrt(norm) < math.sqrt(change)
@@ -214,7 +216,8 @@ class Trainer:
         if not done and not (every and self.progress.epoch % every == 0):
             return
         if self._wire_remembers:
-            save_wire(self.run_folder, self.progress.epoch, self.transport.rank, self.exchange.state())
+            state = self.exchange.state() | (self.codec.state if self.codec else {})
+            save_wire(self.run_folder, self.progress.epoch, self.transport.rank, state)
         now = total_sent(self.transport)
         self.progress.sent = {account: self._sent_before.get(account, 0) + sent for account, sent in now.items()}
         if self.transport.rank == 0:
@@ -228,7 +231,13 @@ class Trainer:
     @property
     def _wire_remembers(self) -> bool:
         policy = self.exchange.policy
-        return policy.decay is not None or policy.freshness.delayed
+        return policy.decay is not None or policy.freshness.delayed or self.codec is not None
+
+    def _load_wire(self, state: dict[str, Tensor]) -> None:
+        weights = {name: value for name, value in state.items() if name.startswith("gradient.")}
+        if self.codec is not None:
+            self.codec.state = weights
+        self.exchange.load_state({name: value for name, value in state.items() if name not in weights})
 
     def _settings(self) -> dict[str, Any]:
         """What a resumed run must share with the one it continues."""
