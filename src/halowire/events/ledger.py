@@ -19,13 +19,15 @@ class Entry:
     phases: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     sent: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     exchanges: dict[tuple[int, str], list[float]] = field(default_factory=lambda: defaultdict(lambda: [0.0, 0.0]))
+    errors: dict[tuple[int, str], float] = field(default_factory=dict)
 
     def exchange_list(self) -> list[dict[str, object]]:
         """One record per layer and direction, in the order of the events file."""
-        return [
-            {"layer": layer, "direction": direction, "bytes": int(sent), "wait": wait}
-            for (layer, direction), (sent, wait) in sorted(self.exchanges.items())
-        ]
+        records: list[dict[str, object]] = []
+        for place, (sent, wait) in sorted(self.exchanges.items()):
+            record = {"layer": place[0], "direction": place[1], "bytes": int(sent), "wait": wait}
+            records.append(record | ({"error": self.errors[place]} if place in self.errors else {}))
+        return records
 
 
 class Ledger:
@@ -84,6 +86,10 @@ class Ledger:
         with self.phase("wait"):
             yield
         self._entry.exchanges[layer, direction][1] += self._clock() - start
+
+    def error(self, layer: int, direction: str, value: float) -> None:
+        """Book the relative error ``|decoded - row|^2 / |row|^2`` of a message's rows, measured on a sample."""
+        self._entry.errors[layer, direction] = value
 
     def take(self) -> Entry:
         """Return what was booked since the last call and start anew; the totals stay."""

@@ -20,7 +20,7 @@ class GradientCodec:
     The vector is cut into rows of 256 values, the rows into one segment per worker. First every worker sends its rows
     ``Q(v)``, ``v = gradient + e``, to their segments' owners and keeps the error ``e = v - Q(v)`` for the next epoch;
     the owner adds them up in rank order. Then the owner sends ``Q(s)``, ``s = sum + e'``, to all, takes it itself too,
-    and keeps ``e' = s - Q(s)``. Each worker sends ``2 (P - 1) / P`` of the packed vector. One bit uses the code ``levels``.
+    and keeps ``e' = s - Q(s)``. Each worker sends ``2 (P - 1) / P`` of the packed vector. One bit uses ``levels``.
     """
 
     def __init__(self, bits: int, transport: Transport, seed: int) -> None:

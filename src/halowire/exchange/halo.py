@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from halowire.exchange.codec import Source
+from halowire.exchange.codec import Full, Source
 from halowire.exchange.memory import Memory
 from halowire.exchange.policy import Policy
 from halowire.exchange.rate import BACKWARD, FORWARD
@@ -19,6 +19,8 @@ from halowire.kernels.random import Drop
 from halowire.kernels.rows import take_rows
 from halowire.partition import Shard
 
+# How often, and on how many rows, the error of a code is measured.
+MEASURE_EVERY, MEASURED_ROWS = 10, 256
 # Messages of set-up and evaluation have buffers of their own: a delayed message may be waiting in the others.
 EXACT_SLOT = 2
 
@@ -157,6 +159,8 @@ class HaloExchange:
             else:
                 source = Source(self.halo_ids, lists.places, None, terms.columns, terms.stream)
                 terms.codec.encode(rows, source, send)
+            if terms.epoch >= 0 and terms.epoch % MEASURE_EVERY == 0:
+                self._measure_error(rows, terms)
         ledger.sent(send.numel(), terms.layer, terms.direction)
         where = f"layer {terms.layer}, {terms.direction}"
         return Flight(self.transport.all_to_all(send, sizes[0], received, sizes[1], where), terms)
@@ -230,6 +234,23 @@ class HaloExchange:
         _apply_delta(kept, terms.codec.decode(packed, terms.sent_columns), terms.columns, decay)
         width = terms.row_bytes
         take_rows(packed.view(-1, width), terms.lists.index, out=out.view(-1, width))
+
+    def _measure_error(self, rows: Tensor, terms: Terms) -> None:
+        """Book the error of the first rows: they are coded once more, with the same random numbers."""
+        rows = rows[:MEASURED_ROWS]
+        norm = float(rows.square().sum())
+        if (isinstance(terms.codec, Full) and terms.columns is None) or not norm:
+            return
+        if terms.direction == FORWARD and self.policy.decay is not None:
+            seen = self.memory.matrices[f"delta.send.{terms.layer}"][:MEASURED_ROWS]
+        else:
+            ids = self._boundary_ids if terms.direction == FORWARD else self.halo_ids
+            data = torch.empty(len(rows) * terms.row_bytes, dtype=torch.uint8, device=rows.device)
+            source = Source(ids[:MEASURED_ROWS], None, None, terms.columns, terms.stream)
+            terms.codec.encode(rows, source, data)
+            seen = torch.zeros_like(rows)
+            _add_columns(seen, terms.columns, terms.codec.decode(data, terms.sent_columns))
+        self.transport.ledger.error(terms.layer, terms.direction, float((seen - rows).square().sum()) / norm)
 
     def _measure_change(self, rows: Tensor, layer: int) -> None:
         last = self.memory.matrix(f"last.{layer}", *rows.shape)

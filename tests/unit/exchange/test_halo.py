@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from halowire.events import TRAIN
-from halowire.exchange import HaloExchange, Transport, exchange_features
+from halowire.exchange import HaloExchange, Policy, Rate, Transport, exchange_features
 from halowire.graph import Graph, block_model
 from halowire.kernels import Csr
 from halowire.partition import Shard, cut, partition
@@ -51,6 +51,33 @@ def test_halo_rows_are_their_owners_rows(on_workers, workers):
     for good, sent, rows in on_workers(workers, forward_here):
         assert good
         assert sent == 2 * rows * 4 * COLUMNS
+
+
+def errors_here(rank: int, rate: Rate, decay: float | None) -> list[dict[str, object]]:
+    transport = Transport()
+    _, _, shard = shard_of(rank, transport.size)
+    policy = Policy(lambda *_: rate, decay=decay)
+    exchange = HaloExchange(shard, transport, torch.device("cpu"), policy)
+    rows = torch.randn(shard.num_owned, 32, generator=torch.Generator().manual_seed(rank))
+    transport.ledger.take()
+    for epoch in range(12):
+        exchange.begin(epoch)
+        exchange.finish(exchange.start(rows, 1), shard.halo, torch.zeros(shard.num_owned, 32))
+        exchange.finish_back(exchange.start_back(torch.randn(shard.num_halo, 32), 1), torch.zeros(shard.num_owned, 32))
+        if epoch in (0, 10):
+            records = transport.ledger.take().exchange_list()
+    return records
+
+
+def test_the_ledger_knows_the_error_of_a_code(on_workers):
+    def forward(rate: Rate, decay: float | None = None) -> float | None:
+        return on_workers(2, errors_here, rate, decay)[0][1].get("error")
+
+    assert forward(Rate(32)) is None
+    minmax, levels, eight = forward(Rate(1)), forward(Rate(1, "levels")), forward(Rate(8))
+    assert 0 < eight < 0.001 < levels < minmax
+    assert forward(Rate(32, ratio=2.0)) == pytest.approx(0.5, abs=0.15), "half of the columns, half of the norm"
+    assert forward(Rate(1, "levels"), 0.8) < levels, "rows that stand still are learnt change by change"
 
 
 def backward_here(rank: int) -> tuple[np.ndarray, np.ndarray]:
