@@ -42,15 +42,19 @@ def page_of(runs: list[Run]) -> str:
     named = [Named(name, slot[group], run, group) for name, run, group in zip(names, runs, shared, strict=True)]
     known = facts(runs[0])
     title = f"{known['graph']}, {known['recipe']}" if len(runs) == 1 else f"{len(runs)} runs on {known['graph']}"
-    head = tag(
+    body = tag("body", tag("main", *top(named), *sections(named)), tag("footer", footer(named)))
+    return f"<!doctype html>\n{tag('html', head(title), body, lang='en')}\n"
+
+
+def head(title: str) -> Html:
+    """The page's head: its title and its style."""
+    return tag(
         "head",
         Html('<meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">'),
         Html('<meta name="color-scheme" content="light dark">'),
         tag("title", f"{title} – halowire"),
         tag("style", Html(style_sheet())),
     )
-    body = tag("body", tag("main", *top(named), *sections(named)), tag("footer", footer(named)))
-    return f"<!doctype html>\n{tag('html', head, body, lang='en')}\n"
 
 
 def top(runs: list[Named]) -> list[object]:

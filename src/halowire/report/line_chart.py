@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, field
 from statistics import fmean
 
+from halowire.report.log_axis import make_log_axis
 from halowire.report.markup import Html, join, tag
 from halowire.report.series import Points, finite
 from halowire.report.svg import STRETCH, across, beyond, down, frame, room, stretched
@@ -33,7 +34,8 @@ class Curve:
 @dataclass(frozen=True)
 class Chart:
     """What a line chart shows; ``unit`` names the values where the axis alone does not,
-    ``marks`` are epochs worth a hairline with words, ``span`` are the first and the last epoch of the page."""
+    ``marks`` are epochs worth a hairline with words, ``span`` are the first and the last epoch of the page,
+    ``log`` makes the values' axis logarithmic."""
 
     title: str
     curves: list[Curve]
@@ -43,6 +45,7 @@ class Chart:
     robust: bool = False
     marks: list[tuple[int, str]] = field(default_factory=list)
     span: tuple[int, int] | None = None
+    log: bool = False
 
 
 def line_chart(chart: Chart, description: str) -> Html:
@@ -51,7 +54,7 @@ def line_chart(chart: Chart, description: str) -> Html:
     epochs = sorted({epoch for curve in curves for epoch, _ in curve.points})
     limit = cap(curves) if chart.robust else math.inf
     values = [value for curve in curves for value in finite(v for _, v in curve.points) if value <= limit]
-    axis = make_axis(values, chart.kind, chart.zero)
+    axis = make_log_axis(values, chart.kind) if chart.log else make_axis(values, chart.kind, chart.zero)
     first, last = chart.span or ((epochs[0], epochs[-1]) if epochs else (0, 1))
     low, high = (first, last) if last > first else (first - 1, first + 1)
     height = max(HEIGHT, SPACING * (len(curves) + 1))

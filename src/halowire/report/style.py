@@ -4,14 +4,14 @@ from __future__ import annotations
 
 LIGHT = """
 --page:#fdfdfb;--ink:#1b1c1e;--soft:#5b5e63;--rule:#d6d6d1;--grid:#e4e4df;--band:#0000000a;--shade:#00000030;--wash:#f4f4ef;--alert:#9a3412;
---s0:#0b62a4;--s1:#c2410c;--s2:#00704f;--s3:#96347c;--s4:#805a00;--s5:#5d6166;--s6:#0b6b80;--s7:#b0174a;
+--s0:#0b62a4;--s1:#c2410c;--s2:#00704f;--s3:#96347c;--s4:#805a00;--s5:#5d6166;--s6:#0b6b80;--s7:#b0174a;--s8:#5a43c8;
 --forward:#0b62a4;--backward:#74b0dd;--wait:#dd6b20;--pack:#f4c08d;--reduce:#96347c;--optimise:#8e9196;--other:#d3d3cd;
 --on-forward:#fff;--on-reduce:#fff;--on-fill:#141414;
 """
 
 DARK = """
 --page:#15171a;--ink:#e8e8e4;--soft:#a4a8ad;--rule:#3a3e44;--grid:#2a2d32;--band:#ffffff12;--shade:#ffffff30;--wash:#1d2024;--alert:#ffab7d;
---s0:#6cb4f0;--s1:#ff9a62;--s2:#4fd0a5;--s3:#e59ad0;--s4:#e6bf57;--s5:#a9adb2;--s6:#67d3e6;--s7:#ff8fab;
+--s0:#6cb4f0;--s1:#ff9a62;--s2:#4fd0a5;--s3:#e59ad0;--s4:#e6bf57;--s5:#a9adb2;--s6:#67d3e6;--s7:#ff8fab;--s8:#b5a6ff;
 --forward:#3d8fd1;--backward:#9accf2;--wait:#f08540;--pack:#f8d3ac;--reduce:#d08cbf;--optimise:#8f949a;--other:#6a6e74;
 --on-forward:#0c0d0f;--on-reduce:#0c0d0f;--on-fill:#0c0d0f;
 """
@@ -21,7 +21,7 @@ PHASE_RULES = "".join(
     for name in ("forward", "backward", "wait", "pack", "reduce", "optimise", "other")
 )
 
-SLOT_RULES = "".join(f".s{slot}{{--line:var(--s{slot})}}" for slot in range(8))
+SLOT_RULES = "".join(f".s{slot}{{--line:var(--s{slot})}}" for slot in range(9))
 
 RULES = """
 *{box-sizing:border-box}
@@ -63,6 +63,8 @@ vector-effect:non-scaling-stroke}
 svg .line.s5{stroke-width:1.3}
 svg .area{fill:var(--line);opacity:.16}
 svg .dot{fill:var(--line);stroke:var(--page);stroke-width:1}
+svg .run{fill:var(--line);opacity:.4}
+svg .error{stroke:var(--line);stroke-width:1.6}
 svg .leader{stroke:var(--line);stroke-width:1;stroke-dasharray:1 2}
 svg .end{fill:var(--line);font-weight:500}
 svg .hit{fill:transparent}svg .hit:hover{fill:var(--band)}
@@ -70,6 +72,8 @@ svg .name{font-size:13px;fill:var(--ink)}
 svg .segment{fill:var(--fill);stroke:var(--page);stroke-width:1.5}
 svg .inside{font-size:11.5px;fill:var(--on-fill);pointer-events:none}
 svg .inside.forward{fill:var(--on-forward)}svg .inside.reduce{fill:var(--on-reduce)}
+.scatter .plot{container-type:inline-size}
+@container (max-width:19rem){svg .fine{display:none}}
 .key{list-style:none;margin:.2rem 0 .4rem;padding:0;display:flex;flex-wrap:wrap;gap:.2rem 1.3rem;
 font-size:.8125rem;color:var(--soft)}
 .key b{font-weight:600;color:var(--ink)}
@@ -98,7 +102,7 @@ table.words th{text-align:left;color:var(--soft);vertical-align:top}
 .columns table{width:100%}
 .columns th{padding-right:.6rem}
 .beside{display:flex;flex-wrap:wrap;gap:1.4rem 3.5rem;align-items:flex-start}.beside>*{min-width:0;max-width:100%}
-.compare-box{margin-top:1.8rem}
+.compare-box{margin-top:1.8rem}.under{margin-top:.6rem;font-size:.8125rem}
 h3+pre{margin-top:.4rem}
 .columns td{text-align:right!important}
 .group h3{margin-bottom:.2rem;font-size:.9375rem}

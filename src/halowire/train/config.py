@@ -107,6 +107,8 @@ class MeshConfig:
     """stages the layers are split over"""
     parts: int = 0
     """parts the nodes are split over; 0: one per worker"""
+    chunks: Literal[1] = 1
+    """chunks of a part that move through the stages one after another"""
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ def summarise(
         "recipe": config.recipe,
         "model": config.model.name,
         "workers": workers,
-        "mesh": {"stages": config.mesh.stages, "parts": workers, "chunks": 1},
+        "mesh": {"stages": config.mesh.stages, "parts": workers, "chunks": config.mesh.chunks},
         "epochs": progress.epoch,
         "seed": config.seed,
         "metric": metric,
