@@ -1,10 +1,10 @@
-"""The public functions: load, partition, train, predict. The command line calls the same ones."""
+"""The public functions: load, partition, train, compare, predict. The command line calls the same ones."""
 
 from __future__ import annotations
 
 import importlib.util
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,13 +15,17 @@ from halowire.kernels import InputError
 from halowire.launch import Place, WorkerError, choose_device, launched, run_local
 from halowire.nn.model import exchanged_widths
 from halowire.partition.manifest import is_shard_folder
-from halowire.report import Console
+from halowire.report import Console, write_compare_page
+from halowire.report.compare_numbers import comparison_record, write_record
+from halowire.report.compare_words import count_line, table_rows
+from halowire.report.runs_progress import RunsProgress
 from halowire.train.checkpoint import newest_checkpoint
+from halowire.train.comparison import Cell, Comparison, refuse_other_comparison, refuse_other_shards
 from halowire.train.config import Config, check_config
 from halowire.train.job import Job, delete_run
 from halowire.train.loop import TrainingError
 from halowire.train.predict import check_format
-from halowire.train.recipes import recipe_config
+from halowire.train.recipes import RECIPES, recipe_config
 from halowire.train.refuse import is_shards, refuse_idle_settings, refuse_other_job, refuse_untrainable
 from halowire.worker import predict_worker, train_worker
 
@@ -84,6 +88,7 @@ def train(
     max_restarts: int = 0,
     quiet: bool = False,
     tensorboard: bool = False,
+    table: bool = True,
 ) -> Run:
     """Train a model on a graph spread over ``workers``; works in a script, in a notebook and under torchrun.
 
@@ -98,6 +103,7 @@ def train(
         max_restarts: how often crashed local workers are started again, from the newest checkpoint.
         quiet: no progress; only warnings and the final table.
         tensorboard: write TensorBoard files too.
+        table: print the final table.
     """
     config = recipe_config(recipe).replace(settings or {})
     check_config(config)
@@ -107,7 +113,7 @@ def train(
     name = _graph_name(graph)
     run = _run_folder(out, f"{name}-{recipe}", resume, overwrite)
     shards = Path(graph) if is_shards(graph) else run / "shards"
-    job = Job(run, name, _source(graph, name), shards, workers, config, resume, quiet, tensorboard)
+    job = Job(run, name, _source(graph, name), shards, workers, config, resume, quiet, tensorboard, table)
     if resume:
         refuse_other_job(job, graph)
     if is_shards(graph):
@@ -140,6 +146,85 @@ def train(
     except KeyboardInterrupt:
         raise Interrupted(_way_on(job)) from None
     return _finished(job, json.loads((run / "summary.json").read_text()))
+
+
+def compare(
+    graph: Any,
+    recipes: str | Sequence[str],
+    workers: int = 1,
+    seeds: int = 3,
+    out: str | Path = "runs/compare",
+    settings: Mapping[str, Any] | None = None,
+    *,
+    quiet: bool = False,
+) -> dict[str, Any]:
+    """Train every recipe with every seed, one run after the other, and compare them; the content of `compare.json`.
+
+    All recipes of a seed train on the same shards. Runs that are finished in ``out`` are not run again.
+
+    Args:
+        graph: a graph, a built-in name, a file or a folder (see :func:`load`).
+        recipes: names of recipes, or one text that separates them by commas.
+        workers: number of local workers of every run.
+        seeds: number of seeds, counted from the setting ``seed``.
+        out: folder for `compare.json`, `compare.html`, the shards and one run folder for each recipe and seed.
+        settings: overrides for all recipes, as in :func:`train`.
+        quiet: no progress; only warnings and the final table.
+    """
+    folder, console = Path(out), Console(quiet=quiet)
+    plan = Comparison.of(recipes, seeds, settings or {}, folder)
+    if launched():
+        raise InputError(
+            "compare starts its workers itself; under torchrun use `halowire train`, then `halowire report`"
+        )
+    if is_shards(graph):
+        raise InputError(f"{graph} holds shards; a comparison cuts the graph anew for every seed: give the graph")
+    name = _graph_name(graph)
+    source = _source(graph, name)
+    cells = list(plan.cells())
+    for cell in cells:
+        _worker_count(workers, graph, cell.config, 0)
+    refuse_other_comparison(plan, source, workers)
+    for line in plan.replaced():
+        console.warn(line)
+
+    def keep() -> dict[str, Any]:
+        done = [(cell.recipe, cell.seed, cell.folder.name, found) for cell in cells if (found := cell.summary())]
+        known = {recipe: RECIPES[recipe].summary for recipe in plan.recipes}
+        record = comparison_record(name, source, workers, list(plan.seeds), known, plan.settings, done, plan.replaced())
+        write_record(record, folder)
+        return record
+
+    shards = _shared_shards(graph, workers, plan, console)
+    try:
+        with RunsProgress(console, len(cells), cells[0].config.epochs) as progress:
+            for cell in cells:
+                label, found = f"{cell.recipe} seed {cell.seed}", cell.summary()
+                if found is None:
+                    trained_on = shards(cell)
+                    keep()
+                    progress.start(label, cell.folder)
+                    run = train(trained_on, workers, cell.recipe, cell.folder, cell.settings, resume=cell.begun,
+                                quiet=True, table=False)  # fmt: skip
+                    progress.finish(label, run.summary)
+                else:
+                    progress.finish(label, found, earlier=True)
+    except (KeyboardInterrupt, TrainingError) as error:
+        done = sum(cell.summary() is not None for cell in cells)
+        kept = f"{done} of {len(cells)} runs are finished and kept in {folder}; the same command goes on"
+        if done:
+            keep()
+            write_compare_page(folder)
+        if isinstance(error, TrainingError):
+            raise TrainingError(f"{label}: {error}; {kept}") from None
+        raise Interrupted(kept) from None
+    record = keep()
+    page = write_compare_page(folder)
+    console.line("")
+    console.table(table_rows(record), heads=2)
+    console.line(count_line(record))
+    console.line(f"page in {page}")
+    return record
 
 
 def predict(run: Run | str | Path, out: str | Path) -> Path:
@@ -180,6 +265,30 @@ def _cut(graph: Graph, num_parts: int, out: Path, config: Config, console: Conso
     for warning in quality.warnings:
         console.warn(warning)
     return parts.write_shards(graph, owners, out, inductive=config.task.inductive, quality=quality)
+
+
+def _shared_shards(graph: Any, workers: int, plan: Comparison, console: Console) -> Callable[[Cell], Any]:
+    """What a run trains on: the shards of its seed, cut when first asked for, or the graph where it cuts its own."""
+    loaded: list[Graph] = []
+
+    def read() -> Graph:
+        if not loaded:
+            loaded.append(_load(graph, plan.cut_config(plan.seeds[0])))
+            refuse_untrainable(loaded[0])
+        return loaded[0]
+
+    def prepare(cell: Cell) -> Any:
+        if not cell.shared:
+            return graph
+        target, config = plan.shards(cell.seed), plan.cut_config(cell.seed)
+        if is_shard_folder(target):
+            refuse_other_shards(target, workers, config, graph if isinstance(graph, Graph) else None)
+        else:
+            _cut(read(), workers, target, config, Console(quiet=True))
+            console.line(f"cut seed {cell.seed} into {workers} shards by {config.partition.method}: {target}")
+        return target
+
+    return prepare
 
 
 def _worker_count(workers: int | None, graph: Any, config: Config, max_restarts: int) -> int:

@@ -150,4 +150,5 @@ def _write_results(job: Job, summary: dict[str, Any], console: Console) -> None:
     page = write_report([job.run], job.run / "report.html")
     if job.tensorboard:
         write_tensorboard(job.run)
-    console.summary_table(summary, page)
+    if job.table:
+        console.summary_table(summary, page)

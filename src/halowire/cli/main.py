@@ -16,6 +16,7 @@ VERBS = {
     "partition": "cut a graph into shards on disk",
     "inspect": "describe a graph or a folder of shards",
     "train": "train a model on a graph spread over workers",
+    "compare": "train every recipe with every seed and compare them",
     "predict": "write a trained model's predictions for every node",
     "report": "write the HTML page of one run or several",
 }

@@ -28,7 +28,7 @@ class Console:
         self._err = err if err is not None else sys.stderr
         # The stream itself is asked: variables that force colours must not put a progress bar into a log.
         self.terminal = bool(self._out.isatty()) and not quiet
-        self._rich = RichConsole(file=self._out, highlight=False, markup=False, emoji=False, soft_wrap=True)
+        self.rich = RichConsole(file=self._out, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
     def line(self, text: str) -> None:
         """A line of news; nothing when quiet."""
@@ -38,13 +38,13 @@ class Console:
     def warn(self, text: str) -> None:
         """A warning, also when quiet; on standard error unless a bar on this terminal would be torn by it."""
         if self.terminal:
-            self._rich.print(Text.assemble(("warning: ", "bold yellow"), text))
+            self.rich.print(Text.assemble(("warning: ", "bold yellow"), text))
         else:
             print(f"warning: {text}", file=self._err, flush=True)
 
     def progress(self, total: int, description: str) -> Progress:
         """A context manager whose ``update`` and ``evaluated`` tell how far the run is."""
-        kind = Silence() if self.quiet else Bar(self._rich) if self.terminal else Lines(self._print)
+        kind = Silence() if self.quiet else Bar(self.rich) if self.terminal else Lines(self._print)
         kind.begin(total, description)
         return kind
 
@@ -55,17 +55,28 @@ class Console:
             rows.append(("report", str(report_path)))
         wide = max(len(name) for name, _ in rows)
         if self.terminal:
-            self._rich.print()
+            self.rich.print()
         for name, value in rows:
             if self.terminal:
                 # Never wrapped: the report's path has to stay in one piece to be opened.
-                self._rich.print(Text.assemble((f"{name:<{wide}}  ", "dim"), (value, "bold")))
+                self.rich.print(Text.assemble((f"{name:<{wide}}  ", "dim"), (value, "bold")))
             else:
                 self._print(f"{name:<{wide}}  {value}")
 
+    def table(self, rows: list[list[str]], heads: int = 1) -> None:
+        """Rows of cells, the first ``heads`` of them a head, also when quiet; all but the first column to the right."""
+        wide = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
+        for index, row in enumerate(rows):
+            cells = [row[0].ljust(wide[0]), *(cell.rjust(width) for cell, width in zip(row[1:], wide[1:], strict=True))]
+            line = "  ".join(cells).rstrip()
+            if self.terminal:
+                self.rich.print(Text(line, style="" if index >= heads else "dim"), soft_wrap=True)
+            else:
+                self._print(line)
+
     def _print(self, text: str) -> None:
         if self.terminal:
-            self._rich.print(Text(text))
+            self.rich.print(Text(text))
         else:
             print(text, file=self._out, flush=True)
 

@@ -24,12 +24,14 @@ class Job:
     resume: bool = False
     quiet: bool = False
     tensorboard: bool = False
+    table: bool = True
 
     def write(self) -> None:
         """Write `config.json`: the settings, and under ``run`` the rest."""
         rest = {
             "graph": self.graph, "source": self.source, "shards": self._shards_name(), "workers": self.workers,
             "resume": self.resume, "quiet": self.quiet, "tensorboard": self.tensorboard,
+            "table": self.table,
         }  # fmt: skip
         temporary = self.run / ".config.json.tmp"
         temporary.write_text(json.dumps({**self.config.to_dict(), "run": rest}, indent=1) + "\n")

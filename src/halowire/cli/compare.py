@@ -1,0 +1,51 @@
+"""`halowire compare GRAPH --recipes a,b,c`: train every recipe with every seed and compare them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+import tyro
+
+from halowire import api
+from halowire.cli.parse import parse
+from halowire.train.config import Config
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Train every recipe with every seed on the same shards; write compare.json and compare.html.
+
+    A run that is finished in --out is not run again, so the same command goes on after Ctrl-C. All settings of
+    `halowire train` apply to every recipe; --seed is the first of the seeds.
+    """
+
+    graph: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="GRAPH")]
+    """built-in name (debian), file (.npz, .csv, .tsv), OGB folder, or synthetic graph (sbm:nodes=...)"""
+    recipes: Annotated[str, tyro.conf.arg(metavar="NAME,NAME,...")]
+    """the recipes to compare, separated by commas"""
+    out: Annotated[str, tyro.conf.arg(metavar="FOLDER")]
+    """folder for compare.json, compare.html, the shards and the runs"""
+    workers: int = 1
+    """local worker processes of every run"""
+    seeds: int = 3
+    """number of seeds"""
+    config: Annotated[Config, tyro.conf.arg(name="")] = field(default_factory=Config)
+    quiet: bool = False
+    """no progress; only warnings, errors and the final table"""
+
+
+def run(argv: list[str]) -> int:
+    """Run the verb."""
+    arguments = parse(Arguments, "compare", argv)
+    api.compare(
+        arguments.graph, arguments.recipes, arguments.workers, arguments.seeds, arguments.out,
+        given(arguments.config, argv), quiet=arguments.quiet,
+    )  # fmt: skip
+    return 0
+
+
+def given(config: Config, argv: list[str]) -> dict[str, Any]:
+    """The settings that the command line names: only they override a recipe, even where they equal the default."""
+    named = {word.partition("=")[0].removeprefix("--").replace("-", "_") for word in argv if word.startswith("--")}
+    return {name: value for name, value in config.flat().items() if name in named}

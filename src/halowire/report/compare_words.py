@@ -1,0 +1,103 @@
+"""The numbers of a comparison as words, and the rows of its table, for the terminal and for the page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from halowire.report.run import Json
+from halowire.report.units import NOTHING, bytes_text, digits, metric_words, number, seconds_text
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the table: its head, the words for a recipe, and the number by which the best one is known."""
+
+    head: str
+    words: Callable[[Json], str]
+    value: Callable[[Json], float]
+    best: Callable[[list[float]], float] | None = None
+
+
+def mean(entry: Any) -> float:
+    """The mean of a number that is kept with its spread; NaN where there is none."""
+    return number(entry.get("mean")) if isinstance(entry, dict) else math.nan
+
+
+def error(entry: Any) -> float:
+    """Its standard error; NaN where there is none."""
+    return number(entry.get("standard_error")) if isinstance(entry, dict) else math.nan
+
+
+def points(entry: Any, signed: bool = False) -> str:
+    """A fraction in per cent with its standard error: 79.41 ± 0.12."""
+    value, about = mean(entry), error(entry)
+    if math.isnan(value):
+        return NOTHING
+    written = f"{100 * value:+.2f}" if signed else f"{100 * value:.2f}"
+    return written if math.isnan(about) else f"{written} ± {100 * about:.2f}"
+
+
+def ratio_text(value: float) -> str:
+    """1.05x, 0.43x, 1/23, 0; a dash where nothing is known."""
+    if math.isnan(value):
+        return NOTHING
+    if 0 < value < 0.0995:
+        return f"1/{digits(1 / value)}"
+    return f"{digits(value)}x" if value else "0"
+
+
+def columns(record: Json) -> list[Column]:
+    """The columns for which the comparison has something: without `exact` nothing is compared with it."""
+    metric = metric_words(str(record.get("metric") or "accuracy"))
+    found = [
+        Column(f"test {metric}, %", lambda one: points(one["test"]), lambda one: mean(one["test"]), max),
+        *(difference(name) for name in ("exact", "isolated") if name in record["recipes"]),
+        plain("time per epoch", "epoch_seconds", seconds_text),
+        *([quotient("of exact", "seconds")] if "exact" in record["recipes"] else []),
+        plain("halo bytes per epoch", "halo_bytes_per_epoch", bytes_text),
+        plain("halo bytes in training", "halo_bytes", bytes_text),
+        *([quotient("of exact", "halo_bytes")] if "exact" in record["recipes"] else []),
+    ]
+    return [] if not record["aggregated"] else found
+
+
+def plain(head: str, key: str, words: Callable[[Any], str]) -> Column:
+    """A mean of which less is better."""
+    return Column(head, lambda one: words(mean(one[key])), lambda one: mean(one[key]), min)
+
+
+def difference(reference: str) -> Column:
+    """Points of the metric more than the reference."""
+    key = f"to_{reference}"
+    return Column(
+        f"against {reference}",
+        lambda one: points(one[key]["test"], signed=True) if key in one else "",
+        lambda one: mean(one[key]["test"]) if key in one else math.nan,
+    )
+
+
+def quotient(head: str, key: str) -> Column:
+    """The share of what `exact` takes."""
+    return Column(
+        head,
+        lambda one: ratio_text(mean(one["to_exact"][key])) if "to_exact" in one else "",
+        lambda one: mean(one["to_exact"][key]) if "to_exact" in one else math.nan,
+    )
+
+
+def table_rows(record: Json) -> list[list[str]]:
+    """The table as words: a head of two rows, then a row for every recipe that has a finished run."""
+    wanted = columns(record)
+    rows = [[name, *(column.words(one) for column in wanted)] for name, one in record["aggregated"].items()]
+    above, below = zip(*(column.head.rsplit(" ", 1) for column in wanted), strict=True)
+    return [["", *above], ["recipe", *below], *rows]
+
+
+def count_line(record: Json) -> str:
+    """What the means are taken over."""
+    seeds = len(record["seeds"])
+    many = f"Means over {seeds} seeds, ± standard error" if seeds > 1 else "One seed"
+    return f"{many}. Time: median epoch. Halo bytes: rows and gradients that all workers sent in training epochs."

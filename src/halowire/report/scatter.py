@@ -1,0 +1,114 @@
+"""Points over two measured axes, each with its spread and with its name beside the plot."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from halowire.report.line_chart import LEAST_RIGHT, SPACING, End, Plot, end_labels, grid, shorten
+from halowire.report.log_axis import LogAxis, make_log_axis
+from halowire.report.markup import Html, join, tag
+from halowire.report.svg import across, down, frame, room
+from halowire.report.ticks import WORDS, Kind, make_axis
+
+HEIGHT = 230
+INSET = 0.035
+"""The share of the width between the frame and the outermost values, so that no point sits on the frame."""
+NARROW_SPACING = 0.4
+"""The least distance of labels below a plot on a phone, as a share of its width."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """A named mean at (x, y), its standard error in y (NaN: unknown), and the single runs it is the mean of."""
+
+    label: str
+    x: float
+    y: float
+    error: float
+    slot: int
+    runs: list[tuple[float, float]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Scatter:
+    """What the plot shows; ``log``: the horizontal axis is logarithmic."""
+
+    title: str
+    points: list[Point]
+    across: Kind
+    words: str
+    unit: str
+    log: bool = False
+
+
+def scatter_plot(chart: Scatter, description: str) -> Html:
+    """The plot as SVG; names stand at the right, at their point's height, so that they cannot cover each other."""
+    shown = [point for point in chart.points if math.isfinite(point.x) and math.isfinite(point.y)]
+    reach = [value for point in shown for value in heights(point)]
+    vertical = make_axis(reach, "percent", zero=False)
+    sideways = [x for point in shown for x in (point.x, *(x for x, _ in point.runs))]
+    horizontal = make_log_axis(sideways, chart.across) if chart.log else make_axis(sideways, chart.across, zero=True)
+    height = max(HEIGHT, SPACING * (len(shown) + 1))
+    plot = Plot(vertical, 0.0, 1.0, height)
+
+    def x(value: float) -> float:
+        return INSET + (1 - 2 * INSET) * horizontal.place(value)
+
+    ends = [End(f"{shorten(p.label)} {vertical.words(p.y)}", x(p.x), plot.y(p.y), p.slot) for p in shown]
+    left = room([label for _, label in vertical.ticks], least=21) + 8
+    right = max(room([end.words for end in ends]), LEAST_RIGHT) + 14
+    unit = "" if isinstance(horizontal, LogAxis) or not horizontal.unit else f", {horizontal.unit}"
+    below = {"x": "50%", "y": down(height + 38), "text_anchor": "middle"}
+    drawing = frame(
+        chart.title,
+        description,
+        height,
+        (26, right, 46, left),
+        grid(plot, f"{vertical.unit} {chart.unit}", left),
+        x_ticks([(x(value), label) for value, label in horizontal.ticks], height),
+        tag("text", f"{chart.words}{unit}", class_="unit", **below),
+        end_labels(plot, ends),
+        *(drawn(point, plot, x(point.x), [(x(at), y) for at, y in point.runs], chart.across) for point in shown),
+    )
+    return tag("div", drawing, class_="scatter")
+
+
+def x_ticks(ticks: list[tuple[float, str]], height: float) -> Html:
+    """Hairlines with their values below; those for which a narrow plot has no room are of class ``fine``."""
+    places = [place for place, _ in ticks]
+    coarse = {places[0], places[-1]} if places else set()
+    middle = min(places, key=lambda place: abs(place - 0.5), default=0.0)
+    if all(abs(middle - place) >= NARROW_SPACING for place in coarse):
+        coarse.add(middle)
+    parts: list[Html] = []
+    for place, label in ticks:
+        at = across(place)
+        words = {"x": at, "y": down(height + 18), "text_anchor": "middle"}
+        parts.append(tag("line", x1=at, x2=at, y1="0", y2=down(height + 4), class_="grid"))
+        parts.append(tag("text", label, class_=None if place in coarse else "fine", **words))
+    return join(*parts)
+
+
+def heights(point: Point) -> list[float]:
+    """All values that the vertical axis has to hold for a point."""
+    about = point.error if math.isfinite(point.error) else 0.0
+    return [point.y - about, point.y + about, *(y for _, y in point.runs if math.isfinite(y))]
+
+
+def drawn(point: Point, plot: Plot, x: float, runs: list[tuple[float, float]], kind: Kind) -> Html:
+    """A point: its runs faintly, its standard error as a bar, its mean; what it is when pointed at."""
+    small = [
+        tag("circle", cx=across(at), cy=down(plot.y(y)), r="2.2", class_=f"run s{point.slot}")
+        for at, y in runs
+        if len(runs) > 1 and math.isfinite(y)
+    ]
+    about = point.error if math.isfinite(point.error) else 0.0
+    said = f"{point.label}: {plot.axis.words(point.y)} at {WORDS[kind](point.x)}"
+    at = across(x)
+    bar = tag(
+        "line", x1=at, x2=at, y1=down(plot.y(point.y - about)), y2=down(plot.y(point.y + about)),
+        class_=f"error s{point.slot}",
+    )  # fmt: skip
+    dot = tag("circle", tag("title", said), cx=at, cy=down(plot.y(point.y)), r="4.5", class_=f"dot s{point.slot}")
+    return join(*small, bar if about else None, dot)
