@@ -36,9 +36,10 @@ class Pending:
 class Transport:
     """One worker's end of the wire. With one worker there is no process group and every call is empty.
 
-    Halo messages travel on a process group of their own, so that they never queue behind the reduction of weight
-    gradients. The ledger counts what this worker sends: for an all-to-all the bytes for the other ranks, for a
-    reduction of ``B`` bytes the ring's ``2 (P - 1) / P * B``, for a broadcast ``B`` for each receiving rank.
+    Halo messages never queue behind the reduction of weight gradients: on Gloo they are point-to-point messages with
+    tags of their own, on NCCL they have a process group of their own. The ledger counts what this worker sends: for an
+    all-to-all the bytes for the other ranks, for a reduction of ``B`` bytes the ring's ``2 (P - 1) / P * B``, for a
+    broadcast ``B`` for each receiving rank.
     """
 
     def __init__(self, ledger: Ledger | None = None, deadline: float = DEFAULT_DEADLINE) -> None:
@@ -47,7 +48,9 @@ class Transport:
         self.size = dist.get_world_size() if dist.is_initialized() else 1
         self.rank = dist.get_rank() if dist.is_initialized() else 0
         limit = timedelta(seconds=deadline)
-        self._halos = dist.new_group(timeout=limit) if self.size > 1 else None
+        # Gloo keeps messages with different tags apart; NCCL runs what shares a group in turn.
+        shared = self.size == 1 or "nccl" not in dist.get_backend_config()
+        self._halos = None if shared else dist.new_group(timeout=limit)
         self._limit = limit
         self._tag = 0
         self._outgoing: dict[int, Pending] = {}

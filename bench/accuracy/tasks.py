@@ -1,0 +1,86 @@
+"""What is run: graphs, cuts, recipes, seeds, and the settings of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+PARTS = 4
+CUTS = ("metis", "random")
+RECIPES = ("exact", "isolated", "sylvie-s", "sylvie-a", "varco", "halowire")
+SLOPES = (1, 2, 5)
+"""VARCO's slopes that are compared with the fixed ratio of equal total bytes."""
+
+
+@dataclass(frozen=True)
+class Data:
+    """A graph, how long it is trained, and with how many seeds."""
+
+    name: str
+    epochs: int
+    seeds: int
+    undirected: bool = False
+
+
+GRAPHS = (
+    Data("cora", 100, 5),
+    Data("pubmed", 100, 5),
+    Data("amazon-computers", 200, 5),
+    Data("dblp", 150, 5),
+    Data("debian", 150, 3),
+    Data("wordnet", 150, 3),
+)
+
+
+@dataclass(frozen=True)
+class Task:
+    """One training run."""
+
+    data: Data
+    cut: str
+    name: str
+    recipe: str
+    settings: tuple[tuple[str, object], ...]
+    seed: int
+
+    @property
+    def key(self) -> str:
+        """The name under which the result is kept."""
+        return f"{self.data.name}/{self.cut}/{self.name}/{self.seed}"
+
+
+def tasks(graphs: list[str]) -> Iterator[Task]:
+    """All runs, small graphs first, all recipes of a seed together."""
+    for data in GRAPHS:
+        if graphs and data.name not in graphs:
+            continue
+        for cut in CUTS:
+            for seed in range(data.seeds):
+                for recipe in RECIPES:
+                    yield Task(data, cut, recipe, recipe, (), seed)
+                if data.name in ("amazon-computers", "dblp"):
+                    yield from _varco_tasks(data, cut, seed)
+
+
+def _varco_tasks(data: Data, cut: str, seed: int) -> Iterator[Task]:
+    for slope in SLOPES:
+        yield Task(data, cut, f"varco, slope {slope}", "varco", (("rate.slope", float(slope)),), seed)
+        ratio = 1 / share(data.epochs, slope)
+        settings = (("rate.schedule", "constant"), ("rate.ratio", ratio))
+        yield Task(data, cut, f"fixed, bytes of slope {slope}", "varco", settings, seed)
+
+
+def share(epochs: int, slope: float, largest: float = 128.0, width: int = 128) -> float:
+    """The share of the columns that VARCO's schedule sends over a whole run."""
+    ratios = [max(largest - slope * t * (largest - 1) / max(1, epochs - 2), 1.0) for t in range(epochs)]
+    return sum(max(1, int(width / ratio)) for ratio in ratios) / (epochs * width)
+
+
+def find(name: str, folder: Path | None) -> str:
+    """The graph as :func:`halowire.load` takes it."""
+    if name == "debian":
+        return name
+    if folder is None:
+        raise SystemExit(f"{name}.npz is not part of the package; give its folder with --data")
+    return str(folder / f"{name}.npz")
