@@ -1,0 +1,1 @@
+"""How much of a transfer is hidden behind the computation; see README.md."""

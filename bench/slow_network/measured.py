@@ -1,0 +1,76 @@
+"""What a run's epochs took: seconds, waiting and bytes, from the events that the workers wrote."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+WAITING = ("wait", "reduce")
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Medians over the measured epochs (``fastest`` is the least); bytes are those of all workers in an epoch.
+
+    ``waiting`` is the time for halo messages and for the sum of the weight gradients, ``halo_wait`` the former alone;
+    an epoch takes as long as on its slowest worker, other times are means of the workers. ``others`` is the share of
+    the machine's cores that other programs used meanwhile.
+    """
+
+    seconds: float
+    fastest: float
+    waiting: float
+    halo_wait: float
+    halo_bytes: float
+    weight_bytes: float
+    phases: dict[str, float]
+    epochs: int
+    others: float
+
+    @property
+    def share(self) -> float:
+        """The share of the epoch that is spent waiting for the wire."""
+        return self.waiting / self.seconds
+
+    @property
+    def all_bytes(self) -> float:
+        """Everything that is sent in an epoch."""
+        return self.halo_bytes + self.weight_bytes
+
+    @staticmethod
+    def of(run: Path, workers: int, warm: int, others: float = 0.0) -> Measured:
+        """Read a run folder, without its first ``warm`` epochs."""
+        ranks = [_epochs(run / f"events-{rank}.jsonl")[warm:] for rank in range(workers)]
+        together = list(zip(*ranks, strict=True))
+        names = sorted({name for epoch in together for event in epoch for name in event["phases"]})
+        phases = {
+            name: statistics.median(statistics.fmean(e["phases"].get(name, 0.0) for e in epoch) for epoch in together)
+            for name in names
+        }
+        seconds = [max(event["seconds"] for event in epoch) for epoch in together]
+        waits = [
+            statistics.fmean(sum(e["phases"].get(name, 0.0) for name in WAITING) for e in epoch) for epoch in together
+        ]
+        return Measured(
+            seconds=statistics.median(seconds),
+            fastest=min(seconds),
+            waiting=statistics.median(waits),
+            halo_wait=phases.get("wait", 0.0),
+            halo_bytes=statistics.fmean(sum(e["wire_bytes"] for e in epoch) for epoch in together),
+            weight_bytes=statistics.fmean(sum(e["gradient_bytes"] for e in epoch) for epoch in together),
+            phases=phases,
+            epochs=len(together),
+            others=others,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return asdict(self)
+
+
+def _epochs(path: Path) -> list[dict[str, Any]]:
+    events = [json.loads(line) for line in path.read_text().splitlines()]
+    return [event for event in events if event["event"] == "epoch"]

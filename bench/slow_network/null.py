@@ -1,0 +1,38 @@
+"""The null transport: every message arrives at once and nothing is sent, so that only the work is left."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor
+
+from halowire.exchange import Pending, Transport
+
+
+class NullTransport(Transport):
+    """A transport whose messages hold zeros and whose reductions return this worker's own numbers.
+
+    Encoding, decoding and counting stay as they are: what an epoch takes on it is what no network can beat.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._blank: set[tuple[int, int]] = set()
+
+    def all_to_all(
+        self, send: Tensor, send_bytes: Sequence[int], received: Tensor, recv_bytes: Sequence[int], where: str
+    ) -> Pending:
+        """Done already; a buffer is blanked when it is first seen, since what lies in it may not be a number."""
+        key = (received.data_ptr(), received.numel())
+        if key not in self._blank:
+            received.zero_()
+            self._blank.add(key)
+        return Pending((), received, send, where)
+
+    def all_reduce(self, tensor: Tensor, where: str, account: str | None = None) -> Tensor:
+        """The tensor as it is."""
+        return tensor
+
+    def broadcast(self, tensor: Tensor, where: str, account: str | None = None) -> Tensor:
+        """The tensor as it is: both workers draw the same weights from the seed."""
+        return tensor

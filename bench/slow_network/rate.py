@@ -1,0 +1,53 @@
+"""Finding the link rate at which exact training waits for the wire a given share of its epoch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from bench.slow_network.measured import Measured
+
+SHARE = 0.96
+TOLERANCE = 0.004
+PAYLOAD = 1448 / 1514
+"""Share of a full Ethernet frame that is payload."""
+PROBE = 4
+MOST_STEPS = 4
+
+
+def transfer_seconds(nbytes: float, workers: int, rate: float) -> float:
+    """How long the links take for ``nbytes`` of all workers, which send and receive at the same time."""
+    return 8 * nbytes / workers / (PAYLOAD * rate)
+
+
+def rounded(rate: float) -> int:
+    """Three digits, so that a rate can be written down."""
+    step = 10 ** (math.floor(math.log10(rate)) - 2)
+    return round(rate / step) * step
+
+
+def wanted_rate(rate: float, found: Measured) -> int:
+    """The rate at which the share is right, if waiting is inversely proportional to the rate and the rest constant."""
+    rest = found.seconds - found.waiting
+    return rounded(rate * found.waiting / (rest * SHARE / (1 - SHARE)))
+
+
+def find_rate(
+    measure: Callable[[int], Measured], null: Measured, bytes_of_exact: float, workers: int
+) -> tuple[int, Measured]:
+    """The rate in bits per second and what exact training took at it.
+
+    The first guess comes from the bytes and the epoch of the null transport. A cheap probe at four times that rate
+    corrects it, since part of the wire is hidden; then every step corrects the last until the share is met.
+    """
+    guess = transfer_seconds(bytes_of_exact, workers, 1.0) / (null.seconds * SHARE / (1 - SHARE))
+    probe = rounded(PROBE * guess)
+    rate = wanted_rate(probe, measure(probe))
+    for _ in range(MOST_STEPS):
+        found = measure(rate)
+        if abs(found.share - SHARE) <= TOLERANCE:
+            break
+        rate = wanted_rate(rate, found)
+    else:
+        found = measure(rate)
+    return rate, found
