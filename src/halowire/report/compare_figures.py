@@ -47,7 +47,7 @@ def scatter(record: Json, recipes: list[Compared], chart: Scatter, at: str, says
         return None
     words = bytes_text if chart.across == "bytes" else seconds_text
     rows = [[one.name, points(one.numbers["test"]), words(mean(one.numbers[at]))] for one in recipes]
-    head = ["recipe", f"test {metric_of(record)}, %", chart.words]
+    head = ["recipe", f"test {metric_of(record)} (%)", chart.words]
     return figure(chart.title, says, scatter_plot(chart, says), fold("Data", table(head, rows, f"{chart.title}: data")))
 
 
@@ -75,9 +75,7 @@ def against_time(record: Json, recipes: list[Compared]) -> Html | None:
     """What the accuracy costs in time."""
     title = f"Test {metric_of(record)} against time"
     chart = Scatter(title, points_of(recipes, "train_seconds"), "seconds", "time of all training epochs", "")
-    return scatter(
-        record, recipes, chart, "train_seconds", "Upper left is better. Median epoch times epochs, on this network."
-    )
+    return scatter(record, recipes, chart, "train_seconds", "Upper left is better. Median epoch times epochs.")
 
 
 def spread(record: Json) -> str:
@@ -146,5 +144,5 @@ def time(recipes: list[Compared]) -> Html | None:
         "div", key([("forward", "computing", ""), ("wait", "waiting for the wire", "")]),
         bar_chart("Time per epoch", says, bars, thick=8),
     )  # fmt: skip
-    head = ["recipe", "epoch", "waiting", "share", "of exact"]
+    head = ["recipe", "epoch", "waiting", "share", "ratio to exact"]
     return figure("Time per epoch", says, names, fold("Data", table(head, rows, "Time per epoch: data")), wide=True)

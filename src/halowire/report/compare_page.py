@@ -21,7 +21,7 @@ from halowire.report.units import bytes_text, number_text, percent_text, seconds
 SLOTS = (0, 1, 2, 3, 4, 6, 7, 8)
 """Colours of the recipes, in their order; grey is kept for the one that sends nothing."""
 GREY = 5
-CLOSE = 0.005
+CLOSE = 0.003
 """Points of accuracy below `exact` (as a fraction) within which the headline calls a recipe as good."""
 
 
@@ -88,11 +88,13 @@ def headline(record: Json, recipes: list[Compared]) -> Html:
         best = min(close, key=lambda one: mean(one.numbers["halo_bytes"]))
         against = best.numbers["to_exact"]
         gap = 100 * mean(against["test"])
-        where = f"{abs(gap):.2f} points {'above' if gap >= 0 else 'below'} exact"
+        where = (
+            f"{abs(gap):.2f} points {'above' if gap > 0 else 'below'} exact" if abs(gap) >= 0.005 else "as exact does"
+        )
         return join(
             f"{begin}: {best.name} reaches ", tag("b", percent_text(mean(best.numbers["test"]))),
             f" test {metric_of(record)}, {where}, with ", tag("b", ratio_text(mean(against["halo_bytes"]))),
-            " of its halo bytes and ", tag("b", ratio_text(mean(against["seconds"]))), " of its time",
+            " of its halo bytes and ", tag("b", f"{100 * mean(against['seconds']):.0f}%"), " of its time",
         )  # fmt: skip
     tests = finite(mean(one.numbers["test"]) for one in recipes)
     sent = finite(mean(one.numbers["halo_bytes"]) for one in recipes)
@@ -108,7 +110,7 @@ def headline(record: Json, recipes: list[Compared]) -> Html:
 
 
 def as_good(one: Compared) -> bool:
-    """Whether a recipe sends fewer bytes than `exact` and is less than half a point below it."""
+    """Whether a recipe sends fewer bytes than `exact` and is at most ``CLOSE`` below it."""
     against = one.numbers.get("to_exact", {})
     return mean(against.get("test")) >= -CLOSE and 0 < mean(against.get("halo_bytes")) < 1
 

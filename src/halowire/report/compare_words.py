@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from halowire.report.run import Json
-from halowire.report.units import NOTHING, bytes_text, digits, metric_words, number, seconds_text
+from halowire.report.units import NOTHING, bytes_text, metric_words, number, seconds_text
 
 
 @dataclass(frozen=True)
@@ -37,29 +37,32 @@ def points(entry: Any, signed: bool = False) -> str:
     if math.isnan(value):
         return NOTHING
     written = f"{100 * value:+.2f}" if signed else f"{100 * value:.2f}"
+    written = written.replace("-", "\N{MINUS SIGN}")
     return written if math.isnan(about) else f"{written} ± {100 * about:.2f}"
 
 
 def ratio_text(value: float) -> str:
-    """1.05x, 0.43x, 1/23, 0; a dash where nothing is known."""
+    """1.05, 0.43, 1/23, 0; a dash where nothing is known."""
     if math.isnan(value):
         return NOTHING
     if 0 < value < 0.0995:
-        return f"1/{digits(1 / value)}"
-    return f"{digits(value)}x" if value else "0"
+        return f"1/{1 / value:.0f}"
+    return f"{value:.2f}" if value else "0"
 
 
 def columns(record: Json) -> list[Column]:
     """The columns for which the comparison has something: without `exact` nothing is compared with it."""
     metric = metric_words(str(record.get("metric") or "accuracy"))
     found = [
-        Column(f"test {metric}, %", lambda one: points(one["test"]), lambda one: mean(one["test"]), max),
+        Column(
+            f"test {metric}\N{NO-BREAK SPACE}(%)", lambda one: points(one["test"]), lambda one: mean(one["test"]), max
+        ),
         *(difference(name) for name in ("exact", "isolated") if name in record["recipes"]),
         plain("time per epoch", "epoch_seconds", seconds_text),
-        *([quotient("of exact", "seconds")] if "exact" in record["recipes"] else []),
+        *([quotient("ratio to exact", "seconds")] if "exact" in record["recipes"] else []),
         plain("halo bytes per epoch", "halo_bytes_per_epoch", bytes_text),
         plain("halo bytes in training", "halo_bytes", bytes_text),
-        *([quotient("of exact", "halo_bytes")] if "exact" in record["recipes"] else []),
+        *([quotient("ratio to exact", "halo_bytes")] if "exact" in record["recipes"] else []),
     ]
     return [] if not record["aggregated"] else found
 

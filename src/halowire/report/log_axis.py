@@ -39,7 +39,7 @@ def make_log_axis(values: list[float], kind: Kind) -> Axis:
     low = max((step for step in steps if step <= min(above)), default=min(above))
     high = min((step for step in steps if step >= max(above) and step > low), default=2 * max(above))
     wholes = [step for step in rounds(kind, (1,)) if low <= step <= high]
-    inside = wholes if len(wholes) > 1 else [step for step in steps if low <= step <= high]
+    inside = wholes if len(wholes) > 2 else [step for step in steps if low <= step <= high]
     every = math.ceil(len(inside) / 6)
     ticks = [(step, spell(step, kind)) for step in inside[::every]]
     zero = min(values) <= 0

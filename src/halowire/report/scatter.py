@@ -14,8 +14,8 @@ from halowire.report.ticks import WORDS, Kind, make_axis
 HEIGHT = 230
 INSET = 0.035
 """The share of the width between the frame and the outermost values, so that no point sits on the frame."""
-NARROW_SPACING = 0.4
-"""The least distance of labels below a plot on a phone, as a share of its width."""
+SPACING_ACROSS, NARROW_SPACING = 0.17, 0.4
+"""The least distance of labels below a plot, and below one on a phone, as shares of its width."""
 
 
 @dataclass(frozen=True)
@@ -75,19 +75,27 @@ def scatter_plot(chart: Scatter, description: str) -> Html:
 
 
 def x_ticks(ticks: list[tuple[float, str]], height: float) -> Html:
-    """Hairlines with their values below; those for which a narrow plot has no room are of class ``fine``."""
+    """Hairlines, with values below where there is room; those a narrow plot has no room for are of class ``fine``."""
     places = [place for place, _ in ticks]
-    coarse = {places[0], places[-1]} if places else set()
-    middle = min(places, key=lambda place: abs(place - 0.5), default=0.0)
-    if all(abs(middle - place) >= NARROW_SPACING for place in coarse):
-        coarse.add(middle)
+    coarse = roomy(places[:1] + places[-1:] + sorted(places, key=lambda place: abs(place - 0.5)), NARROW_SPACING)
+    fine = roomy([*coarse, *places], SPACING_ACROSS)
     parts: list[Html] = []
     for place, label in ticks:
         at = across(place)
-        words = {"x": at, "y": down(height + 18), "text_anchor": "middle"}
         parts.append(tag("line", x1=at, x2=at, y1="0", y2=down(height + 4), class_="grid"))
-        parts.append(tag("text", label, class_=None if place in coarse else "fine", **words))
+        if place in fine:
+            words = {"x": at, "y": down(height + 18), "text_anchor": "middle"}
+            parts.append(tag("text", label, class_=None if place in coarse else "fine", **words))
     return join(*parts)
+
+
+def roomy(places: list[float], least: float) -> list[float]:
+    """The places that keep the least distance from those before them."""
+    kept: list[float] = []
+    for place in places:
+        if all(abs(place - other) >= least for other in kept):
+            kept.append(place)
+    return kept
 
 
 def heights(point: Point) -> list[float]:

@@ -133,7 +133,7 @@ h1{font-size:22px}h2{break-after:avoid;margin-top:1.6rem}
 .scroll{overflow:visible;background:none}
 footer{margin-top:1.5rem}
 svg text,svg .note,svg .inside{font-size:10.5px}svg .name{font-size:11px}
-h3{break-after:avoid}
+h3{break-after:avoid}figcaption p{min-height:2.9em}
 th,td{white-space:normal}table.compare tbody th{white-space:nowrap}.screen{display:none}
 pre{font-size:10px}
 table.compare{font-size:10.5px}table.compare th,table.compare td{padding-right:.7rem}
