@@ -1,15 +1,16 @@
 """Seconds per epoch of halowire, PyTorch Geometric and hand-written torch, on one power-law graph, in one run.
 
-    python -m bench.epoch [--nodes 200000] [--edges 10000000] [--rounds 5]
+    python -m bench.epoch [--nodes 200000] [--edges 10000000] [--rounds 4] [--again]
 
-Every thread count runs in a process of its own; inside it the contenders take turns and each one's fastest epoch
-counts. An epoch is forward, loss, backward and the Adam step. All contenders start from the same weights and their
+Every case (threads, variant, model) runs in a process of its own; inside it the contenders take turns and each one's
+fastest epoch counts. Finished cases are kept in result.json and not measured again. An epoch is forward, loss, backward and the Adam step. All contenders start from the same weights and their
 first losses must agree (without dropout, whose random numbers differ).
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import subprocess
 import sys
@@ -85,26 +86,21 @@ def contenders(graph: Graph, name: str, settings: dict[str, object]) -> dict[str
     return found
 
 
-def measure(graph: Graph, threads: int, rounds: int) -> list[dict[str, object]]:
-    """Seconds of every contender's fastest epoch, for every model and variant."""
+def measure(graph: Graph, threads: int, rounds: int, variant: str, name: str) -> dict[str, object]:
+    """Seconds of every contender's fastest epoch, for one model and variant."""
     torch.set_num_threads(threads)
-    rows = []
-    for variant, settings in VARIANTS.items():
-        for name in ("sage", "gcn"):
-            epochs = contenders(graph, name, settings)
-            best = dict.fromkeys(epochs, float("inf"))
-            first = {who: epoch() for who, epoch in epochs.items()}
-            if variant == "plain":
-                spread = max(first.values()) - min(first.values())
-                assert spread < 1e-3 * first["halowire"], f"the contenders' first losses differ: {first}"
-            for _ in range(rounds):
-                for who, epoch in epochs.items():
-                    start = time.perf_counter()
-                    epoch()
-                    best[who] = min(best[who], time.perf_counter() - start)
-            rows.append({"model": name, "variant": variant, "threads": threads, "seconds": best})
-            print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
-    return rows
+    epochs = contenders(graph, name, VARIANTS[variant])
+    first = {who: epoch() for who, epoch in epochs.items()}
+    if variant == "plain":
+        spread = max(first.values()) - min(first.values())
+        assert spread < 1e-3 * first["halowire"], f"the contenders' first losses differ: {first}"
+    best = dict.fromkeys(epochs, float("inf"))
+    for _ in range(rounds):
+        for who, epoch in epochs.items():
+            start = time.perf_counter()
+            epoch()
+            best[who] = min(best[who], time.perf_counter() - start)
+    return {"model": name, "variant": variant, "threads": threads, "seconds": best}
 
 
 def table(rows: list[dict[str, object]]) -> str:
@@ -129,20 +125,28 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nodes", type=int, default=200_000)
     parser.add_argument("--edges", type=int, default=10_000_000)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--threads", type=int, help="measure one thread count in this process and print JSON")
+    parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--again", action="store_true", help="measure everything again")
+    parser.add_argument("--one", nargs=3, metavar=("THREADS", "VARIANT", "MODEL"), help="one case, printed as JSON")
     parser.add_argument("--out", type=Path, default=HERE / "result.json")
     args = parser.parse_args()
-    if args.threads:
+    if args.one:
         graph = rmat(args.nodes, args.edges, 128, 47, seed=0)
-        print(json.dumps(measure(graph, args.threads, args.rounds)))
+        threads, variant, name = args.one
+        print(json.dumps(measure(graph, int(threads), args.rounds, variant, name)))
         return
-    rows = []
-    for threads in (1, 2):
-        command = [sys.executable, "-m", "bench.epoch", "--threads", str(threads)]
+    size = {"nodes": args.nodes, "edges": args.edges}
+    kept = json.loads(args.out.read_text()) if args.out.exists() and not args.again else {}
+    rows = kept["rows"] if {key: kept.get(key) for key in size} == size else []
+    done = {(row["threads"], row["variant"], row["model"]) for row in rows}
+    for case in itertools.product((1, 2), VARIANTS, ("sage", "gcn")):
+        if case in done:
+            continue
+        command = [sys.executable, "-m", "bench.epoch", "--one", *map(str, case)]
         command += [f"--{key}={getattr(args, key)}" for key in ("nodes", "edges", "rounds")]
-        rows += json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
-    args.out.write_text(json.dumps({"nodes": args.nodes, "edges": args.edges, "rows": rows}, indent=1) + "\n")
+        rows.append(json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout))
+        print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
+        args.out.write_text(json.dumps({**size, "rows": rows}, indent=1) + "\n")
     print(table(rows))
 
 
