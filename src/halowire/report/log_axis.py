@@ -35,15 +35,23 @@ def make_log_axis(values: list[float], kind: Kind) -> Axis:
     above = [value for value in values if value > 0]
     if not above:
         return make_axis(values, kind, zero=True)
-    steps = rounds(kind)
-    low = max((step for step in steps if step <= min(above)), default=min(above))
-    high = min((step for step in steps if step >= max(above) and step > low), default=2 * max(above))
-    wholes = [step for step in rounds(kind, (1,)) if low <= step <= high]
+    tens, steps = rounds(kind, (1,)), rounds(kind)
+    low, high = around(above, tens)
+    # Whole powers of ten read best, unless they leave half of the axis empty.
+    if math.log(max(above) / min(above)) < 0.5 * math.log(high / low):
+        low, high = around(above, steps)
+    wholes = [step for step in tens if low <= step <= high]
     inside = wholes if len(wholes) > 2 else [step for step in steps if low <= step <= high]
     every = math.ceil(len(inside) / 6)
     ticks = [(step, spell(step, kind)) for step in inside[::every]]
     zero = min(values) <= 0
     return LogAxis(low, high, ((0.0, "none"), *ticks) if zero else tuple(ticks), "", 1.0, kind, ZERO_ROOM * zero)
+
+
+def around(values: list[float], steps: list[float]) -> tuple[float, float]:
+    """The closest two different steps that hold all values."""
+    low = max((step for step in steps if step <= min(values)), default=min(values))
+    return low, min((step for step in steps if step >= max(values) and step > low), default=2 * max(values))
 
 
 def rounds(kind: Kind, digits: tuple[int, ...] = (1, 2, 5)) -> list[float]:

@@ -14,7 +14,7 @@ from halowire.report.ticks import WORDS, Kind, make_axis
 HEIGHT = 230
 INSET = 0.035
 """The share of the width between the frame and the outermost values, so that no point sits on the frame."""
-SPACING_ACROSS, NARROW_SPACING = 0.17, 0.4
+SPACING_ACROSS, NARROW_SPACING = 0.17, 0.36
 """The least distance of labels below a plot, and below one on a phone, as shares of its width."""
 
 
