@@ -3,8 +3,9 @@
     python -m bench.epoch [--nodes 200000] [--edges 10000000] [--rounds 4] [--again]
 
 Every case (threads, variant, model) runs in a process of its own; inside it the contenders take turns and each one's
-fastest epoch counts. Finished cases are kept in result.json and not measured again. An epoch is forward, loss, backward and the Adam step. All contenders start from the same weights and their
-first losses must agree (without dropout, whose random numbers differ).
+fastest epoch counts. Finished cases are kept in result.json and not measured again. An epoch is forward, loss, backward
+and the Adam step. All contenders start from the same weights and their first losses must agree (without dropout, whose
+random numbers differ).
 """
 
 from __future__ import annotations
