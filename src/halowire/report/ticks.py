@@ -95,7 +95,8 @@ def make_axis(values: list[float], kind: Kind, zero: bool) -> Axis:
         room = abs(high) * 0.1 or 1.0
         low, high = (low if zero else low - room), high + room
     step = max(nice_step(high - low, 4), 1.0 if unit == "B" else 0.0)
-    bottom, top = math.floor(low / step + 1e-9) * step, math.ceil(high / step - 1e-9) * step
+    bottom = math.floor(low / step + 1e-9) * step
+    top = max(bottom + step, math.ceil(high / step - 1e-9) * step)
     if kind == "percent" and low >= 0 and high <= 100:
         bottom, top = max(0.0, bottom), min(100.0, top)
     ticks = tuple(
