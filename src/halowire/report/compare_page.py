@@ -93,8 +93,8 @@ def headline(record: Json, recipes: list[Compared]) -> Html:
         )
         return join(
             f"{begin}: {best.name} reaches ", tag("b", percent_text(mean(best.numbers["test"]))),
-            f" test {metric_of(record)}, {where}, with ", tag("b", ratio_text(mean(against["halo_bytes"]))),
-            " of its halo bytes and ", tag("b", f"{100 * mean(against['seconds']):.0f}%"), " of its time",
+            f" test {metric_of(record)}, {where}, with ", tag("b", part(mean(against["halo_bytes"]))),
+            " of its halo bytes and ", tag("b", part(mean(against["seconds"]))), " of its time",
         )  # fmt: skip
     tests = finite(mean(one.numbers["test"]) for one in recipes)
     sent = finite(mean(one.numbers["halo_bytes"]) for one in recipes)
@@ -107,6 +107,11 @@ def headline(record: Json, recipes: list[Compared]) -> Html:
         if values
     ]
     return join(begin, ": " if parts else "", *(join(", " if index else "", part) for index, part in enumerate(parts)))
+
+
+def part(share: float) -> str:
+    """A share inside a sentence: 71%, 1/22."""
+    return ratio_text(share) if share < 0.0995 else f"{100 * share:.0f}%"
 
 
 def as_good(one: Compared) -> bool:

@@ -42,7 +42,7 @@ def ticks_between(low: float, high: float, count: int = 5, whole: bool = False) 
 
 def tick_text(value: float, step: float) -> str:
     """A tick's label with as many decimals as the step needs; thousands separated."""
-    decimals = max(0, -math.floor(math.log10(step) + 1e-9)) if step > 0 else 0
+    decimals = min(6, max(0, -math.floor(math.log10(step) + 1e-9))) if step > 0 else 0
     if abs(step * 10**decimals - round(step * 10**decimals)) > 1e-6:
         decimals += 1
     return f"{value:,.{min(decimals, 6)}f}"
