@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import sys
@@ -12,6 +13,7 @@ from types import TracebackType
 from typing import Any
 
 from bench.netlab import Lab, Result
+from bench.netlab.namespace import CommandError
 from bench.slow_network.measured import Measured
 from bench.slow_network.quiet import MOST, busy_seconds, others, wait_for_quiet
 
@@ -90,7 +92,9 @@ class Session:
     def _serve(self) -> None:
         command = [sys.executable, "-m", "bench.slow_network.worker", str(self._folder.absolute())]
         env = {"PYTHONPATH": str(ROOT)}
-        self._results = self.lab.run(command, env=env, timeout=6 * 3600, logs=self._folder / "logs")
+        # An interrupted lab is gone before its workers are.
+        with contextlib.suppress(CommandError):
+            self._results = self.lab.run(command, env=env, timeout=6 * 3600, logs=self._folder / "logs")
 
     def _last_words(self) -> str:
         return " | ".join(f"host {r.host} (code {r.code}): {r.output[-1500:]}" for r in self._results)

@@ -36,7 +36,8 @@ def _speed(name: str, case: Mapping[str, Any], rows: list[dict[str, Any]]) -> st
     waiting, null = exact["waiting"] / exact["seconds"], case["nulls"]["exact"]["seconds"]
     title = (
         f"### {name}: links of {case['rate'] / 1e6:g} mbit/s\n\n`exact` waits {waiting:.1%} of its epoch; its "
-        f"computation alone (null transport) takes {null:.2f} s; weight gradients are {exact['weight_share']:.1%} of its bytes, "
+        f"computation alone (null transport) takes {null:.2f} s; "
+        f"weight gradients are {exact['weight_share']:.1%} of its bytes, "
         f"{_weight_share(rows)}"
     )
     return f"{title}\n\n{_table(SPEED_HEAD, [_speed_cells(row) for row in rows])}"
