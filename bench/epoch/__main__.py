@@ -30,7 +30,7 @@ from halowire.exchange import Transport
 from halowire.graph import Graph, mean, rmat, symmetric
 from halowire.partition import cut, partition
 from halowire.train.config import Config
-from halowire.train.loop import Trainer
+from halowire.train.loop import EXTRAS, Trainer
 from halowire.train.view import View
 
 HERE = Path(__file__).parent
@@ -60,7 +60,7 @@ def halowire_epoch(trainer: Trainer) -> Callable[[], float]:
 
     def epoch() -> float:
         loss = float(trainer.forward_backward(next(count)))
-        trainer.flat.reduce([loss] + [0.0] * 5, trainer.transport, "bench")
+        trainer.flat.reduce([loss] + [0.0] * (EXTRAS - 1), trainer.transport, "bench")
         trainer.optimiser.step()
         return loss
 

@@ -73,6 +73,7 @@ def partition(
         quiet: do not print the quality report.
     """
     config = Config().replace({"partition.method": method, "seed": seed, "task.inductive": inductive})
+    check_config(config)
     return _cut(load(graph, undirected=undirected), num_parts, Path(out), config, Console(quiet=quiet))
 
 
@@ -260,6 +261,11 @@ def _cut(graph: Graph, num_parts: int, out: Path, config: Config, console: Conso
     owners = parts.partition(graph, num_parts, config.partition.method, config.seed)
     widths = exchanged_widths(graph.num_features, config.model.hidden, graph.num_classes, config.model.layers)
     quality = parts.measure(graph, owners, widths)
+    if config.task.inductive and graph.train_mask is not None:
+        # Training exchanges rows of the training subgraph only.
+        training = graph.subgraph(graph.train_mask)
+        held = replace(owners, owner=owners.owner[graph.train_mask])
+        quality = replace(quality, bytes_per_epoch=parts.measure(training, held, widths).bytes_per_epoch)
     for line in quality.lines():
         console.line(line)
     for warning in quality.warnings:

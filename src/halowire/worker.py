@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from halowire.events import plain
 from halowire.exchange import Transport
 from halowire.kernels import InputError
 from halowire.launch import Place, agreed, choose_device, joined, set_threads, stop_wish
@@ -43,6 +44,7 @@ def train_worker(job: Job, prepare: Callable[[], None] | None = None) -> dict[st
         title = f"{job.graph} {job.config.recipe}"
         with console.progress(job.config.epochs, title) as bar:
             summary = trainer.run(Hooks(_Narrator(bar), wish))
+        summary |= {"partition": read_manifest(job.shards).get("quality")}
         if place.rank == 0:
             _write_results(job, summary, console)
     return summary
@@ -143,9 +145,8 @@ def _shard(job: Job, transport: Transport, train: bool = False) -> Shard:
 
 
 def _write_results(job: Job, summary: dict[str, Any], console: Console) -> None:
-    summary = summary | {"partition": read_manifest(job.shards).get("quality")}
     temporary = job.run / ".summary.json.tmp"
-    temporary.write_text(json.dumps(summary, indent=1) + "\n")
+    temporary.write_text(json.dumps(plain(summary), indent=1, allow_nan=False) + "\n")
     temporary.rename(job.run / "summary.json")
     page = write_report([job.run], job.run / "report.html")
     if job.tensorboard:

@@ -14,7 +14,7 @@ from halowire.graph import Graph, block_model
 from halowire.kernels import Csr
 from halowire.partition import cut, partition
 from halowire.train.config import Config
-from halowire.train.loop import Trainer
+from halowire.train.loop import EXTRAS, Trainer
 from halowire.train.view import View, build_model
 from tests.parity.reference import Reference
 
@@ -76,7 +76,7 @@ def train_here(rank: int, case: str, method: str, config: Config) -> dict[str, o
     record: dict[str, object] = {"rows": shard.rows.numpy(), "epochs": []}
     for epoch in range(config.epochs):
         loss = trainer.forward_backward(epoch)
-        total = trainer.flat.reduce([float(loss)] + [0.0] * 5, transport, "test")[0]
+        total = trainer.flat.reduce([float(loss)] + [0.0] * (EXTRAS - 1), transport, "test")[0]
         grads = {name: p.grad.numpy().copy() for name, p in zip(names, trainer.parameters, strict=True)}
         trainer.optimiser.step()
         record["epochs"].append((total, grads, trainer.logits().numpy().copy()))
@@ -123,6 +123,14 @@ def test_workers_equal_the_dense_reference(on_workers, workers, model, method):
 def test_every_kind_of_graph(on_workers, workers, case, model):
     config = make_config(model)
     compare(on_workers(workers, train_here, case, "random", config), case, config)
+
+
+@pytest.mark.parametrize("method", ["metis", "random"])
+@pytest.mark.parametrize("model", ["gcn", "sage"])
+@pytest.mark.parametrize("workers", [2, 4])
+def test_several_labels_per_node(on_workers, workers, model, method):
+    config = make_config(model)
+    compare(on_workers(workers, train_here, "multi-label", method, config), "multi-label", config)
 
 
 @pytest.mark.parametrize("layers", [1, 2])

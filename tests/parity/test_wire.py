@@ -14,7 +14,7 @@ from halowire.exchange import Transport
 from halowire.graph import block_model
 from halowire.partition import cut, partition
 from halowire.train.config import Config
-from halowire.train.loop import Trainer
+from halowire.train.loop import EXTRAS, Trainer
 from halowire.train.view import View, build_model
 from halowire.train.wire import policy_of
 from tests.parity.reference import dense_adjacency, dropout_factor
@@ -43,7 +43,7 @@ def train_here(rank: int, settings: dict[str, object]) -> dict[str, object]:
         with transport.ledger.account("train"):
             loss = trainer.forward_backward(epoch)
         sent = transport.ledger.totals["train"] - before["train"]
-        trainer.flat.reduce([float(loss)] + [0.0] * 5, transport, "test")
+        trainer.flat.reduce([float(loss)] + [0.0] * (EXTRAS - 1), transport, "test")
         record.append((sent, {n: p.grad.numpy().copy() for n, p in zip(names, trainer.parameters, strict=True)}))
         trainer.optimiser.step()
         trainer.logits()  # an evaluation between two epochs leaves no trace in them
@@ -141,7 +141,7 @@ def same(a: list[dict], b: list[dict]) -> bool:
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        ({"rate.bits": 32, "rate.code": "levels"}, {}),
+        ({"rate.bits": 32, "rate.backward_bits": 32}, {}),
         ({"freshness.mode": "delayed", "freshness.sync_every": 1}, {}),
         ({"freshness.mode": "delayed", "freshness.sync_every": 1, "rate.bits": 1}, {"rate.bits": 1}),
         ({"rate.schedule": "linear", "rate.max_ratio": 1.0, "rate.min_ratio": 1.0}, {}),

@@ -30,7 +30,7 @@ class EventLog:
         self._file.close()
 
     def _write(self, record: dict[str, Any]) -> None:
-        self._file.write(json.dumps(_plain(record), separators=(",", ":")) + "\n")
+        self._file.write(json.dumps(plain(record), separators=(",", ":")) + "\n")
         self._file.flush()
 
 
@@ -45,12 +45,12 @@ def read_events(path: Path) -> list[dict[str, Any]]:
     return events
 
 
-def _plain(value: Any) -> Any:
-    """JSON has no NaN or infinity: they become null."""
+def plain(value: Any) -> Any:
+    """``value`` as JSON can hold it: NaN and infinity, which it has not, become null."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
+        return {key: plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     return value

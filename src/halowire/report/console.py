@@ -85,7 +85,7 @@ def summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
     """(name, value) of the essentials; what is unknown shows a dash."""
     metric = metric_words(str(summary.get("metric") or "accuracy"))
     best = number(summary.get("best_epoch"))
-    at = f" at epoch {best:.0f}" if best >= 0 else ""
+    at = f" after epoch {best + 1:.0f}" if best >= 0 else ""
     waiting = share(summary.get("wait_seconds"), summary.get("epoch_seconds"))
     waited = f" ({seconds_text(summary.get('wait_seconds'))} of an epoch)" if math.isfinite(waiting) else ""
     rows = [

@@ -100,8 +100,11 @@ def read_checkpoint(folder: Path) -> tuple[bytes, bytes]:
 def parse_checkpoint(record: bytes, tensors: bytes) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """The JSON and the tensors of a checkpoint."""
     try:
-        return json.loads(record), load(tensors)
-    except (json.JSONDecodeError, SafetensorError) as error:
+        values = json.loads(record)
+        if not {"settings", "progress"} <= set(values):
+            raise ValueError("state.json lacks its settings or its progress")
+        return values, load(tensors)
+    except (ValueError, TypeError, SafetensorError) as error:
         raise InputError(f"the checkpoint is damaged ({error}); delete its folder to use the one before") from error
 
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from halowire.kernels import InputError
+
+LONGEST_WAIT = 1e6
+THREADS_PER_CORE = 8
 
 
 @dataclass(frozen=True)
@@ -227,8 +231,14 @@ def check_config(config: Config) -> None:
     for name in ("optim.lr", "optim.step_factor"):
         if not 0 < values[name] < math.inf:
             raise InputError(f"--{name.replace('_', '-')} is {values[name]}; it must be above 0 and finite")
-    if not config.deadline > 0:
-        raise InputError(f"--deadline is {config.deadline}; it must be above 0")
+    if not 0 < config.deadline <= LONGEST_WAIT:
+        raise InputError(f"--deadline is {config.deadline}; it must be above 0 and at most {LONGEST_WAIT:.0f} seconds")
+    most = THREADS_PER_CORE * (os.cpu_count() or 1)
+    if config.threads > most:
+        raise InputError(f"--threads is {config.threads}; at most {most} make sense on this machine")
+    optim, default = config.optim, OptimConfig()
+    if optim.schedule != "step" and (optim.step_every, optim.step_factor) != (default.step_every, default.step_factor):
+        raise InputError("--optim.step-every and --optim.step-factor have no effect without --optim.schedule step")
 
 
 def _replace(config: Any, path: list[str], value: Any, name: str) -> Any:

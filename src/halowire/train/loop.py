@@ -31,8 +31,8 @@ from halowire.train.schedule import learning_rate
 from halowire.train.summary import largest_memory, peak_memory, summarise, total_sent
 from halowire.train.view import View, build_model
 
-# Numbers reduced together with the gradients: loss, wish to stop, bytes, waiting, change and norm of the halo rows.
-EXTRAS = 6
+# Numbers reduced together with the gradients: loss, wish to stop, bytes, change and norm of the halo rows.
+EXTRAS = 5
 
 
 class TrainingError(RuntimeError):
@@ -155,10 +155,10 @@ class Trainer:
         start = time.perf_counter()
         with ledger.account(TRAIN):
             loss = float(self.forward_backward(epoch))
-            mine = [loss, float(self.hooks.should_stop()), ledger.now.sent[TRAIN], ledger.now.phases["wait"]]
+            mine = [loss, float(self.hooks.should_stop()), ledger.now.sent[TRAIN]]
             mine += self.exchange.take_change()
             with ledger.phase("reduce"):
-                total, stop, sent, waited, change, norm = self.flat.reduce(
+                total, stop, sent, change, norm = self.flat.reduce(
                     mine, self.transport, f"epoch {epoch}, weight gradients", self.codec, epoch
                 )
             threshold = self.exchange.policy.freshness.threshold
@@ -176,7 +176,7 @@ class Trainer:
         self.hooks.observer.epoch(epoch, total, seconds, int(sent))
         self.progress.epoch, self.progress.train_loss = epoch + 1, total
         self.progress.epoch_seconds.append(seconds)
-        self.progress.wait_seconds.append(waited / self.transport.size + entry.phases["reduce"])
+        self.progress.wait_seconds.append(entry.phases["wait"] + entry.phases["reduce"])
         return stop > 0
 
     def _record(self, log: EventLog, epoch: int, loss: float, rate: float, seconds: float, entry: Entry) -> None:
@@ -195,6 +195,11 @@ class Trainer:
         with self.transport.ledger.account(EVAL):
             metrics = self.evaluation.task.evaluate(logits, self.transport)
         entry = self.transport.ledger.take()
+        if math.isnan(metrics["val"]):
+            raise InputError(
+                f"the {self.evaluation.task.metric} of the validation nodes is undefined, they lack a class; "
+                "use another --task.metric or another split"
+            )
         log.write(
             "eval",
             epoch=progress.epoch - 1,

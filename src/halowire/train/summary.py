@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import resource
 import statistics
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -18,7 +20,16 @@ ACCOUNT_ORDER = (SETUP, TRAIN, EVAL, GRADIENT)
 
 
 def peak_memory() -> int:
-    """The largest resident set of this process so far, in bytes."""
+    """The largest resident set of this process so far, in bytes.
+
+    Linux keeps it per program in ``VmHWM``; what ``getrusage`` says outlives ``exec``, so that a worker would report
+    the peak of the launcher, which held the whole graph.
+    """
+    status = Path("/proc/self/status")
+    if status.exists():
+        found = re.search(r"^VmHWM:\s+(\d+) kB", status.read_text(), re.MULTILINE)
+        if found:
+            return int(found[1]) * 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 

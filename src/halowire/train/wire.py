@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from halowire.exchange import BACKWARD, FORWARD, Freshness, Policy, Rate, codec_of
 from halowire.exchange.schedule import Budget, exponential, linear, parse_steps, stepped
 from halowire.kernels import InputError
-from halowire.train.config import Config, RateConfig
+from halowire.train.config import Config, FreshnessConfig, RateConfig
 
 Ratios = Callable[[int], float]
 
@@ -27,7 +27,7 @@ def policy_of(config: Config, widths: Sequence[int], halo_rows: int) -> Policy:
         rates(0, layer, FORWARD if forward else BACKWARD)
     fresh = config.freshness
     freshness = Freshness(fresh.mode == "delayed", fresh.sync_every, fresh.smoothing, fresh.threshold)
-    _refuse(rate, freshness)
+    _refuse(rate, fresh)
     decay = rate.decay if rate.decay >= 0 else None
     return Policy(rates, freshness, config.seed, rate.rescale, decay)
 
@@ -80,14 +80,28 @@ def _layer_bits(rate: RateConfig, layers: int) -> dict[tuple[int, bool], int]:
     return bits
 
 
-def _refuse(rate: RateConfig, freshness: Freshness) -> None:
+def _refuse(rate: RateConfig, freshness: FreshnessConfig) -> None:
+    """Refuse what has no meaning together, and what would silently have no effect."""
     if rate.rows < 1 and rate.decay >= 0:
-        raise InputError(
-            "--rate.rows and --rate.decay cannot be combined: the change of a row that was not sent is unknown"
-        )
+        raise InputError("--rate.rows and --rate.decay do not go together: the change of a row not sent is unknown")
     if rate.rows < 1 and freshness.smoothing:
-        raise InputError("--rate.rows and --freshness.smoothing cannot be combined: every epoch samples other rows")
-    if rate.steps and rate.schedule != "steps":
-        raise InputError("--rate.steps has no effect without --rate.schedule steps")
-    if rate.budget and rate.schedule != "budget":
-        raise InputError("--rate.budget has no effect without --rate.schedule budget")
+        raise InputError("--rate.rows and --freshness.smoothing do not go together: every epoch samples other rows")
+    if freshness.mode == "never" and rate != RateConfig(weights=rate.weights):
+        raise InputError("--rate settings have no effect with --freshness.mode never, which sends no rows")
+    one_bit = 1 in (rate.bits, rate.backward_bits) or ":1" in rate.layers
+    dropped = rate.schedule != "constant" or rate.ratio > 1
+    falling = rate.schedule in ("linear", "exponential")
+    needs = {
+        "code": ("a rate of 1 bit", one_bit),
+        "steps": ("--rate.schedule steps", rate.schedule == "steps"),
+        "budget": ("--rate.schedule budget", rate.schedule == "budget"),
+        "max_ratio": ("--rate.schedule linear or exponential", falling),
+        "min_ratio": ("--rate.schedule linear or exponential", falling),
+        "slope": ("--rate.schedule linear", rate.schedule == "linear"),
+        "rescale": ("a ratio of columns", dropped),
+        "spare_last": ("a ratio of columns", dropped),
+    }
+    default = RateConfig()
+    for name, (needed, given) in needs.items():
+        if not given and getattr(rate, name) != getattr(default, name):
+            raise InputError(f"--rate.{name.replace('_', '-')} has no effect without {needed}")

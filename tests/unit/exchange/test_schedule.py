@@ -89,6 +89,11 @@ def test_budget_of_a_policy_counts_the_last_layer_apart():
         {"freshness.smoothing": 0.5},
         {"rate.bits": 4, "rate.code": "levels"},
         {"rate.decay": 1.5},
+        {"rate.code": "levels"},
+        {"rate.slope": 2.0},
+        {"rate.rescale": True},
+        {"rate.spare_last": True},
+        {"freshness.mode": "never", "rate.bits": 1},
     ],
 )
 def test_settings_without_effect_or_meaning_are_refused(settings):

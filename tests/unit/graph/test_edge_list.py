@@ -19,7 +19,7 @@ def write(path: Path, text: str) -> Path:
     if path.suffix == ".gz":
         path.write_bytes(gzip.compress(text.encode()))
     else:
-        path.write_text(text)
+        path.write_text(text, encoding="utf-8")
     return path
 
 
@@ -39,6 +39,11 @@ def write(path: Path, text: str) -> Path:
         ("g.txt", COMMA.replace(",", "  ")),
         ("g.txt.gz", "# nodes edges\n" + COMMA.replace(",", " ")),
         ("my.graph.csv", COMMA),
+        ("g.csv", "\ufeff" + COMMA),
+        ("g.csv.gz", "\ufeff" + COMMA),
+        ("g.csv", "\ufeffsource,target\n" + COMMA),
+        ("g.csv", "\ufeff# made by hand\n" + COMMA),
+        ("g.tsv", "\ufeff" + COMMA.replace(",", "\t")),
     ],
 )
 def test_all_ways_of_writing_give_the_same_graph(tmp_path: Path, name: str, text: str) -> None:
@@ -76,6 +81,18 @@ def test_features_and_labels_come_from_their_own_files(tmp_path: Path) -> None:
     assert graph.num_classes == 3
     assert graph.test_mask is not None
     assert graph.test_mask.tolist() == [False, False, False, True]
+
+
+def test_a_byte_order_mark_hides_no_row_of_features_or_labels(tmp_path: Path) -> None:
+    graph = load(
+        write(tmp_path / "g.csv", COMMA),
+        features=write(tmp_path / "x.csv", "\ufeff7,3\n30,5\n1000,1\n"),
+        labels=write(tmp_path / "y.csv", "\ufeff7,1,train\n30,0,val\n1000,2,test\n"),
+    )
+    assert isinstance(graph.x, torch.Tensor)
+    assert graph.x.tolist() == [[3], [5], [1]]
+    assert graph.y is not None
+    assert graph.y.tolist() == [1, 0, 2]
 
 
 def test_features_as_npy_and_labels_without_parts(tmp_path: Path) -> None:

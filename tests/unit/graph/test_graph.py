@@ -138,6 +138,29 @@ def test_refuses_arrays_of_the_wrong_kind(arguments: dict, message: str) -> None
         Graph.from_edge_index(**arguments)
 
 
+@pytest.mark.parametrize(
+    "x",
+    [
+        torch.eye(2, dtype=torch.complex64),
+        torch.eye(2, dtype=torch.complex64).to_sparse_coo(),
+        np.eye(2, dtype=np.complex128),
+    ],
+    ids=["tensor", "sparse tensor", "array"],
+)
+def test_refuses_complex_features(x: torch.Tensor) -> None:
+    with pytest.raises(InputError, match=r"x has type (torch\.)?complex\d+, expected real numbers"):
+        Graph.from_edge_index(np.array([[0], [1]]), 2, x)
+
+
+def test_shares_memory_with_the_arrays_it_was_made_of() -> None:
+    x = np.zeros((2, 3), dtype=np.float32)
+    graph = Graph.from_edge_index(np.array([[0], [1]]), 2, x)
+    x[1, 2] = 7
+    assert isinstance(graph.x, torch.Tensor)
+    assert graph.x[1, 2] == 7
+    assert "shared with the caller" in (Graph.__doc__ or "")
+
+
 def test_subgraph_refuses_other_masks() -> None:
     with pytest.raises(InputError, match="mask of a subgraph"):
         triangle().subgraph(torch.tensor([0, 1]))

@@ -147,12 +147,36 @@ def test_pickled_objects_are_never_read(tmp_path: Path) -> None:
             {"x_indptr": np.arange(3), "x_indices": [0, 9], "x_data": [1, 1], "x_shape": [2, 2]},
             r"0\.\.1",
         ),
+        (
+            {"x_indptr": np.arange(3), "x_indices": [0, 1], "x_data": [1, 1], "x_shape": [2]},
+            r"x_shape of g is \[2\], expected two whole numbers",
+        ),
+        (
+            {"x_indptr": np.arange(3), "x_indices": [0, 1], "x_data": [1, 1], "x_shape": [2, -2]},
+            r"x_shape of g is \[2, -2\], expected two whole numbers",
+        ),
+        (
+            {"x_indptr": [[0, 1, 2]], "x_indices": [0, 1], "x_data": [1, 1], "x_shape": [2, 2]},
+            r"x_indptr of g has shape \[1, 3\], expected one dimension",
+        ),
+        (
+            {"x_indptr": np.arange(3), "x_indices": [0, 1], "x_data": [[1], [1]], "x_shape": [2, 2]},
+            r"x_data of g has shape \[2, 1\], expected one dimension",
+        ),
+        ({"x": np.eye(2, dtype=complex), "edge_index": np.array([[0], [1]])}, "x has type complex128"),
     ],
 )
 def test_arrays_that_do_not_fit_are_refused(tmp_path: Path, arrays: dict[str, Any], message: str) -> None:
     edges = {} if "x" in arrays else {"num_nodes": 2, "edge_index": np.array([[0], [1]])}
     with pytest.raises(InputError, match=message):
         load(save(tmp_path / "g.npz", **(edges | arrays)))
+
+
+@pytest.mark.parametrize("mask", [np.ones(2, dtype=bool), np.packbits([True, True])], ids=["plain", "packed"])
+def test_labels_without_nodes_are_refused(tmp_path: Path, mask: np.ndarray[Any, Any]) -> None:
+    path = save(tmp_path / "g.npz", edge_index=np.array([[0], [1]]), y=np.int64(3), train_mask=mask)
+    with pytest.raises(InputError, match=r"y has shape \[\], expected \[N\]"):
+        load(path)
 
 
 def test_a_single_array_is_refused(tmp_path: Path) -> None:

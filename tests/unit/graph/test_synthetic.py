@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from halowire.graph import Graph, block_model, check, mean, rmat
+from halowire.kernels import InputError
 
 MAKERS = pytest.mark.parametrize("make", [rmat, block_model])
 
@@ -40,6 +41,14 @@ def test_masks_are_a_half_and_two_quarters(make: Callable[..., Graph]) -> None:
     graph = make(400, 800, 2, 2, 0)
     masks = [graph.train_mask, graph.val_mask, graph.test_mask]
     assert [int(mask.sum()) for mask in masks if mask is not None] == [200, 100, 100]
+
+
+@MAKERS
+def test_seeds_are_whole_numbers_of_63_bits(make: Callable[..., Graph]) -> None:
+    assert make(20, 40, 2, 2, 2**63 - 1).num_nodes == 20
+    for seed in (-1, 2**63, 0.5, None):
+        with pytest.raises(InputError, match="seed is"):
+            make(20, 40, 2, 2, seed)
 
 
 def test_rmat_has_hubs() -> None:

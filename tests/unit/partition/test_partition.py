@@ -68,6 +68,12 @@ def test_the_seed_matters(method: str) -> None:
 def test_huge_seeds_are_accepted() -> None:
     for method in METHODS:
         partition(awkward(), 3, method, seed=2**40 + 1)
+        partition(awkward(), 3, method, seed=2**63 - 1)
+
+
+def test_numpy_integers_are_whole_numbers() -> None:
+    made = partition(awkward(), np.int64(2), seed=np.int32(5))  # type: ignore[arg-type]
+    assert (type(made.num_parts), type(made.seed)) == (int, int)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -112,6 +118,11 @@ def test_metis_refuses_what_its_integers_cannot_hold(monkeypatch: pytest.MonkeyP
     ("arguments", "message"),
     [
         ({"parts": 0}, "give 1 or more"),
+        ({"parts": 2.0}, r"2\.0 parts were asked for: give a whole number"),
+        ({"parts": "2"}, "'2' parts were asked for: give a whole number"),
+        ({"parts": 2, "seed": -1}, "seed is -1, expected 0 to"),
+        ({"parts": 2, "seed": 2**63, "method": "random"}, f"seed is {2**63}, expected 0 to"),
+        ({"parts": 2, "seed": 0.5}, "seed is 0.5, expected a whole number"),
         ({"parts": 31}, "31 parts were asked for, but the graph has 30 nodes"),
         ({"parts": 2, "method": "spectral"}, "'spectral' is unknown: use one of metis, random, range, stream"),
         ({"parts": 2, "method": "random", "slack": 1}, "does not take slack: it takes no options"),

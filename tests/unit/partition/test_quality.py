@@ -9,8 +9,9 @@ import torch
 
 from halowire.graph.graph import Graph
 from halowire.kernels import InputError
-from halowire.partition import Partition, cut, measure, partition
-from halowire.partition.quality import row_bytes
+from halowire.partition import Partition, Quality, cut, measure, partition
+from halowire.partition.quality import row_bytes, size_text
+from halowire.report.units import bytes_text
 from tests.unit.partition.graphs import awkward
 
 
@@ -35,6 +36,48 @@ def test_a_path_in_two_parts() -> None:
 
 def test_row_bytes() -> None:
     assert [row_bytes(256, bits) for bits in (32, 8, 4, 2, 1)] == [1024, 260, 132, 68, 36]
+
+
+def test_sizes_are_written_as_in_the_report() -> None:
+    counts = [0, 1, 999, 1000, 1023, 1024, 1025, 10_235, 10_236, 102_348, 102_400, 1_048_063, 1_048_064, 5_000_000]
+    for count in [*counts, *(7 * 10**power for power in range(19))]:
+        assert size_text(count) == bytes_text(count)
+
+
+def test_a_model_of_one_layer_exchanges_nothing() -> None:
+    quality = measure(path(), Partition(torch.tensor([0, 0, 1, 1]), 2), widths=())
+    assert quality.bytes_per_epoch == {"32": 0, "1": 0}
+    assert "per epoch   nothing: a model of one layer exchanges no rows in training" in quality.lines()
+    assert "nothing is exchanged in training" in quality.meaning()
+    assert not any("columns" in line or "per layer" in line for line in quality.lines())
+
+
+@pytest.mark.parametrize("values", [7, [], {}, {"num_parts": 2}, {"surprise": 1}])
+def test_damaged_json_is_refused(values: object) -> None:
+    with pytest.raises(InputError, match="quality"):
+        Quality.from_json(values)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("num_parts", "2"),
+        ("method", 3),
+        ("cut_share", "much"),
+        ("nodes", 7),
+        ("nodes", []),
+        ("edges", ["a", "b"]),
+        ("bytes_per_epoch", {"32": 0}),
+        ("bytes_per_epoch", 5),
+        ("num_nodes", 0),
+        ("warnings", [1]),
+    ],
+)
+def test_json_of_the_wrong_type_is_refused(key: str, value: object) -> None:
+    values = measure(path(), partition(path(), 2)).to_json()
+    assert Quality.from_json(values).to_json() == values
+    with pytest.raises(InputError, match=f"quality .* {key}"):
+        Quality.from_json(values | {key: value})
 
 
 def test_no_mask_is_no_warning() -> None:

@@ -200,8 +200,19 @@ def test_a_foreign_array_of_the_same_size_is_noticed_without_checksums(stored: P
         ({"version": 99}, "format version 99"),
         ({"format": "other"}, "expected format 'halowire-shards'"),
         ({"num_parts": 3}, "does not list all its parts"),
-        ({"parts": [{}, {}]}, "manifest of .* is damaged"),
-        ({"parts": ["a", "b"]}, "manifest of .* is damaged"),
+        ({"parts": [{}, {}]}, r"manifest\.json is damaged: its parts\[0\] has no shard"),
+        ({"parts": ["a", "b"]}, r"manifest\.json is damaged: its parts\[0\] is 'a'"),
+        ({"parts": 7}, r"manifest\.json is damaged: its parts is 7, expected a list"),
+        ({"parts": {"0": {}, "1": {}}}, r"its parts is .*, expected a list"),
+        ({"parts": [{"shard": []}, {"shard": []}]}, r"its parts\[0\]\.shard is \[\]"),
+        ({"num_nodes": "30"}, "its num_nodes is '30', expected a whole number"),
+        ({"num_edges": -1}, "its num_edges is -1, expected a whole number"),
+        ({"num_parts": True}, "its num_parts is True, expected a whole number"),
+        ({"num_parts": 2.0}, r"its num_parts is 2\.0, expected a whole number"),
+        ({"num_parts": 0, "parts": []}, "its num_parts is 0, expected at least 1"),
+        ({"graph": None}, "its graph is None, expected a text"),
+        ({"multi_label": 1}, "its multi_label is 1, expected true or false"),
+        ({"inductive": True}, r"its parts\[0\] has no train"),
     ],
 )
 def test_damaged_manifests_are_noticed(stored: Path, change: dict[str, object], message: str) -> None:
@@ -209,6 +220,30 @@ def test_damaged_manifests_are_noticed(stored: Path, change: dict[str, object], 
     (stored / "manifest.json").write_text(json.dumps(manifest | change))
     with pytest.raises(InputError, match=message):
         read_shard(stored, 0)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("num_nodes", [30], "expected a whole number"),
+        ("num_boundary", None, "expected a whole number"),
+        ("send_counts", 7, "expected a list"),
+        ("recv_counts", [0, "x"], "expected a whole number"),
+        ("counts", ["train"], "expected an object"),
+        ("files", 3, "expected an object"),
+        ("files", {"x": 3}, "expected an object"),
+        ("files", {"x": {"bytes": 1, "crc32": 2, "dtype": "int64", "shape": 4}}, "expected a list"),
+        ("files", {"../x": {"bytes": 1, "crc32": 2, "dtype": "int64", "shape": [4]}}, "expected names of arrays"),
+    ],
+)
+def test_entries_of_the_wrong_type_are_noticed(stored: Path, key: str, value: object, message: str) -> None:
+    path = stored / "manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["parts"][1]["shard"][key] = value
+    path.write_text(json.dumps(manifest))
+    with pytest.raises(InputError, match=rf"its parts\[1\]\.shard\.{key}.*{message}") as caught:
+        read_manifest(stored)
+    assert "\n" not in str(caught.value)
 
 
 def test_manifest_keys_and_sizes_must_fit(stored: Path) -> None:

@@ -86,7 +86,7 @@ def test_the_table_names_everything_and_keeps_the_path_whole(monkeypatch: pytest
     Console(out=out).summary_table(summary("exact", 2, 60, 0), path)
     lines = dict(line.split("  ", 1) for line in out.getvalue().splitlines())
     values = {name: value.strip() for name, value in lines.items()}
-    assert values["test accuracy"] == "78.1% (validation 78.4% at epoch 49)"
+    assert values["test accuracy"] == "78.1% (validation 78.4% after epoch 50)"
     assert values["time per epoch"] == "0.42 s"
     assert values["waiting for the wire"] == "16.0% (67.2 ms of an epoch)"
     assert values["wire per epoch"] == "12.3 MiB"

@@ -44,10 +44,17 @@ def test_what_is_unknown_or_of_the_wrong_type_is_refused(settings, words):
         {"epochs": 0}, {"model.layers": 0}, {"model.hidden": 0}, {"model.dropout": 1.0}, {"model.dropout": -0.1},
         {"optim.lr": 0.0}, {"eval.every": 0}, {"checkpoint.every": -1}, {"seed": -1}, {"deadline": 0.0},
         {"optim.lr": float("nan")}, {"optim.lr": float("inf")}, {"seed": 2**63}, {"optim.step_factor": 0.0},
+        {"deadline": float("inf")}, {"threads": 100_000},
     ],
 )  # fmt: skip
 def test_impossible_numbers_are_refused(settings):
-    with pytest.raises(InputError, match="must"):
+    with pytest.raises(InputError, match=r"must|at most"):
+        check_config(Config().replace(settings))
+
+
+@pytest.mark.parametrize("settings", [{"optim.step_every": 5}, {"optim.step_factor": 0.1, "optim.schedule": "cosine"}])
+def test_settings_without_effect_are_refused(settings):
+    with pytest.raises(InputError, match="no effect"):
         check_config(Config().replace(settings))
 
 
