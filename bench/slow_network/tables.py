@@ -22,7 +22,7 @@ def markdown(result: Mapping[str, Any]) -> str:
             parts += [_speed(name, case, rows)]
         if learnt := learn_rows(case):
             parts += [_learnt(learnt)]
-        if case["graph"] != "debian" and (wanted := targets(case)):
+        if wanted := targets(case):
             parts += ["\n".join(f"- {what} {want:g}: {got:.2f}, {_yes(ok)}" for what, want, got, ok in wanted)]
     return "\n\n".join(parts) + "\n"
 
