@@ -12,16 +12,35 @@ import torch
 from halowire.exchange import Transport
 from halowire.graph import Graph, block_model
 from halowire.kernels import Csr
-from halowire.partition import cut, partition
+from halowire.partition import Partition, cut, partition
 from halowire.train.config import Config
 from halowire.train.loop import EXTRAS, Trainer
 from halowire.train.view import View, build_model
 from tests.parity.reference import Reference
 
 NODES, EDGES, FEATURES, CLASSES = 300, 2400, 12, 5
+LANES = ("lane", "directed lane", "islands")
+
+
+def make_lane(case: str) -> Graph:
+    """Neighbours have nearby numbers, so that ranges of nodes have few boundary rows and a large interior.
+
+    In ``islands`` the last third has no edge to the others: of three workers, the last has nothing to send or receive.
+    """
+    graph = block_model(NODES, EDGES, FEATURES, CLASSES, seed=3)
+    nodes = torch.arange(NODES)
+    edges = torch.cat([torch.stack([nodes[:-step], nodes[step:]]) for step in (1, 2, 5)], 1)
+    if case == "islands":
+        edges = edges[:, (edges >= 2 * NODES // 3).sum(0) != 1]
+    if case != "directed lane":
+        edges = torch.cat([edges, edges.flip(0)], 1)
+    masks = {name: getattr(graph, name) for name in ("train_mask", "val_mask", "test_mask")}
+    return Graph.from_edge_index(edges, NODES, x=graph.x, y=graph.y, **masks, num_classes=CLASSES, name=case)
 
 
 def make_graph(case: str) -> Graph:
+    if case in LANES:
+        return make_lane(case)
     graph = block_model(NODES, EDGES, FEATURES, CLASSES, seed=3, multi_label=case == "multi-label")
     if case == "sparse":
         rows, cols = (graph.x > 1.0).nonzero(as_tuple=True)
@@ -59,9 +78,16 @@ def make_graph(case: str) -> Graph:
     return graph
 
 
-def make_config(model: str, norm: str = "layer", layers: int = 3) -> Config:
+def make_config(model: str, norm: str = "layer", layers: int = 3, hidden: int = 16) -> Config:
     return Config().replace(
-        {"model.name": model, "model.hidden": 16, "model.layers": layers, "model.norm": norm, "seed": 11, "epochs": 5}
+        {
+            "model.name": model,
+            "model.hidden": hidden,
+            "model.layers": layers,
+            "model.norm": norm,
+            "seed": 11,
+            "epochs": 5,
+        }
     )
 
 
@@ -69,17 +95,22 @@ def train_here(rank: int, case: str, method: str, config: Config) -> dict[str, o
     """One worker's part: the rows it owns, and loss, logits and gradients of every epoch."""
     graph = make_graph(case)
     transport = Transport()
-    shard = cut(graph, partition(graph, transport.size, method=method, seed=4))[rank]
+    if method == "equal ranges":
+        parts = Partition(torch.arange(NODES) * transport.size // NODES, transport.size)
+    else:
+        parts = partition(graph, transport.size, method=method, seed=4)
+    shard = cut(graph, parts)[rank]
     view = View.of(shard, config, transport, torch.device("cpu"))
     trainer = Trainer(view, view, config, transport, Path(tempfile.mkdtemp()))
     names = [name for name, _ in trainer.model.named_parameters()]
-    record: dict[str, object] = {"rows": shard.rows.numpy(), "epochs": []}
+    record: dict[str, object] = {"rows": shard.rows.numpy(), "head": view.spread.head, "epochs": []}
     for epoch in range(config.epochs):
         loss = trainer.forward_backward(epoch)
         total = trainer.flat.reduce([float(loss)] + [0.0] * (EXTRAS - 1), transport, "test")[0]
         grads = {name: p.grad.numpy().copy() for name, p in zip(names, trainer.parameters, strict=True)}
         trainer.optimiser.step()
         record["epochs"].append((total, grads, trainer.logits().numpy().copy()))
+    transport.settle()  # a worker that only sends may be done before its last message has left
     return record
 
 
@@ -137,3 +168,15 @@ def test_several_labels_per_node(on_workers, workers, model, method):
 def test_shallow_models_without_norm(on_workers, layers):
     config = make_config("sage", norm="none", layers=layers)
     compare(on_workers(2, train_here, "plain", "random", config), "plain", config)
+
+
+@pytest.mark.parametrize("out", ["narrowing", "widening"])
+@pytest.mark.parametrize("model", ["gcn", "sage"])
+@pytest.mark.parametrize("case", LANES)
+def test_large_interiors(on_workers, case, model, out):
+    config = make_config(model, hidden=16 if out == "narrowing" else 4)
+    results = on_workers(3, train_here, case, "equal ranges", config)
+    heads = [result["head"] for result in results]
+    assert max(heads) < NODES // 6, "most rows must be interior here"
+    assert (min(heads) == 0) == (case == "islands")
+    compare(results, case, config)

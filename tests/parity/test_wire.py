@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 
 from halowire.exchange import Transport
-from halowire.graph import block_model
+from halowire.graph import Graph, block_model
 from halowire.partition import cut, partition
 from halowire.train.config import Config
 from halowire.train.loop import EXTRAS, Trainer
@@ -24,13 +24,21 @@ NODES, HIDDEN, CLASSES, EPOCHS = 150, 20, 4, 4
 BASE = {"model.hidden": HIDDEN, "seed": 5, "epochs": EPOCHS, "model.norm": "none"}
 
 
-def make_graph():
-    return block_model(NODES, 1200, 8, CLASSES, seed=3)
+def make_graph(method: str = "random"):
+    """Random parts are all boundary; ranges of a graph whose neighbours have nearby numbers are nearly all interior."""
+    graph = block_model(NODES, 1200, 8, CLASSES, seed=3)
+    if method == "random":
+        return graph
+    nodes = torch.arange(NODES)
+    edges = torch.cat([torch.stack([nodes[:-step], nodes[step:]]) for step in (1, 2, 5)], 1)
+    masks = {name: getattr(graph, name) for name in ("train_mask", "val_mask", "test_mask")}
+    edges = torch.cat([edges, edges.flip(0)], 1)
+    return Graph.from_edge_index(edges, NODES, x=graph.x, y=graph.y, **masks, num_classes=CLASSES)
 
 
-def train_here(rank: int, settings: dict[str, object]) -> dict[str, object]:
-    graph, transport = make_graph(), Transport()
-    shard = cut(graph, partition(graph, transport.size, method="random", seed=4))[rank]
+def train_here(rank: int, settings: dict[str, object], method: str = "random") -> dict[str, object]:
+    graph, transport = make_graph(method), Transport()
+    shard = cut(graph, partition(graph, transport.size, method=method, seed=4))[rank]
     config = Config().replace(BASE | settings)
     whole = View.of(shard, config, transport, torch.device("cpu"))
     view = (
@@ -50,11 +58,11 @@ def train_here(rank: int, settings: dict[str, object]) -> dict[str, object]:
     return {"record": record, "logits": trainer.logits().numpy().copy(), "rows": shard.rows.numpy()}
 
 
-def reference(settings: dict[str, object], workers: int) -> list[dict[str, np.ndarray]]:
+def reference(settings: dict[str, object], workers: int, method: str = "random") -> list[dict[str, np.ndarray]]:
     """Weight gradients of every epoch, from dense matrices."""
-    graph = make_graph()
+    graph = make_graph(method)
     config = Config().replace(BASE | settings)
-    owner = partition(graph, workers, method="random", seed=4).owner
+    owner = partition(graph, workers, method=method, seed=4).owner
     model = build_model(config.model, 8, CLASSES, config.seed)
     weights = {name: value.clone().requires_grad_() for name, value in model.state_dict().items()}
     a = dense_adjacency(graph, "mean" if config.model.name == "sage" else "symmetric")
@@ -121,8 +129,16 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_gradients_equal_the_reference(on_workers, case, workers):
     settings = CASES[case] | ({"model.name": "gcn"} if workers == 3 else {})
-    want = reference(settings, workers)
-    for result in on_workers(workers, train_here, settings):
+    assert_gradients(on_workers(workers, train_here, settings), reference(settings, workers))
+
+
+@pytest.mark.parametrize("case", ["sylvie-s", "columns x bits", "bns", "sylvie-a, bounded", "delta", "delta, delayed"])
+def test_large_interiors(on_workers, case):
+    assert_gradients(on_workers(3, train_here, CASES[case], "range"), reference(CASES[case], 3, "range"))
+
+
+def assert_gradients(results: list[dict], want: list[dict[str, np.ndarray]]) -> None:
+    for result in results:
         for epoch in range(EPOCHS):
             for name, grad in want[epoch].items():
                 got = result["record"][epoch][1][name]

@@ -2,8 +2,9 @@
 
 from halowire.nn.conv import GCNConv, GraphConv, SAGEConv
 from halowire.nn.features import Features
-from halowire.nn.model import GCN, MODELS, SAGE, Block, GraphModel, Step
+from halowire.nn.model import GCN, MODELS, SAGE, Block, GraphModel
 from halowire.nn.propagation import Propagation
+from halowire.nn.step import Step
 
 __all__ = [
     "GCN",

@@ -1,36 +1,45 @@
-"""What follows a graph layer: LayerNorm, ReLU and dropout in one pass each way."""
+"""What follows a graph layer: LayerNorm, ReLU and dropout in one pass each way, on any range of rows."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass, replace
 
-import torch
 from torch import Tensor
 
 from halowire.kernels.activate import activate, activate_backward
 from halowire.kernels.random import Drop
 
 
-def norm_relu_dropout(x: Tensor, gamma: Tensor | None, beta: Tensor | None, drop: Drop | None) -> Tensor:
-    """``dropout(relu(layer_norm(x)))`` for ``x`` ``[n, k]``; no normalisation where ``gamma`` is None.
+@dataclass(frozen=True, eq=False)
+class Activation:
+    """``h = dropout(relu(layer_norm(x)))`` for ``x`` ``[n, k]``; no normalisation where ``gamma`` is None.
 
     The dropout mask depends on (seed, epoch, layer, original node id, column) alone: any worker can draw it for any
-    node, and a run is the same whatever the number of workers.
+    node, and a run is the same whatever the number of workers. Backward draws both masks again; from forward it needs
+    ``x`` and the two numbers per row that :meth:`forward` returns.
     """
-    return _Activation.apply(x, gamma, beta, drop)  # type: ignore[no-any-return, no-untyped-call]
 
+    gamma: Tensor | None
+    beta: Tensor | None
+    drop: Drop | None
 
-class _Activation(torch.autograd.Function):
-    """Keeps the input and two numbers per row; both masks are drawn again in backward."""
+    def forward(self, x: Tensor, h: Tensor, rows: slice) -> Tensor | None:
+        """Write ``h[rows]``; mean and reciprocal deviation of these rows, ``[rows, 2]``, where there is a norm."""
+        return activate(x[rows], self.gamma, self.beta, True, self._drop(rows), out=h[rows])[1]
 
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, gamma: Tensor | None, beta: Tensor | None, drop: Drop | None) -> Tensor:
-        out, stats = activate(x, gamma, beta, True, drop)
-        ctx.save_for_backward(x, stats, gamma, beta)
-        ctx.drop = drop
-        return out
+    def undropped(self, x: Tensor) -> Tensor:
+        """``relu(layer_norm(x))`` of some rows."""
+        return activate(x, self.gamma, self.beta, True, None)[0]
 
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        x, stats, gamma, beta = ctx.saved_tensors
-        return *activate_backward(grad, x, stats, gamma, beta, True, ctx.drop), None
+    def backward(
+        self, grad: Tensor, x: Tensor, stats: Tensor | None, out: Tensor, rows: slice
+    ) -> tuple[Tensor | None, Tensor | None]:
+        """Write ``x_grad`` to ``out[rows]``, which may be ``grad`` itself; these rows' parts of gamma's and beta's."""
+        drop = self._drop(rows)
+        _, gamma_grad, beta_grad = activate_backward(
+            grad[rows], x[rows], stats, self.gamma, self.beta, True, drop, out=out[rows]
+        )
+        return gamma_grad, beta_grad
+
+    def _drop(self, rows: slice) -> Drop | None:
+        return None if self.drop is None else replace(self.drop, ids=self.drop.ids[rows])

@@ -5,10 +5,16 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from halowire.nn.activation import Activation
+from halowire.nn.aggregate_first import AggregateFirst
+from halowire.nn.boundary_first import boundary_first
+from halowire.nn.departure import narrows
 from halowire.nn.features import Features
-from halowire.nn.graph_linear import Undropped, graph_linear
-from halowire.nn.input_linear import input_linear
-from halowire.nn.propagation import MEAN, SYMMETRIC, Propagation
+from halowire.nn.input_map import input_map
+from halowire.nn.layer_map import Weights
+from halowire.nn.propagation import MEAN, SYMMETRIC
+from halowire.nn.step import Step
+from halowire.nn.weights_first import WeightsFirst
 
 
 class GraphConv(nn.Module):
@@ -35,12 +41,25 @@ class GraphConv(nn.Module):
             nn.init.zeros_(self.bias)
 
     def forward(
-        self, x: Tensor | Features, spread: Propagation, layer: int, undropped: Undropped | None = None
+        self,
+        x: Tensor | Features,
+        step: Step,
+        layer: int,
+        activation: Activation | None = None,
+        following: Tensor | None = None,
     ) -> Tensor:
-        """Run the layer; ``layer`` names its exchange in the ledger, ``undropped`` are the rows of delta coding."""
+        """Run the layer and ``activation`` after it; ``layer`` names its exchange in the ledger.
+
+        Given ``W`` of the layer after it, ``following``, it also launches that layer's exchange.
+        """
+        weights = Weights(self.weight, self.weight_self, self.bias)
         if isinstance(x, Features):
-            return input_linear(x, self.weight, self.weight_self, self.bias, spread)
-        return graph_linear(x, self.weight, self.weight_self, self.bias, spread, layer, undropped)
+            return boundary_first(input_map(x, weights, step.spread), None, weights, activation, following, step, layer)
+        departure = step.departed.pop(layer, None)
+        multiplies = narrows(self.weight) if departure is None else departure.product is not None
+        kind = WeightsFirst if multiplies else AggregateFirst
+        layer_map = kind(x, weights, departure, step, layer)
+        return boundary_first(layer_map, x, weights, activation, following, step, layer)
 
 
 class GCNConv(GraphConv):

@@ -8,17 +8,21 @@ from torch import Tensor
 from halowire.kernels.buffers import empty
 
 
-def product(a: Tensor, b: Tensor) -> Tensor:
-    """``a @ b`` in a pooled buffer, ``[n, k]``."""
-    if a.is_cuda:
-        return a @ b
-    return torch.mm(a, b, out=empty(a.shape[0], b.shape[1]))
+def empty_rows(like: Tensor, rows: int, cols: int) -> Tensor:
+    """Uninitialised float32 ``[rows, cols]`` on the device of ``like``, from the pool where there is one."""
+    return empty(rows, cols) if like.device.type == "cpu" else like.new_empty(rows, cols)
 
 
-def affine(a: Tensor, b: Tensor, bias: Tensor | None) -> Tensor:
-    """``a @ b + bias`` in a pooled buffer, ``[n, k]``."""
-    if bias is None:
-        return product(a, b)
-    if a.is_cuda:
-        return torch.addmm(bias, a, b)
-    return torch.addmm(bias, a, b, out=empty(a.shape[0], b.shape[1]))
+def product(a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
+    """``out = a @ b``, ``[n, k]``; a pooled buffer if none is given."""
+    return torch.mm(a, b, out=empty_rows(a, a.shape[0], b.shape[1]) if out is None else out)
+
+
+def affine(a: Tensor, b: Tensor, bias: Tensor | None, out: Tensor) -> Tensor:
+    """``out = a @ b + bias``, ``[n, k]``."""
+    return torch.mm(a, b, out=out) if bias is None else torch.addmm(bias, a, b, out=out)
+
+
+def add_product(total: Tensor | None, a: Tensor, b: Tensor) -> Tensor:
+    """``total + a @ b``, in place; ``a @ b`` where there is no total yet."""
+    return a @ b if total is None else total.addmm_(a, b)

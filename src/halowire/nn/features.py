@@ -9,7 +9,8 @@ from torch import Tensor
 
 from halowire.exchange import HaloExchange, exchange_features
 from halowire.kernels import Csr, InputError
-from halowire.nn.propagation import Propagation
+from halowire.nn.dense import add_product
+from halowire.nn.propagation import Propagation, row_range
 from halowire.partition import Shard
 
 # A cached aggregate of more columns than this costs more memory than the product it saves is worth.
@@ -37,18 +38,26 @@ class Columns:
         """Number of features, ``F``."""
         return self.values.num_cols if isinstance(self.values, Csr) else self.values.shape[1]
 
+    @property
+    def num_rows(self) -> int:
+        """Number of rows."""
+        return self.values.num_rows if isinstance(self.values, Csr) else self.values.shape[0]
+
     def times(self, weight: Tensor, out: Tensor | None = None) -> Tensor:
         """``values @ weight.T``, added to ``out`` if given: ``[rows, out]``."""
         if isinstance(self.values, Csr):
             return self.values.matmul(weight.t().contiguous(), out=out, accumulate=out is not None)
         return torch.mm(self.values, weight.t()) if out is None else out.addmm_(self.values, weight.t())
 
-    def weight_grad(self, grad: Tensor) -> Tensor:
-        """``grad.T @ values``: ``[out, F]``, for ``grad`` ``[rows, out]``."""
+    def weight_grad(self, grad: Tensor, total: Tensor | None = None) -> Tensor:
+        """``grad.T @ values``, added to ``total`` if given: ``[out, F]``, for ``grad`` ``[rows, out]``."""
+        if total is not None and not self.num_rows:
+            return total
         if self.transposed is not None:
-            return self.transposed.matmul(grad).t()
+            out = None if total is None else total.t()
+            return self.transposed.matmul(grad, out=out, accumulate=out is not None).t()
         assert isinstance(self.values, Tensor)
-        return grad.t() @ self.values
+        return add_product(total, grad.t(), self.values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,9 +68,13 @@ class Features:
       ``[x, A x]``.
     - ``halo`` ``[h, F]`` are the raw halo rows (sparse or very wide inputs): layer 0 multiplies them by its weights
       locally. Neither needs the wire during training.
+
+    ``head`` and ``tail`` are the two parts of the own rows, cut where ``spread`` is.
     """
 
     own: Columns
+    head: Columns
+    tail: Columns
     gathered: Tensor | None
     halo: Columns | None
 
@@ -71,14 +84,23 @@ class Features:
         if shard.x is None:
             raise InputError(f"graph {shard.graph!r} has no features; give it `x` (one row per node) to train on it")
         x = _densify(shard.x)
-        halo = exchange_features(x if isinstance(x, Csr) else x.to(device), shard, exchange)
-        own = Columns.of(x, device)
+        # Sparse features are transposed before they move.
+        x = x if isinstance(x, Csr) else x.to(device)
+        halo = exchange_features(x, shard, exchange)
+        own = Columns(x.to(device))
+        head, tail = (Columns.of(part, device) for part in _cut(x, spread.head))
         if isinstance(own.values, Csr) or own.values.shape[1] > WIDEST_CACHE:
-            return Features(own, None, Columns.of(halo, device))
+            return Features(own, head, tail, None, Columns.of(halo, device))
         assert isinstance(halo, Tensor)
         gathered = spread.inner.matmul(own.values)
         spread.halo.matmul(halo, out=gathered, accumulate=True)
-        return Features(own, gathered, None)
+        return Features(own, head, tail, gathered, None)
+
+
+def _cut(x: Tensor | Csr, head: int) -> tuple[Tensor | Csr, Tensor | Csr]:
+    if isinstance(x, Csr):
+        return row_range(x, 0, head), row_range(x, head, x.num_rows)
+    return x[:head], x[head:]
 
 
 def _densify(x: Tensor | Csr) -> Tensor | Csr:

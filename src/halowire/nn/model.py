@@ -2,44 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import torch
 from torch import Tensor, nn
 
 from halowire.kernels import InputError
-from halowire.kernels.activate import activate
-from halowire.kernels.random import Drop
-from halowire.nn.activation import norm_relu_dropout
+from halowire.nn.activation import Activation
 from halowire.nn.conv import GCNConv, GraphConv, SAGEConv
 from halowire.nn.features import Features
-from halowire.nn.graph_linear import Undropped
-from halowire.nn.propagation import Propagation
+from halowire.nn.step import Step
 
 NORMS = ("layer", "none")
-
-
-@dataclass(frozen=True, eq=False)
-class Step:
-    """One pass through the model: over which graph, and with which random numbers."""
-
-    spread: Propagation
-    ids: Tensor
-    seed: int = 0
-    epoch: int = 0
-    training: bool = False
-    undropped: dict[int, Undropped] = field(default_factory=dict)
-
-    def drop(self, p: float, layer: int) -> Drop | None:
-        """The dropout of ``layer`` in this pass, or None where nothing is dropped."""
-        return self._drop(p, layer, self.ids)
-
-    def keep_undropped(self, rows: Tensor, p: float, layer: int) -> None:
-        """Remember boundary ``rows`` before the dropout of ``layer``, for the exchange of the layer after it."""
-        self.undropped[layer + 1] = Undropped(rows, self._drop(p, layer, self.spread.exchange.halo_ids))
-
-    def _drop(self, p: float, layer: int, ids: Tensor) -> Drop | None:
-        return Drop(p, self.seed, self.epoch, layer, ids) if self.training and p > 0 else None
 
 
 class Block(nn.Module):
@@ -54,15 +26,13 @@ class Block(nn.Module):
         self.gamma = nn.Parameter(torch.ones(channels)) if norm and not last else None
         self.beta = nn.Parameter(torch.zeros(channels)) if norm and not last else None
 
-    def forward(self, h: Tensor | Features, step: Step) -> Tensor:
-        """``[n, in]`` to ``[n, channels]``."""
-        out: Tensor = self.conv(h, step.spread, self.layer, step.undropped.get(self.layer))
-        if self.last:
-            return out
-        if step.training and step.spread.exchange.sends_undropped:
-            boundary = out.detach()[: step.spread.exchange.num_boundary]
-            step.keep_undropped(activate(boundary, self.gamma, self.beta, True, None)[0], self.dropout, self.layer)
-        return norm_relu_dropout(out, self.gamma, self.beta, step.drop(self.dropout, self.layer))
+    def forward(self, h: Tensor | Features, step: Step, following: GraphConv | None = None) -> Tensor:
+        """``[n, in]`` to ``[n, channels]``; the exchange of the layer ``following`` is launched on the way."""
+        activation = None
+        if not self.last:
+            activation = Activation(self.gamma, self.beta, step.drop(self.dropout, self.layer))
+        out: Tensor = self.conv(h, step, self.layer, activation, None if following is None else following.weight)
+        return out
 
 
 class GraphModel(nn.Module):
@@ -102,8 +72,9 @@ class GraphModel(nn.Module):
         """Logits of the owned rows, ``[n, out_channels]``."""
         step.spread.exchange.begin(step.epoch if step.training else None)
         h: Tensor | Features = x
-        for block in self.blocks:
-            h = block(h, step)
+        following = [*(block.conv for block in self.blocks[1:]), None]
+        for block, conv in zip(self.blocks, following, strict=True):
+            h = block(h, step, conv)
         assert isinstance(h, Tensor)
         return h
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -17,14 +17,24 @@ SYMMETRIC, MEAN = "symmetric", "mean"
 class Propagation:
     """``y = inner @ x + halo @ x_halo``: this worker's rows of the whole graph's ``A x``.
 
-    ``inner`` is ``[n, n]`` and needs nothing from outside, so it is multiplied while the halo rows fly; ``halo`` is
-    ``[n, h]``. The transposes serve backward: ``x_grad = inner_t @ y_grad`` and what the owners add to it.
+    ``inner`` is ``[n, n]`` and needs nothing from outside; ``halo`` is ``[n, h]``. The first ``head`` rows are those
+    that are sent or have an edge from the halo, the rest (the tail) has nothing to do with other workers:
+
+        y[:head] = inner_head @ x + halo_head @ x_halo,    y[head:] = inner_tail @ x
+
+    The transposes serve backward: ``x_grad = inner_t @ y_grad`` and what the owners add to it, of which
+    ``halo_t @ y_grad[:head]`` is this worker's part. In an undirected graph the head is the boundary; where the rows
+    with halo edges lie scattered (directed graphs) it may be nearly all rows. The parts share the memory of the whole.
     """
 
     inner: Csr
     halo: Csr
     inner_t: Csr
     halo_t: Csr
+    inner_head: Csr
+    inner_tail: Csr
+    halo_head: Csr
+    head: int
     exchange: HaloExchange
 
     @staticmethod
@@ -33,5 +43,24 @@ class Propagation:
         if kind not in (SYMMETRIC, MEAN):
             raise InputError(f"normalisation {kind!r} is unknown; use {SYMMETRIC!r} or {MEAN!r}")
         inner, halo = shard.symmetric() if kind == SYMMETRIC else shard.mean()
-        inner_t, halo_t = inner.transpose(), halo.transpose()
-        return Propagation(inner.to(device), halo.to(device), inner_t.to(device), halo_t.to(device), exchange)
+        return Propagation.cut(inner, halo, exchange, device)
+
+    @staticmethod
+    def cut(inner: Csr, halo: Csr, exchange: HaloExchange, device: torch.device) -> Propagation:
+        """Find the head of normalised matrices and cut them there."""
+        reached = halo.indptr.diff().nonzero()
+        head = max(exchange.num_boundary, int(reached[-1]) + 1 if reached.numel() else 0)
+        inner_t = inner.transpose().to(device)
+        halo_t = replace(halo.transpose().to(device), num_cols=head)
+        inner, halo = inner.to(device), halo.to(device)
+        rows = inner.num_rows
+        parts = row_range(inner, 0, head), row_range(inner, head, rows), row_range(halo, 0, head)
+        return Propagation(inner, halo, inner_t, halo_t, *parts, head, exchange)
+
+
+def row_range(matrix: Csr, start: int, stop: int) -> Csr:
+    """Rows ``start`` to ``stop`` of ``matrix``; only the row pointers are copied."""
+    first, last = int(matrix.indptr[start]), int(matrix.indptr[stop])
+    weight = None if matrix.weight is None else matrix.weight[first:last]
+    indptr = matrix.indptr[start : stop + 1] - first
+    return Csr(indptr, matrix.indices[first:last], weight, matrix.num_cols)

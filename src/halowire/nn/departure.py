@@ -1,0 +1,55 @@
+"""Departure: the boundary rows of a layer's input, launched as soon as they exist, often by the block before it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from torch import Tensor
+
+from halowire.exchange import Flight
+from halowire.kernels.random import Drop
+from halowire.nn.activation import Activation
+from halowire.nn.dense import empty_rows, product
+from halowire.nn.propagation import Propagation
+
+
+@dataclass(frozen=True, eq=False)
+class Departure:
+    """A forward exchange under way.
+
+    Attributes:
+        flight: the message whose rows are to be used (None: there is none yet, with delayed rows).
+        product: ``x W^T`` ``[n, out]`` with only its boundary rows filled, where that is what travels; None for ``x``.
+        drop: the dropout that the receiver applies, where rows travel before it.
+    """
+
+    flight: Flight | None
+    product: Tensor | None = None
+    drop: Drop | None = None
+
+
+def narrows(weight: Tensor) -> bool:
+    """Whether ``x W^T`` is narrower than ``x``: then it is what travels and is aggregated."""
+    return weight.shape[0] < weight.shape[1]
+
+
+def depart(rows: Tensor, weight: Tensor, spread: Propagation, layer: int) -> Departure:
+    """Launch the exchange of ``layer``, of weights ``weight``, from ``rows`` ``[>= boundary, in]`` of its input."""
+    if not narrows(weight):
+        return Departure(spread.exchange.start(rows, layer))
+    boundary = spread.exchange.num_boundary
+    z = empty_rows(rows, spread.inner.num_rows, weight.shape[0])
+    product(rows[:boundary], weight.t(), out=z[:boundary])
+    return Departure(spread.exchange.start(z, layer), z)
+
+
+def depart_undropped(activation: Activation, x: Tensor, h: Tensor, spread: Propagation, layer: int) -> Departure:
+    """Launch ``layer`` with the rows before the dropout of ``h = activation(x)``, which change slowly (delta coding).
+
+    The receiver applies the owner's dropout to them.
+    """
+    boundary, drop = spread.exchange.num_boundary, activation.drop
+    if drop is None:
+        return Departure(spread.exchange.start(h, layer))
+    flight = spread.exchange.start(activation.undropped(x[:boundary]), layer)
+    return Departure(flight, drop=replace(drop, ids=spread.exchange.halo_ids))
