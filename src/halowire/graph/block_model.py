@@ -8,6 +8,7 @@ import torch
 from halowire.graph.graph import Graph
 from halowire.graph.pairs import Ints, distinct_pairs, mirrored, random_bits, scaled
 from halowire.graph.rmat import require_sizes
+from halowire.graph.seed import checked_seed
 from halowire.graph.split import random_split
 from halowire.kernels import InputError
 
@@ -34,7 +35,7 @@ def block_model(
             no self loops.
         num_features: F.
         num_classes: number of blocks, and of labels.
-        seed: the same seed gives the same graph.
+        seed: 0..2**63-1; the same seed gives the same graph.
         homophily: probability that an edge stays in its block; else its other end is any node.
         feature_noise: how much louder the noise is than the block's vector.
         multi_label: instead of the block itself, a node's labels are a random set of labels that belongs to its block.
@@ -44,7 +45,7 @@ def block_model(
         raise InputError(
             f"got homophily {homophily} and feature_noise {feature_noise}, expected 0..1 and a number >= 0"
         )
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(checked_seed(seed))
     block = rng.integers(0, num_classes, num_nodes)
     members = np.argsort(block, kind="stable")
     size = np.bincount(block, minlength=num_classes)

@@ -15,6 +15,10 @@ from halowire.kernels import Csr, InputError
 class Graph:
     """A graph with N nodes, E directed edges, F features and C classes.
 
+    The fields cannot be set again, but their tensors are shared with the caller wherever the types allow it, not
+    copied: writing into an array that a graph was made of, or into a tensor of a graph, changes the graph and all that
+    were derived from it. Give a copy (``x.clone()``) to be independent.
+
     Attributes:
         name: what the graph is called in reports.
         adj: ``[N, N]``; a row is a destination, its columns are the sources. Self loops and duplicates stay as given.

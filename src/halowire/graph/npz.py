@@ -15,7 +15,7 @@ from torch import Tensor
 
 from halowire.graph.graph import Graph
 from halowire.graph.table import one_line
-from halowire.graph.tensors import sparse_features, to_indices, to_tensor
+from halowire.graph.tensors import sparse_features, to_indices, to_labels, to_tensor
 from halowire.kernels import Csr, InputError
 
 Arrays = Mapping[str, np.ndarray[Any, Any]]
@@ -92,14 +92,15 @@ def _graph(arrays: Arrays, name: str) -> Graph:
         raise InputError(f"{name} has no array edge_index, found {sorted(arrays) or 'none'}; store int [2, E] edges")
     x = _sparse(arrays, name) if "x_indptr" in arrays else arrays.get("x")
     num_nodes = _scalar(arrays, "num_nodes", name)
-    if num_nodes is None and any(f"{part}_mask" in arrays for part in ("train", "val", "test")) and "y" in arrays:
-        num_nodes = arrays["y"].shape[0]
+    y = to_labels(arrays.get("y"))
+    if num_nodes is None and any(f"{part}_mask" in arrays for part in ("train", "val", "test")) and y is not None:
+        num_nodes = y.shape[0]
     masks = {key: _mask(arrays[key], num_nodes, key) for key in arrays if key.endswith("_mask")}
     graph = Graph.from_edge_index(
         arrays["edge_index"],
         num_nodes,
         x,
-        arrays.get("y"),
+        y,
         edge_weight=arrays.get("edge_weight"),
         ids=arrays.get("ids"),
         name=name,
@@ -120,9 +121,15 @@ def _sparse(arrays: Arrays, name: str) -> Csr:
     missing = [key for key in ("x_indices", "x_data", "x_shape") if key not in arrays]
     if missing:
         raise InputError(f"{name} has x_indptr but not {', '.join(missing)}; store all parts of the sparse features")
+    for key in ("x_indptr", "x_indices", "x_data"):
+        if arrays[key].ndim != 1:
+            raise InputError(f"{key} of {name} has shape {list(arrays[key].shape)}, expected one dimension")
+    shape = arrays["x_shape"]
+    if shape.shape != (2,) or shape.dtype.kind not in "iu" or shape.min() < 0:
+        raise InputError(f"x_shape of {name} is {shape.tolist()}, expected two whole numbers: rows and columns")
+    rows, cols = (int(size) for size in shape)
     indptr, indices = to_indices(arrays["x_indptr"], "x_indptr").long(), to_indices(arrays["x_indices"], "x_indices")
     data = to_tensor(arrays["x_data"], "x_data")
-    rows, cols = (int(size) for size in arrays["x_shape"])
     fits = indptr.numel() == rows + 1 and indices.numel() == data.numel() and bool((indptr.diff() >= 0).all())
     if not fits or int(indptr[0]) != 0 or int(indptr[-1]) != indices.numel():
         raise InputError(f"the sparse features of {name} do not fit together; x_indptr must run from 0 to len(x_data)")

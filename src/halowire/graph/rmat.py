@@ -9,6 +9,7 @@ import torch
 
 from halowire.graph.graph import Graph
 from halowire.graph.pairs import Ints, distinct_pairs, mirrored
+from halowire.graph.seed import checked_seed
 from halowire.graph.split import random_split
 from halowire.kernels import InputError
 
@@ -30,10 +31,10 @@ def rmat(num_nodes: int, num_edges: int, num_features: int = 128, num_classes: i
             no self loops.
         num_features: F, standard normal.
         num_classes: C, uniform at random; masks are 50/25/25.
-        seed: the same seed gives the same graph.
+        seed: 0..2**63-1; the same seed gives the same graph.
     """
     require_sizes(num_nodes, num_edges, num_features, num_classes)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(checked_seed(seed))
     table = _quadrant_table()
     rounds = -(-max(num_nodes - 1, 1).bit_length() // LEVELS_AT_ONCE)
     name = rng.permutation(num_nodes).astype(np.int32 if num_nodes < 2**31 else np.int64)

@@ -18,6 +18,8 @@ import numpy as np
 from halowire.kernels import InputError
 
 Array = np.ndarray[Any, Any]
+# Spreadsheets open UTF-8 with a byte order mark; read as part of the first row, it would turn that row into a header.
+ENCODING = "utf-8-sig"
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,14 @@ def read_table(path: Path, layout: Layout, dtype: Any) -> Array:
         # NumPy warns about files without rows; the caller has a better message
         warnings.simplefilter("ignore", UserWarning)
         # by name, because NumPy reads a file that it opened itself in large blocks
-        return np.loadtxt(path, dtype=dtype, delimiter=layout.delimiter, skiprows=layout.skip, ndmin=2 if plain else 1)
+        return np.loadtxt(
+            path,
+            dtype=dtype,
+            delimiter=layout.delimiter,
+            skiprows=layout.skip,
+            ndmin=2 if plain else 1,
+            encoding=ENCODING,
+        )
 
 
 @contextmanager
@@ -81,4 +90,4 @@ def one_line(error: Exception) -> str:
 def _open(path: Path) -> IO[str]:
     if not path.is_file():
         raise InputError(f"there is no file {path}; check the path")
-    return gzip.open(path, "rt") if path.suffix == ".gz" else path.open()
+    return gzip.open(path, "rt", encoding=ENCODING) if path.suffix == ".gz" else path.open(encoding=ENCODING)

@@ -16,8 +16,11 @@ Array = Tensor | np.ndarray[Any, Any]
 def to_tensor(values: Any, what: str) -> Tensor:
     """A CPU tensor of ``values``, sharing memory where that is possible."""
     if isinstance(values, Tensor):
+        _require_real(values, what)
         return values.detach().cpu()
     array = np.asarray(values)
+    if array.dtype.kind == "c":
+        raise _complex(array.dtype, what)
     if array.dtype.kind not in "biuf":
         raise InputError(f"{what} has type {array.dtype}, expected numbers; convert it to a numeric array first")
     if array.dtype.kind == "u" and array.dtype.itemsize > 1:
@@ -78,6 +81,7 @@ def to_features(values: Any) -> Tensor | Csr | None:
     if values is None or isinstance(values, Csr):
         return values
     if isinstance(values, Tensor) and values.layout != torch.strided:
+        _require_real(values, "x")
         entries = to_coo(values)
         row, col = entries.indices()
         return sparse_features(row, col, entries.values(), entries.shape[0], entries.shape[1])
@@ -91,6 +95,15 @@ def to_features(values: Any) -> Tensor | Csr | None:
     if x.dim() != 2:
         raise InputError(f"x has shape {list(x.shape)}, expected [N, F]: one row of features per node")
     return x.float().contiguous()
+
+
+def _require_real(values: Tensor, what: str) -> None:
+    if values.is_complex():
+        raise _complex(values.dtype, what)
+
+
+def _complex(dtype: Any, what: str) -> InputError:
+    return InputError(f"{what} has type {dtype}, expected real numbers; give both parts as columns of their own")
 
 
 def to_coo(matrix: Tensor) -> Tensor:

@@ -142,7 +142,7 @@ def test_refuses_arrays_of_the_wrong_kind(arguments: dict, message: str) -> None
     "x",
     [
         torch.eye(2, dtype=torch.complex64),
-        torch.eye(2, dtype=torch.complex64).to_sparse_coo(),
+        torch.eye(2, dtype=torch.complex64).to_sparse_coo(),  # type: ignore[no-untyped-call]
         np.eye(2, dtype=np.complex128),
     ],
     ids=["tensor", "sparse tensor", "array"],
