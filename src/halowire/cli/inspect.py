@@ -66,4 +66,5 @@ def _describe_shards(manifest: dict[str, Any]) -> list[str]:
         f"nodes      {manifest['num_nodes']:,}",
         f"edges      {manifest['num_edges']:,}",
     ]
-    return lines + Quality.from_json(manifest["quality"]).lines()
+    quality = manifest.get("quality")
+    return lines + (["quality    not in the manifest"] if quality is None else Quality.from_json(quality).lines())

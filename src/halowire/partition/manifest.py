@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from halowire.kernels import InputError
+from halowire.partition.schema import flag, listed, named, record, text, whole
 
 FORMAT = "halowire-shards"
 VERSION = 1
 NAME = "manifest.json"
-REQUIRED = ("graph", "num_nodes", "num_edges", "num_classes", "multi_label", "num_parts", "inductive", "parts")
 
 
 def read_manifest(folder: Path | str) -> dict[str, Any]:
-    """The manifest of a shard folder, checked for completeness."""
+    """The manifest of a shard folder, checked for completeness and types."""
     path = Path(folder) / NAME
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
@@ -34,11 +34,41 @@ def read_manifest(folder: Path | str) -> dict[str, Any]:
             f"{path} has format version {manifest.get('version')}, but this halowire reads version {VERSION}: "
             "partition the graph again"
         )
-    missing = [key for key in REQUIRED if key not in manifest]
-    if missing or len(manifest["parts"]) != manifest["num_parts"]:
-        what = f"has no {', '.join(missing)}" if missing else "does not list all its parts"
-        raise InputError(f"{path} is damaged: it {what}; partition the graph again")
+    if mismatch := _mismatch(manifest):
+        raise InputError(f"{path} is damaged: {mismatch}; partition the graph again")
     return manifest
+
+
+def _mismatch(manifest: dict[str, Any]) -> str | None:
+    """The first thing in the manifest that a reader cannot use; None where all is well."""
+    count = whole()
+    file = record({"bytes": count, "crc32": count, "dtype": text, "shape": listed(count)})
+    shard = record(
+        {
+            "num_nodes": count,
+            "num_features": count,
+            "num_boundary": count,
+            "send_counts": listed(count),
+            "recv_counts": listed(count),
+            "counts": named(count),
+            "files": named(file),
+        }
+    )
+    # Parts of inductive training hold a second shard.
+    part = {"shard": shard, "train": shard} if manifest.get("inductive") is True else {"shard": shard}
+    fields = {
+        "graph": text,
+        "num_nodes": count,
+        "num_edges": count,
+        "num_classes": count,
+        "multi_label": flag,
+        "num_parts": whole(1),
+        "inductive": flag,
+        "parts": listed(record(part)),
+    }
+    if mismatch := record(fields)(manifest, ""):
+        return mismatch
+    return None if len(manifest["parts"]) == manifest["num_parts"] else "it does not list all its parts"
 
 
 def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:

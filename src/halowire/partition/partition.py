@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor
 
 from halowire.graph.graph import Graph
+from halowire.graph.seed import checked_seed
 from halowire.kernels import Csr, InputError
 from halowire.partition.metis import metis_owners
 from halowire.partition.random import random_owners
@@ -56,9 +58,14 @@ def partition(graph: Graph, parts: int, method: str = "metis", seed: int = 0, **
         graph: the whole graph; direction, duplicates and self loops are all allowed.
         parts: number of parts, between 1 and the number of nodes.
         method: ``metis`` (smallest cut), ``stream`` (one pass, any size), ``range`` (node order), ``random``.
-        seed: for the methods that draw random numbers.
+        seed: for the methods that draw random numbers, 0..2**63-1.
         options: ``metis``: ``objective`` ("cut", "volume"), ``recursive`` (bool); ``stream``: ``slack`` (float).
     """
+    try:
+        parts = operator.index(parts)
+    except TypeError:
+        raise InputError(f"{parts!r} parts were asked for: give a whole number") from None
+    seed = checked_seed(seed)
     if parts < 1:
         raise InputError(f"{parts} parts were asked for: give 1 or more")
     if parts > graph.num_nodes:
