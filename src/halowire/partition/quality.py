@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from halowire.graph.graph import Graph
 from halowire.kernels import InputError
 from halowire.partition.halo import group_by_owner, halo_of
 from halowire.partition.partition import Partition
+from halowire.partition.schema import Check, listed, number, record, text, whole
 
 # What the default model exchanges: 3 layers of 256 hidden columns; the first layer's input is never sent again.
 DEFAULT_WIDTHS = (256, 256)
@@ -65,18 +66,25 @@ class Quality:
 
     @staticmethod
     def from_json(values: Mapping[str, Any]) -> Quality:
-        """The inverse of :meth:`to_json`."""
-        fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
-        return Quality(**fields)
+        """The inverse of :meth:`to_json`; refuses values of other types."""
+        if mismatch := _mismatch(values):
+            raise InputError(f"the quality of the partition is damaged: {mismatch}; partition the graph again")
+        known: dict[str, Any] = {field.name: values[field.name] for field in fields(Quality)}
+        known |= {key: tuple(value) for key, value in known.items() if isinstance(value, list)}
+        return Quality(**known)
 
     def meaning(self) -> str:
         """One sentence for people: what crosses the network, what is copied, who is slowest."""
         if self.num_parts == 1:
             return "One worker owns everything, so nothing crosses the network."
-        copies = sum(self.halo_rows) / self.num_nodes
+        received = "with one layer no rows are exchanged in training"
+        if self.widths:
+            copies = 100 * sum(self.halo_rows) / self.num_nodes
+            received = (
+                f"for every 100 nodes of its own a worker receives {copies:.0f} rows of others per layer and direction"
+            )
         return (
-            f"Of every 100 edges {100 * self.cut_share:.0f} cross workers; for every 100 nodes of its own a worker "
-            f"receives {100 * copies:.0f} rows of others per layer and direction; "
+            f"Of every 100 edges {100 * self.cut_share:.0f} cross workers; {received}; "
             f"the busiest has {100 * (self.work_imbalance - 1):.0f}% more work than the mean."
         )
 
@@ -88,10 +96,16 @@ class Quality:
             f"halo rows   {_span(self.halo_rows)} per part, {sum(self.halo_rows):,} in all",
             f"balance     nodes {self.node_imbalance:.2f}, edges {self.edge_imbalance:.2f}, "
             f"both together {self.work_imbalance:.2f} (largest / mean)",
-            f"per epoch   {_size(self.bytes_per_epoch['32'])} at 32 bits, {_size(self.bytes_per_epoch['1'])} at 1 bit "
-            f"(rows of {', '.join(map(str, self.widths)) or 'no'} columns, both directions)",
+            f"per epoch   {self._traffic()}",
             self.meaning(),
         ]
+
+    def _traffic(self) -> str:
+        if not self.widths:
+            return "nothing: a model of one layer exchanges no rows in training"
+        full, least = (size_text(self.bytes_per_epoch[bits]) for bits in ("32", "1"))
+        columns = ", ".join(map(str, self.widths))
+        return f"{full} at 32 bits, {least} at 1 bit (rows of {columns} columns, both directions)"
 
 
 def measure(graph: Graph, partition: Partition, widths: Sequence[int] = DEFAULT_WIDTHS) -> Quality:
@@ -136,6 +150,30 @@ def measure(graph: Graph, partition: Partition, widths: Sequence[int] = DEFAULT_
     )
 
 
+def _mismatch(values: Any) -> str | None:
+    """What keeps ``values`` from being the JSON of a quality; None where nothing does."""
+    count, counts = whole(), listed(whole())
+    lists = ("nodes", "edges", "halo_rows", "train_nodes")
+    checks: dict[str, Check] = {
+        "num_parts": whole(1),
+        "method": text,
+        "seed": whole(None),
+        "num_nodes": whole(1),
+        "num_edges": count,
+        "cut_edges": count,
+        "cut_share": number,
+        **dict.fromkeys(lists, counts),
+        **dict.fromkeys(("node_imbalance", "edge_imbalance", "work_imbalance"), number),
+        "widths": counts,
+        "bytes_per_epoch": record({"32": count, "1": count}),
+        "warnings": listed(text),
+    }
+    if mismatch := record(checks)(values, ""):
+        return mismatch
+    short = [name for name in lists if len(values[name]) != values["num_parts"]]
+    return f"its {short[0]} has {len(values[short[0]])} entries for {values['num_parts']} parts" if short else None
+
+
 def _warnings(train: list[int] | None, work_imbalance: float) -> list[str]:
     found = []
     if train is not None and 0 in train:
@@ -160,9 +198,11 @@ def _span(counts: Sequence[int]) -> str:
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
-def _size(count: float) -> str:
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:.1f} TB"
+def size_text(count: float) -> str:
+    """Bytes as the report writes them, with three digits: 512 B, 1.50 KiB, 12.3 MiB."""
+    units = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+    unit = 0
+    while count >= 1023.5 and unit < len(units) - 1:
+        count, unit = count / 1024, unit + 1
+    places = 0 if unit == 0 or count >= 99.95 else 1 if count >= 9.995 else 2
+    return f"{count:.{places}f} {units[unit]}"

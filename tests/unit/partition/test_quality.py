@@ -48,7 +48,7 @@ def test_a_model_of_one_layer_exchanges_nothing() -> None:
     quality = measure(path(), Partition(torch.tensor([0, 0, 1, 1]), 2), widths=())
     assert quality.bytes_per_epoch == {"32": 0, "1": 0}
     assert "per epoch   nothing: a model of one layer exchanges no rows in training" in quality.lines()
-    assert "nothing is exchanged in training" in quality.meaning()
+    assert "no rows are exchanged in training" in quality.meaning()
     assert not any("columns" in line or "per layer" in line for line in quality.lines())
 
 
