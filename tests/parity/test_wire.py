@@ -76,7 +76,7 @@ def reference(settings: dict[str, object], workers: int, method: str = "random")
         for layer in range(3):
             w = {key.split(".", 2)[2]: v for key, v in weights.items() if key.startswith(f"blocks.{layer}.")}
             weight = w["conv.weight"]
-            narrows = weight.shape[0] < weight.shape[1] and policy.decay is None
+            narrows = weight.shape[0] < weight.shape[1]
             if layer == 0:
                 out = a @ h @ weight.T
             elif narrows:

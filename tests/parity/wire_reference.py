@@ -51,13 +51,13 @@ class DenseWire:
     def synchronous(self, epoch: int) -> bool:
         return self.policy.freshness.synchronous(epoch)
 
-    def seen(self, h: Tensor, epoch: int, layer: int) -> list[Tensor]:
+    def seen(self, h: Tensor, epoch: int, layer: int, delta: bool) -> list[Tensor]:
         """What every part sees of all rows in the forward message of ``epoch``."""
         p, views = self.policy, []
         rate = p.rates(epoch, layer, FORWARD)
         columns = column_subset(h.shape[1], rate.columns(h.shape[1]), p.seed, epoch, layer)
         stream = stream_key(p.seed, epoch, layer, 200)
-        if p.decay is not None:
+        if delta and p.decay is not None:
             r = self.kept.setdefault(f"r{layer}", torch.zeros_like(h))
             step = quantise(h - p.decay * r, rate.bits, rate.code, stream, self.ids, columns)
             chosen = slice(None) if columns is None else columns
@@ -132,7 +132,7 @@ class _Product(torch.autograd.Function):
     def forward(ctx, x, wire, epoch, layer, undropped, mask):
         ctx.wire, ctx.epoch, ctx.layer = wire, epoch, layer
         sent = x if undropped is None else undropped
-        views = wire.delayed(f"f{layer}", wire.seen(sent.detach(), epoch, layer), epoch)
+        views = wire.delayed(f"f{layer}", wire.seen(sent.detach(), epoch, layer, undropped is not None), epoch)
         out = torch.zeros(len(x), x.shape[1])
         for part in range(wire.parts):
             mine = wire.owner == part

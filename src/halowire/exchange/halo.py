@@ -59,6 +59,10 @@ class HaloExchange:
         self._epoch = epoch
 
     @property
+    def _decay(self) -> float:
+        return 1.0 if self.policy.decay is None else self.policy.decay
+
+    @property
     def sends_undropped(self) -> bool:
         """Whether forward rows travel before dropout: delta coding needs rows that change slowly."""
         return self.policy.decay is not None
@@ -70,9 +74,12 @@ class HaloExchange:
         assert flight is not None
         return flight.terms.codec.decode(self._land(flight), rows.shape[1]).clone()
 
-    def start(self, rows: Tensor, layer: int) -> Flight | None:
-        """Launch the owned ``rows`` ``[n, k]`` towards the peers' halos; the message whose rows are to be used."""
-        return self._start(rows[: self.num_boundary], layer, FORWARD)
+    def start(self, rows: Tensor, layer: int, delta: bool = False) -> Flight | None:
+        """Launch the owned ``rows`` ``[n, k]`` towards the peers' halos; the message whose rows are to be used.
+
+        ``delta``: the rows change slowly, so their changes are sent; only where the policy has a decay.
+        """
+        return self._start(rows[: self.num_boundary], layer, FORWARD, delta)
 
     def finish(self, flight: Flight | None, matrix: Csr, out: Tensor, drop: Drop | None = None) -> None:
         """``out += matrix @ halo`` for the rows ``[h, k]`` of ``flight``, with the owners' dropout if given."""
@@ -93,7 +100,7 @@ class HaloExchange:
         found = dict(self.memory.matrices)
         found |= {f"applied.{name}": torch.tensor(epoch) for name, epoch in self.memory.applied.items()}
         for (layer, direction), flight in self._flights.items():
-            place = torch.tensor([flight.terms.epoch, layer, flight.terms.width])
+            place = torch.tensor([flight.terms.epoch, layer, flight.terms.width, int(flight.terms.delta)])
             found[f"flight.{direction}.{layer}.place"] = place
             found[f"flight.{direction}.{layer}.bytes"] = self._land(flight).clone()
         if self.synchronise_next:
@@ -117,14 +124,14 @@ class HaloExchange:
         change, self._change = self._change, (0.0, 0.0)
         return change
 
-    def _start(self, rows: Tensor, layer: int, direction: str) -> Flight | None:
+    def _start(self, rows: Tensor, layer: int, direction: str, delta: bool = False) -> Flight | None:
         epoch, width, key = self._epoch, rows.shape[1], (layer, direction)
         if epoch is None:
             return self._launch(rows, self._maker.exact(layer, direction, width), slot=EXACT_SLOT)
         freshness = self.policy.freshness
         if freshness.threshold and direction == FORWARD:
             self._measure_change(rows, layer)
-        terms = self._maker.of(epoch, layer, direction, width)
+        terms = self._maker.of(epoch, layer, direction, width, delta)
         if not freshness.delayed:
             return self._launch(rows, terms, slot=0)
         previous = self._flights.pop(key, None)
@@ -136,10 +143,10 @@ class HaloExchange:
         return flight if synchronous else previous
 
     def _restore_flight(self, name: str, place: Tensor, state: dict[str, Tensor]) -> None:
-        epoch, layer, width = (int(value) for value in place)
+        epoch, layer, width, delta = (int(value) for value in place)
         direction = name.partition(".")[0]
         data = state[f"flight.{name}.bytes"].to(self.halo_ids.device)
-        terms = self._maker.of(epoch, layer, direction, width)
+        terms = self._maker.of(epoch, layer, direction, width, bool(delta))
         self._flights[layer, direction] = Flight(Pending((), data, data, "restored"), terms)
 
     def _launch(self, rows: Tensor, terms: Terms, slot: int) -> Flight:
@@ -152,8 +159,8 @@ class HaloExchange:
             send = self.memory.buffer(sum(sizes[0]), *key, "send")
             received = self.memory.buffer(sum(sizes[1]), *key, "recv")
             self.transport.settle(send)
-            if forward and self.policy.decay is not None and terms.epoch >= 0:
-                self._encode_delta(rows, terms, self.policy.decay, send)
+            if terms.delta:
+                self._encode_delta(rows, terms, send)
             elif forward:
                 source = Source(self._boundary_ids, lists.index, lists.targets, terms.columns, terms.stream)
                 terms.codec.encode(rows, source, send)
@@ -191,18 +198,17 @@ class HaloExchange:
         if terms.epoch < 0:
             return False
         sampled = terms.lists.places is not None and terms.direction == FORWARD
-        delta = self.policy.decay is not None and terms.direction == FORWARD
-        return sampled or delta or self.policy.freshness.smoothing > 0
+        return sampled or terms.delta or self.policy.freshness.smoothing > 0
 
     def _rows(self, terms: Terms, data: Tensor) -> Tensor:
         """The rows of a message as a matrix ``[h or m, width]``, through delta coding and smoothing."""
         forward = terms.direction == FORWARD
         name = f"{terms.direction}.{terms.layer}"
         values = terms.codec.decode(data, terms.sent_columns)
-        if forward and self.policy.decay is not None:
+        if terms.delta:
             kept = self.memory.matrix(f"delta.recv.{terms.layer}", self.num_halo, terms.width)
             if self.memory.is_new(f"delta.{name}", terms.epoch):
-                _apply_delta(kept, values, terms.columns, self.policy.decay)
+                _apply_delta(kept, values, terms.columns, self._decay)
             rows = kept
         else:
             rows = self._spread(values, terms, forward)
@@ -226,15 +232,15 @@ class HaloExchange:
         full[chosen[:, None], columns[None, :]] = values * terms.factor
         return full
 
-    def _encode_delta(self, rows: Tensor, terms: Terms, decay: float, out: Tensor) -> None:
+    def _encode_delta(self, rows: Tensor, terms: Terms, out: Tensor) -> None:
         """Send ``Q(h - g r)`` and take the same step as the receivers: ``r <- g r + Q(h - g r)``."""
         kept = self.memory.matrix(f"delta.send.{terms.layer}", self.num_boundary, terms.width)
         packed = self.memory.buffer(terms.row_bytes * self.num_boundary, "delta", terms.layer)
         source = Source(self._boundary_ids, None, None, terms.columns, terms.stream)
         # Two fresh matrices of this size would cost ten times the subtraction, in page faults.
-        change = torch.sub(rows, kept, alpha=decay, out=empty(*rows.shape))
+        change = torch.sub(rows, kept, alpha=self._decay, out=empty(*rows.shape))
         terms.codec.encode(change, source, packed)
-        _apply_delta(kept, terms.codec.decode(packed, terms.sent_columns), terms.columns, decay)
+        _apply_delta(kept, terms.codec.decode(packed, terms.sent_columns), terms.columns, self._decay)
         width = terms.row_bytes
         take_rows(packed.view(-1, width), terms.lists.index, out=out.view(-1, width))
 
@@ -244,7 +250,7 @@ class HaloExchange:
         norm = float(rows.square().sum())
         if (isinstance(terms.codec, Full) and terms.columns is None) or not norm:
             return
-        if terms.direction == FORWARD and self.policy.decay is not None:
+        if terms.delta:
             seen = self.memory.matrices[f"delta.send.{terms.layer}"][:MEASURED_ROWS]
         else:
             ids = self._boundary_ids if terms.direction == FORWARD else self.halo_ids

@@ -36,7 +36,8 @@ class Lists:
 
 @dataclass(frozen=True, eq=False)
 class Terms:
-    """Epoch, layer, direction and width of a message; its codec, its columns and rows, and the factor on arrival."""
+    """Epoch, layer, direction and width of a message; its codec, its columns and rows, the factor on
+    arrival, and whether its rows are changes."""
 
     epoch: int
     layer: int
@@ -47,6 +48,7 @@ class Terms:
     lists: Lists
     factor: float
     stream: int
+    delta: bool
 
     @property
     def sent_columns(self) -> int:
@@ -72,10 +74,13 @@ class TermsMaker:
 
     def exact(self, layer: int, direction: str, width: int) -> Terms:
         """float32, everything: for set-up and evaluation."""
-        return Terms(-1, layer, direction, width, codec_of(EXACT), None, self.all, 1.0, 0)
+        return Terms(-1, layer, direction, width, codec_of(EXACT), None, self.all, 1.0, 0, False)
 
-    def of(self, epoch: int, layer: int, direction: str, width: int) -> Terms:
-        """The terms of a training message. Backward, columns and rows are those of the forward message."""
+    def of(self, epoch: int, layer: int, direction: str, width: int, delta: bool = False) -> Terms:
+        """The terms of a training message, whose rows may be coded as changes (``delta``).
+
+        Backward, columns and rows are those of the forward message.
+        """
         policy = self._policy
         forward = policy.rates(epoch, layer, FORWARD)
         rate = forward if direction == FORWARD else policy.rates(epoch, layer, direction)
@@ -86,7 +91,7 @@ class TermsMaker:
             factor *= width / columns.numel()
         stream = FORWARD_STREAM if direction == FORWARD else BACKWARD_STREAM + self._rank
         key = stream_key(policy.seed, epoch, layer, stream)
-        return Terms(epoch, layer, direction, width, codec_of(rate), columns, lists, factor, key)
+        return Terms(epoch, layer, direction, width, codec_of(rate), columns, lists, factor, key, delta)
 
     def _lists(self, rate: Rate, epoch: int) -> Lists:
         if rate.rows == 1:

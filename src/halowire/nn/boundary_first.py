@@ -43,7 +43,7 @@ def boundary_first(
     in the gradient of that ``W``.
     """
     norm = (None, None) if activation is None else (activation.gamma, activation.beta)
-    ahead = following if following is not None and narrows(following) and not step.sends_undropped else None
+    ahead = following if following is not None and narrows(following) else None
     block = _Block(layer_map, activation, following, step, layer)
     return _BoundaryFirst.apply(block, x, *weights, *norm, ahead)  # type: ignore[no-any-return, no-untyped-call]
 
@@ -113,7 +113,7 @@ class _Block:
 
     def _launch(self, out: Tensor, h: Tensor, weight: Tensor) -> None:
         spread, layer = self.step.spread, self.layer + 1
-        if self.step.sends_undropped and self.activation is not None:
+        if self.step.sends_undropped and self.activation is not None and not narrows(weight):
             departure = depart_undropped(self.activation, out, h, spread, layer)
         else:
             departure = depart(h, weight, spread, layer)

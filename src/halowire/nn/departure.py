@@ -50,6 +50,6 @@ def depart_undropped(activation: Activation, x: Tensor, h: Tensor, spread: Propa
     """
     boundary, drop = spread.exchange.num_boundary, activation.drop
     if drop is None:
-        return Departure(spread.exchange.start(h, layer))
-    flight = spread.exchange.start(activation.undropped(x[:boundary]), layer)
+        return Departure(spread.exchange.start(h, layer, delta=True))
+    flight = spread.exchange.start(activation.undropped(x[:boundary]), layer, delta=True)
     return Departure(flight, drop=replace(drop, ids=spread.exchange.halo_ids))

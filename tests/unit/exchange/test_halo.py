@@ -62,7 +62,7 @@ def errors_here(rank: int, rate: Rate, decay: float | None) -> list[dict[str, ob
     transport.ledger.take()
     for epoch in range(12):
         exchange.begin(epoch)
-        exchange.finish(exchange.start(rows, 1), shard.halo, torch.zeros(shard.num_owned, 32))
+        exchange.finish(exchange.start(rows, 1, delta=decay is not None), shard.halo, torch.zeros(shard.num_owned, 32))
         exchange.finish_back(exchange.start_back(torch.randn(shard.num_halo, 32), 1), torch.zeros(shard.num_owned, 32))
         if epoch in (0, 10):
             records = transport.ledger.take().exchange_list()

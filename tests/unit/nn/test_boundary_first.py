@@ -51,7 +51,7 @@ class RecordingExchange(HaloExchange):
     def fetch(self, rows, layer):
         return torch.zeros(self.num_halo, rows.shape[1])
 
-    def start(self, rows, layer):
+    def start(self, rows, layer, delta=False):
         assert rows.shape[0] >= self.num_boundary and torch.isfinite(rows[: self.num_boundary]).all()
         self.log.append(("start", layer))
         return ("forward", layer)
