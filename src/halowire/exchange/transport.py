@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cache
 
 import torch
 import torch.distributed as dist
@@ -36,8 +37,8 @@ class Pending:
 class Transport:
     """One worker's end of the wire. With one worker there is no process group and every call is empty.
 
-    Halo messages never queue behind the reduction of weight gradients: on Gloo they are point-to-point messages with
-    tags of their own, on NCCL they have a process group of their own. The ledger counts what this worker sends: for an
+    Halo messages travel on a process group, and so on connections, of their own: they and the reduction of weight
+    gradients never queue behind each other. The ledger counts what this worker sends: for an
     all-to-all the bytes for the other ranks, for a reduction of ``B`` bytes the ring's ``2 (P - 1) / P * B``, for a
     broadcast ``B`` for each receiving rank.
     """
@@ -48,9 +49,7 @@ class Transport:
         self.size = dist.get_world_size() if dist.is_initialized() else 1
         self.rank = dist.get_rank() if dist.is_initialized() else 0
         limit = timedelta(seconds=deadline)
-        # Gloo keeps messages with different tags apart; NCCL runs what shares a group in turn.
-        shared = self.size == 1 or "nccl" not in dist.get_backend_config()
-        self._halos = None if shared else dist.new_group(timeout=limit)
+        self._halos = _second_group(dist.group.WORLD) if self.size > 1 else None
         self._limit = limit
         self._tag = 0
         self._outgoing: dict[int, Pending] = {}
@@ -182,6 +181,13 @@ class Transport:
         also = "".join(f"; rank {rank} waits at {place}" for rank, place in seen.items())
         late = f"; no word from rank {', '.join(map(str, silent))}: late or gone" if silent else ""
         return f"rank {self.rank} gave up waiting at {where}{late}{also} ({reason})"
+
+
+@cache
+def _second_group(world: dist.ProcessGroup) -> dist.ProcessGroup | None:
+    """The group of the halo messages beside ``world``: one, however many transports a process makes."""
+    group: dist.ProcessGroup | None = dist.new_group()
+    return group
 
 
 def _row_bytes(rows: Tensor) -> int:
