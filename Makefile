@@ -17,7 +17,7 @@ $(STAMP): pyproject.toml CMakeLists.txt $(NATIVE)
 	touch $(STAMP)
 
 demo: install
-	$(BIN)/halowire train debian --workers 2 --epochs 60 --model.hidden 128 --out runs/demo
+	$(BIN)/halowire train debian --workers 2 --epochs 60 --model.hidden 128 --out runs/demo --overwrite
 
 lint: install
 	$(BIN)/ruff check src tests bench tools
