@@ -17,7 +17,7 @@ def main() -> None:
         sys.exit(run(sys.argv[1:]))
     except Exception as error:
         found = explain(error)
-        if found is None or not tell_launcher(found[1]):
+        if found is None or not tell_launcher(found[1], found[0]):
             raise
         sys.exit(found[0])
     except KeyboardInterrupt:

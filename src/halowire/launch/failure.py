@@ -27,13 +27,16 @@ def system_error(error: OSError) -> str:
     return f"{error.filename}: {reason}" if error.filename is not None else reason
 
 
-def tell_launcher(message: str) -> bool:
-    """Leave ``message`` where the launcher looks for it; whether there is such a place."""
+def tell_launcher(message: str, code: int = FAILED) -> bool:
+    """Leave ``message`` and the exit code meant where the launcher looks for them; whether there is such a place.
+
+    The code is told because the launcher may end a worker that is about to leave by itself.
+    """
     path = os.environ.get(VARIABLE)
     if not path:
         return False
     now = time.time()
-    Path(path).write_text(json.dumps({"message": message, "timestamp": int(now), "time": now}))
+    Path(path).write_text(json.dumps({"message": message, "code": code, "timestamp": int(now), "time": now}))
     return True
 
 
@@ -52,4 +55,5 @@ def cause(failures: Mapping[int, ProcessFailure]) -> BaseException:
         code, rank = next(iter(by_code.items()))
         return WorkerError(f"worker {rank} ended with exit code {code}; what it printed above says why")
     first = failures[min(told)[1]]
-    return (InputError if first.exitcode == USAGE else WorkerError)(first.message)
+    meant = first.error_file_data.get("code", first.exitcode)
+    return (InputError if meant == USAGE else WorkerError)(first.message)

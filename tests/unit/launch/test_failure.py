@@ -47,3 +47,9 @@ def test_a_worker_tells_its_launcher(tmp_path, monkeypatch):
 def test_an_error_of_the_system_names_the_file():
     assert system_error(PermissionError(13, "Permission denied", "a/b")) == "a/b: permission denied"
     assert system_error(OSError("odd")) == "odd"
+
+
+def test_a_worker_that_was_ended_while_leaving_keeps_its_exit_code(tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(tmp_path / "error-0.json"))
+    assert tell_launcher("a file is missing", 2)
+    assert isinstance(cause({0: failure(tmp_path, 0, -15)}), InputError)
