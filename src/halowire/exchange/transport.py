@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import cache
+from weakref import WeakKeyDictionary
 
 import torch
 import torch.distributed as dist
@@ -104,14 +104,16 @@ class Transport:
             raise ValueError("a worker does not send to itself")
         return tuple(works)
 
+    def start_reduce(self, tensor: Tensor, where: str, account: str | None = GRADIENT) -> Pending:
+        """Launch the sum of ``tensor`` over all workers, in place; every worker launches the same ones in turn."""
+        if self.size == 1:
+            return Pending((), tensor, tensor, where)
+        self._book(account, 2 * (self.size - 1) * tensor.nbytes // self.size)
+        return Pending((dist.all_reduce(tensor, async_op=True),), tensor, tensor, where)
+
     def all_reduce(self, tensor: Tensor, where: str, account: str | None = GRADIENT) -> Tensor:
         """Sum ``tensor`` over all workers, in place."""
-        if self.size == 1:
-            return tensor
-        self._book(account, 2 * (self.size - 1) * tensor.nbytes // self.size)
-        work = dist.all_reduce(tensor, async_op=True)
-        self._wait(work, where)
-        return tensor
+        return self.wait(self.start_reduce(tensor, where, account))
 
     def broadcast(self, tensor: Tensor, where: str, account: str | None = None) -> Tensor:
         """Copy rank 0's ``tensor`` to all workers, in place."""
@@ -149,6 +151,11 @@ class Transport:
             return None
         return torch.cat([rows, received.view(rows.dtype).view(-1, *rows.shape[1:])])
 
+    def forget(self) -> None:
+        """Let go of the process group and of messages under way, so that destroying the group ends its threads."""
+        self._halos = None
+        self._outgoing.clear()
+
     def barrier(self, where: str) -> None:
         """Wait until every worker is here."""
         self.all_reduce(torch.zeros(1), where, account=None)
@@ -183,11 +190,19 @@ class Transport:
         return f"rank {self.rank} gave up waiting at {where}{late}{also} ({reason})"
 
 
-@cache
-def _second_group(world: dist.ProcessGroup) -> dist.ProcessGroup | None:
+# A group that outlives `destroy_process_group` ends with the interpreter, and a Gloo thread that lets go of a tensor at
+# that moment aborts the process: the groups are held weakly.
+_SECOND: WeakKeyDictionary[dist.ProcessGroup, dist.ProcessGroup] = WeakKeyDictionary()
+
+
+def _second_group(world: dist.ProcessGroup | None) -> dist.ProcessGroup:
     """The group of the halo messages beside ``world``: one, however many transports a process makes."""
-    group: dist.ProcessGroup | None = dist.new_group()
-    return group
+    assert world is not None
+    if world not in _SECOND:
+        group = dist.new_group()
+        assert group is not None
+        _SECOND[world] = group
+    return _SECOND[world]
 
 
 def _row_bytes(rows: Tensor) -> int:

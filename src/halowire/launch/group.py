@@ -89,6 +89,7 @@ def joined(device: torch.device, deadline: float) -> Iterator[tuple[Transport, s
         yield transport, network
         transport.settle()
     finally:
+        transport.forget()
         dist.destroy_process_group()
 
 
