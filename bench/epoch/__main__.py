@@ -60,7 +60,7 @@ def halowire_epoch(trainer: Trainer) -> Callable[[], float]:
 
     def epoch() -> float:
         loss = float(trainer.forward_backward(next(count)))
-        trainer.flat.reduce([loss] + [0.0] * (EXTRAS - 1), trainer.transport, "bench")
+        trainer.flat.reduce([loss] + [0.0] * (EXTRAS - 1))
         trainer.optimiser.step()
         return loss
 

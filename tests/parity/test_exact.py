@@ -14,6 +14,7 @@ from halowire.graph import Graph, block_model
 from halowire.kernels import Csr
 from halowire.partition import Partition, cut, partition
 from halowire.train.config import Config
+from halowire.train.flat import FlatGradients
 from halowire.train.loop import EXTRAS, Trainer
 from halowire.train.view import View, build_model
 from tests.parity.reference import Reference
@@ -102,11 +103,12 @@ def train_here(rank: int, case: str, method: str, config: Config) -> dict[str, o
     shard = cut(graph, parts)[rank]
     view = View.of(shard, config, transport, torch.device("cpu"))
     trainer = Trainer(view, view, config, transport, Path(tempfile.mkdtemp()))
+    trainer.flat = FlatGradients(trainer.parameters, EXTRAS, transport, smallest=64)  # many pieces, launched early
     names = [name for name, _ in trainer.model.named_parameters()]
     record: dict[str, object] = {"rows": shard.rows.numpy(), "head": view.spread.head, "epochs": []}
     for epoch in range(config.epochs):
         loss = trainer.forward_backward(epoch)
-        total = trainer.flat.reduce([float(loss)] + [0.0] * (EXTRAS - 1), transport, "test")[0]
+        total = trainer.flat.reduce([float(loss)] + [0.0] * (EXTRAS - 1))[0]
         grads = {name: p.grad.numpy().copy() for name, p in zip(names, trainer.parameters, strict=True)}
         trainer.optimiser.step()
         record["epochs"].append((total, grads, trainer.logits().numpy().copy()))

@@ -156,7 +156,7 @@ def inductive_here(rank: int, shards: str) -> list[tuple[float, dict[str, np.nda
     names, record = [name for name, _ in trainer.model.named_parameters()], []
     for epoch in range(3):
         loss = trainer.forward_backward(epoch)
-        total = trainer.flat.reduce([float(loss)] + [0.0] * (EXTRAS - 1), transport, "test")[0]
+        total = trainer.flat.reduce([float(loss)] + [0.0] * (EXTRAS - 1))[0]
         record.append((total, {n: p.grad.numpy().copy() for n, p in zip(names, trainer.parameters, strict=True)}))
         trainer.optimiser.step()
     assert trainer.logits().shape[0] == whole.shard.num_owned

@@ -51,7 +51,7 @@ def train_here(rank: int, settings: dict[str, object], method: str = "random") -
         with transport.ledger.account("train"):
             loss = trainer.forward_backward(epoch)
         sent = transport.ledger.totals["train"] - before["train"]
-        trainer.flat.reduce([float(loss)] + [0.0] * (EXTRAS - 1), transport, "test")
+        trainer.flat.reduce([float(loss)] + [0.0] * (EXTRAS - 1))
         record.append((sent, {n: p.grad.numpy().copy() for n, p in zip(names, trainer.parameters, strict=True)}))
         trainer.optimiser.step()
         trainer.logits()  # an evaluation between two epochs leaves no trace in them

@@ -80,9 +80,9 @@ class Trainer:
         self.model = build_model(config.model, width, shard.num_classes, config.seed).to(train.ids.device)
         self.parameters = list(self.model.parameters())
         broadcast_parameters(self.parameters, transport)
-        self.flat = FlatGradients(self.parameters, extras=EXTRAS)
         bits = config.rate.weights
         self.codec = None if bits == 32 else GradientCodec(bits, transport, config.seed)
+        self.flat = FlatGradients(self.parameters, EXTRAS, transport, self.codec)
         self.optimiser = torch.optim.Adam(
             self.parameters, lr=config.optim.lr, weight_decay=config.optim.weight_decay, foreach=True
         )
@@ -132,9 +132,13 @@ class Trainer:
         )
 
     def forward_backward(self, epoch: int) -> Tensor:
-        """One pass forward and backward; this worker's share of the loss, its weight gradients in ``self.flat``."""
+        """One pass forward and backward; this worker's share of the loss.
+
+        The weight gradients gather in ``self.flat``, whose ``reduce`` must follow: some are under way already.
+        """
         ledger = self.transport.ledger
         self.flat.zero()
+        self.flat.where = f"epoch {epoch}, weight gradients"
         with ledger.phase("forward"):
             logits = self.model(self.train.features, self.train.step(self.config.seed, epoch, training=True))
             loss = self.train.task.loss(logits)
@@ -158,9 +162,7 @@ class Trainer:
             mine = [loss, float(self.hooks.should_stop()), ledger.now.sent[TRAIN]]
             mine += self.exchange.take_change()
             with ledger.phase("reduce"):
-                total, stop, sent, change, norm = self.flat.reduce(
-                    mine, self.transport, f"epoch {epoch}, weight gradients", self.codec, epoch
-                )
+                total, stop, sent, change, norm = self.flat.reduce(mine, epoch)
             threshold = self.exchange.policy.freshness.threshold
             self.exchange.synchronise_next = 0 < threshold * math.sqrt(norm) < math.sqrt(change)
             if not math.isfinite(total):
