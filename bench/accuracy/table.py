@@ -5,29 +5,121 @@ from __future__ import annotations
 import math
 import statistics
 from collections import defaultdict
+from dataclasses import dataclass
 from typing import Any
+
+from bench.accuracy.tasks import RECIPES, SLOPES
+
+LIMITS = {"metis": 0.3, "random": 0.7}
+"""Points that `halowire` may lose against `exact`, or one standard error of the difference where that is more."""
+FEWEST = 20
+"""`halowire` sends at most this part of the bytes of `exact`."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Test accuracies in points of the seeds of one graph, cut and recipe, and the mean bytes of a whole training."""
+
+    tests: tuple[float, ...]
+    sent: float
+
+    @property
+    def mean(self) -> float:
+        """Mean accuracy."""
+        return statistics.mean(self.tests)
+
+    @property
+    def error(self) -> float:
+        """Standard error of the mean; not a number with one seed."""
+        return statistics.stdev(self.tests) / math.sqrt(len(self.tests)) if len(self.tests) > 1 else math.nan
+
+
+Groups = dict[tuple[str, str], dict[str, Cell]]
+
+
+def grouped(results: dict[str, Any]) -> Groups:
+    """The finished runs by (graph, cut) and name."""
+    runs: dict[tuple[str, str], dict[str, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
+    for key, run in results.items():
+        graph, cut, name, _ = key.split("/")
+        runs[graph, cut][name].append(run)
+    return {place: {name: _cell(found) for name, found in group.items()} for place, group in runs.items()}
+
+
+def _cell(runs: list[dict[str, Any]]) -> Cell:
+    sent = statistics.mean(run["wire_bytes_per_epoch"] * run["epochs"] for run in runs)
+    return Cell(tuple(100 * run["test"] for run in runs), sent)
 
 
 def table(results: dict[str, Any]) -> str:
-    """Markdown: for every graph and cut, mean test accuracy with its standard error and training bytes, by recipe."""
-    groups: dict[tuple[str, str], dict[str, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
-    for key, run in results.items():
-        graph, cut, name, _ = key.split("/")
-        groups[graph, cut][name].append(run)
-    names = list(dict.fromkeys(name for group in groups.values() for name in group))
-    lines = [f"| graph, cut | {' | '.join(names)} |", "| --- " * (len(names) + 1) + "|"]
+    """Markdown: accuracy of every recipe, bytes, the targets, and VARCO against fixed ratios."""
+    groups = grouped(results)
+    parts = [_accuracy(groups), _bytes(groups), _targets(groups), _varco(groups)]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _accuracy(groups: Groups) -> str:
+    lines = _head("graph, cut", "seeds", *RECIPES)
+    for place, group in groups.items():
+        seeds = max(len(cell.tests) for cell in group.values())
+        lines.append(_row(", ".join(place), str(seeds), *(_points(group.get(name)) for name in RECIPES)))
+    return "Test accuracy, mean ± standard error:\n\n" + "\n".join(lines)
+
+
+def _points(cell: Cell | None) -> str:
+    return "" if cell is None else f"{cell.mean:.2f} ± {cell.error:.2f}"
+
+
+def _bytes(groups: Groups) -> str:
+    lines = _head("graph, cut", *RECIPES)
+    for place, group in groups.items():
+        if "exact" in group:
+            cells = (_amount(group.get(name), group["exact"]) for name in RECIPES)
+            lines.append(_row(", ".join(place), *cells))
+    return "Halo bytes of the whole training, all workers:\n\n" + "\n".join(lines)
+
+
+def _amount(cell: Cell | None, exact: Cell) -> str:
+    if cell is None:
+        return ""
+    if cell is exact:
+        return f"{cell.sent / 1e6:.0f} MB"
+    return f"1/{exact.sent / cell.sent:.1f}" if cell.sent else "none"
+
+
+def _targets(groups: Groups) -> str:
+    lines = _head("graph, cut", "halowire - exact", "allowed", "bytes", "halowire - sylvie-s", "")
+    gains = []
     for (graph, cut), group in groups.items():
-        cells = [_cell(group[name], group.get("exact")) if name in group else "" for name in names]
-        lines.append(f"| {graph}, {cut} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+        if not {"exact", "halowire", "sylvie-s"} <= group.keys():
+            continue
+        exact, ours, one_bit = group["exact"], group["halowire"], group["sylvie-s"]
+        lost, gain = exact.mean - ours.mean, ours.mean - one_bit.mean
+        # The seeds are paired: same cut, same weights at the start, same dropout.
+        paired = Cell(tuple(a - b for a, b in zip(exact.tests, ours.tests, strict=True)), 0.0)
+        allowed, ratio = max(LIMITS[cut], 0.0 if math.isnan(paired.error) else paired.error), exact.sent / ours.sent
+        gains.append(gain)
+        met = "met" if lost <= allowed and ratio >= FEWEST else "missed"
+        lines.append(_row(f"{graph}, {cut}", f"{-lost:+.2f}", f"{-allowed:.2f}", f"1/{ratio:.1f}", f"{gain:+.2f}", met))
+    if not gains:
+        return ""
+    mean = f"\n\n`halowire` is ahead of `sylvie-s` by {statistics.mean(gains):+.2f} points on average."
+    return "The one-bit code against its targets:\n\n" + "\n".join(lines) + mean
 
 
-def _cell(runs: list[dict[str, Any]], exact: list[dict[str, Any]] | None) -> str:
-    tests = [100 * run["test"] for run in runs]
-    error = statistics.stdev(tests) / math.sqrt(len(tests)) if len(tests) > 1 else math.nan
-    text = f"{statistics.mean(tests):.2f} ± {error:.2f}"
-    sent = statistics.mean(run["wire_bytes_per_epoch"] * run["epochs"] for run in runs)
-    if exact and sent:
-        full = statistics.mean(run["wire_bytes_per_epoch"] * run["epochs"] for run in exact)
-        text += f" (1/{full / sent:.1f})"
-    return text
+def _varco(groups: Groups) -> str:
+    lines = _head("graph, cut", *(f"slope {slope}: VARCO, fixed" for slope in SLOPES))
+    for place, group in groups.items():
+        names = [(f"varco, slope {slope}", f"fixed, bytes of slope {slope}") for slope in SLOPES]
+        if all(name in group for pair in names for name in pair):
+            cells = (f"{_points(group[ours])}, {_points(group[fixed])}" for ours, fixed in names)
+            lines.append(_row(", ".join(place), *cells))
+    return "VARCO against the fixed ratio of equal total bytes:\n\n" + "\n".join(lines) if len(lines) > 2 else ""
+
+
+def _head(*names: str) -> list[str]:
+    return [_row(*names), "| --- " * len(names) + "|"]
+
+
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"

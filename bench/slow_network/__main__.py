@@ -13,7 +13,7 @@ from bench.netlab import Lab, LabError
 from bench.slow_network.cases import DEBIAN, HOSTS, MODELS, RECIPES, SMALL, SYNTHETIC, Case, timed
 from bench.slow_network.measured import Measured
 from bench.slow_network.plot import svg
-from bench.slow_network.rate import find_rate, transfer_seconds
+from bench.slow_network.rate import find_rate, transfer_seconds, wire_share
 from bench.slow_network.rows import GOAL, targets
 from bench.slow_network.session import Session
 from bench.slow_network.tables import markdown
@@ -87,7 +87,8 @@ class Bench:
         def probe(rate: int) -> Measured:
             lab.set_rate(f"{rate}bit")
             found = measure("exact", epochs=2, warm=1)
-            _say(f"{case.name} {model}: exact waits {found.share:.2%} of {found.seconds:.2f} s at {rate / 1e6:g} mbit")
+            wire = f"{wire_share(found, exact_null):.2%} of {found.seconds:.2f} s is the wire"
+            _say(f"{case.name} {model}: exact at {rate / 1e6:g} mbit: {wire}, {found.share:.2%} waiting")
             return found
 
         lab.set_rate(None)

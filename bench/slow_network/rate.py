@@ -11,7 +11,6 @@ SHARE = 0.96
 TOLERANCE = 0.004
 PAYLOAD = 1448 / 1514
 """Share of a full Ethernet frame that is payload."""
-PROBE = 4
 MOST_STEPS = 3
 
 
@@ -26,10 +25,14 @@ def rounded(rate: float) -> int:
     return round(rate / step) * step
 
 
-def wanted_rate(rate: float, found: Measured) -> int:
-    """The rate at which the share is right, if waiting is inversely proportional to the rate and the rest constant."""
-    rest = found.seconds - found.waiting
-    return rounded(rate * found.waiting / (rest * SHARE / (1 - SHARE)))
+def wire_share(found: Measured, null: Measured) -> float:
+    """The share of an epoch that is due to the wire: what it takes beyond the null transport's epoch."""
+    return 1 - null.seconds / found.seconds
+
+
+def wanted_rate(rate: float, found: Measured, null: Measured) -> int:
+    """The rate at which the share is right, if the wire's time is inversely proportional to the rate."""
+    return rounded(rate * (found.seconds - null.seconds) / (null.seconds * SHARE / (1 - SHARE)))
 
 
 def find_rate(
@@ -37,15 +40,13 @@ def find_rate(
 ) -> tuple[int, Measured]:
     """The rate in bits per second and what exact training took at it.
 
-    The first guess comes from the bytes and the epoch of the null transport. A cheap probe at four times that rate
-    corrects it, since part of the wire is hidden; then every step corrects the last until the share is
-    met; where noise prevents that, the closest counts.
+    The first guess comes from the bytes and the epoch of the null transport; every step corrects the last until the
+    share is met; where noise prevents that, the closest counts. A probe at a higher rate, which would be quicker,
+    misleads: there the packets themselves take much of the core.
     """
-    guess = transfer_seconds(bytes_of_exact, workers, 1.0) / (null.seconds * SHARE / (1 - SHARE))
-    probe = rounded(PROBE * guess)
-    rate = wanted_rate(probe, measure(probe))
+    rate = rounded(transfer_seconds(bytes_of_exact, workers, 1.0) / (null.seconds * SHARE / (1 - SHARE)))
     tried: list[tuple[int, Measured]] = []
-    while not tried or (abs(tried[-1][1].share - SHARE) > TOLERANCE and len(tried) < MOST_STEPS):
+    while not tried or (abs(wire_share(tried[-1][1], null) - SHARE) > TOLERANCE and len(tried) < MOST_STEPS):
         tried.append((rate, measure(rate)))
-        rate = wanted_rate(*tried[-1])
-    return min(tried, key=lambda step: abs(step[1].share - SHARE))
+        rate = wanted_rate(*tried[-1], null)
+    return min(tried, key=lambda step: abs(wire_share(step[1], null) - SHARE))
