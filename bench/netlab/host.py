@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 
 from bench.netlab.namespace import system
-from bench.netlab.rate import LARGEST_SEGMENT, segment_bytes, shaping
+from bench.netlab.rate import FRAME, LARGEST_SEGMENT, segment_bytes, shaping
 
 INTERFACE = "eth0"
 BRIDGE = "br0"
@@ -46,6 +46,8 @@ class Host:
         system(f"{inside} route add {NETWORK} dev {INTERFACE} src {self.address} congctl {CONGESTION}")
         # Otherwise connections would remember the losses of earlier ones, at another rate.
         system(f"ip netns exec {self.namespace} sysctl -qw net.ipv4.tcp_no_metrics_save=1")
+        # On a slow link TCP makes short segments; without a network card to cut long ones they cost much of a core.
+        system(f"ip netns exec {self.namespace} sysctl -qw net.ipv4.tcp_min_tso_segs={LARGEST_SEGMENT // FRAME}")
 
     def shape(self, rate: int | None) -> None:
         """Let the cable run at ``rate`` bits per second each way; None removes the limit."""

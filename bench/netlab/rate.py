@@ -7,7 +7,8 @@ import re
 UNITS = {"": 1.0, "bit": 1.0, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
 FRAME = 1514
 """Bytes of a full Ethernet frame as the kernel counts them: 1500 and the header."""
-LARGEST_SEGMENT = 65536
+LARGEST_SEGMENT = 32768
+"""Bytes; a connection keeps the size it was born with, and the bucket cuts what exceeds it, at the price of a core."""
 SLOWEST, FASTEST = 1e5, 1e11
 
 
@@ -24,12 +25,12 @@ def parse_rate(text: str) -> int:
 
 
 def burst_bytes(rate: int) -> int:
-    """Bytes that an idle link lets through at once: 2 ms of the rate, at least 8 frames.
+    """Bytes that an idle link lets through at once: 2 ms of the rate, 16 ms where that is at most 2 segments, 8 frames.
 
-    Less, and the bucket overflows while the kernel's timer sleeps, so the rate is missed; more, and small messages
-    travel for nothing.
+    Less, and the bucket overflows while the kernel's timer sleeps, so the rate is missed, and short segments cost much
+    of a core, which a network card's offload would spare it; more, and small messages travel for nothing.
     """
-    return max(rate // 8 // 500, 8 * FRAME)
+    return max(rate // 8 // 500, min(rate // 8 // 62, 2 * LARGEST_SEGMENT), 8 * FRAME)
 
 
 def segment_bytes(rate: int) -> int:
