@@ -106,6 +106,8 @@ CASES = {
     "two levels": {"rate.bits": 1, "rate.code": "levels", "seed": 7},
     "bits per direction": {"rate.bits": 8, "rate.backward_bits": 1},
     "bits per layer": {"rate.bits": 8, "rate.layers": "2:1"},
+    "bits per layer and direction": {"rate.bits": 8, "rate.layers": "1:4/1,2:2/16"},
+    "ratios per layer": {"rate.bits": 4, "rate.ratio": 2.0, "rate.layer_ratios": "1:5"},
     "columns": {"rate.ratio": 3.0},
     "columns, rescaled": {"rate.ratio": 3.0, "rate.rescale": True},
     "columns x bits": {"rate.ratio": 3.0, "rate.bits": 2},

@@ -86,7 +86,9 @@ class RateConfig:
     weights: Literal[32, 16, 8, 1] = 32
     """bits per value of the weight gradients, below 32 with error feedback"""
     layers: str = ""
-    """other bits for single layers: LAYER:BITS pairs, such as 1:1,2:8"""
+    """other bits for single layers: LAYER:BITS or LAYER:FORWARD/BACKWARD, such as 1:1,2:8/4"""
+    layer_ratios: str = ""
+    """a fixed ratio for single layers, whatever the schedule: LAYER:RATIO pairs, such as 1:4,2:1"""
 
 
 @dataclass(frozen=True)

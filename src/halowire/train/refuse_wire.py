@@ -1,0 +1,38 @@
+"""Refusals of the wire: settings that have no meaning together, or would silently have no effect."""
+
+from __future__ import annotations
+
+from halowire.kernels import InputError
+from halowire.train.config import FreshnessConfig, RateConfig
+
+
+def refuse_wire(rate: RateConfig, freshness: FreshnessConfig, bits: set[int], own_ratios: set[float]) -> None:
+    """Refuse what cannot be; ``bits`` and ``own_ratios`` are those of all layers and directions."""
+    if rate.rows < 1 and rate.decay >= 0:
+        raise InputError("--rate.rows and --rate.decay do not go together: the change of a row not sent is unknown")
+    if rate.rows < 1 and freshness.smoothing:
+        raise InputError("--rate.rows and --freshness.smoothing do not go together: every epoch samples other rows")
+    if freshness.mode == "never" and rate != RateConfig(weights=rate.weights):
+        raise InputError("--rate settings have no effect with --freshness.mode never, which sends no rows")
+    _refuse_idle(rate, bits, own_ratios)
+
+
+def _refuse_idle(rate: RateConfig, bits: set[int], own_ratios: set[float]) -> None:
+    """Refuse what needs another setting to have an effect."""
+    scheduled = rate.schedule != "constant" or rate.ratio > 1
+    dropped = scheduled or any(ratio > 1 for ratio in own_ratios)
+    falling = rate.schedule in ("linear", "exponential")
+    needs = {
+        "code": ("a rate of 1 bit", 1 in bits or not bits),
+        "steps": ("--rate.schedule steps", rate.schedule == "steps"),
+        "budget": ("--rate.schedule budget", rate.schedule == "budget"),
+        "max_ratio": ("--rate.schedule linear or exponential", falling),
+        "min_ratio": ("--rate.schedule linear or exponential", falling),
+        "slope": ("--rate.schedule linear", rate.schedule == "linear"),
+        "rescale": ("a ratio of columns", dropped),
+        "spare_last": ("a ratio of columns", dropped),
+    }
+    default = RateConfig()
+    for name, (needed, given) in needs.items():
+        if not given and getattr(rate, name) != getattr(default, name):
+            raise InputError(f"--rate.{name.replace('_', '-')} has no effect without {needed}")
