@@ -109,6 +109,7 @@ WIRES = {
     "sylvie-a": {"freshness.mode": "delayed", "rate.bits": 1},
     "bounded": {"freshness.mode": "delayed", "rate.bits": 4, "freshness.sync_every": 3},
     "adaptive": {"freshness.mode": "delayed", "freshness.threshold": 0.3},
+    "bits by degree": {"freshness.mode": "delayed", "rate.bits": 1, "rate.nodes": "degree"},
     "delta": {"rate.bits": 1, "rate.code": "levels", "rate.decay": 0.8},
     "smoothed": {"freshness.mode": "delayed", "freshness.smoothing": 0.9},
     "weights in 1 bit": {"rate.weights": 1},

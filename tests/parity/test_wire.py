@@ -58,6 +58,11 @@ def train_here(rank: int, settings: dict[str, object], method: str = "random") -
     return {"record": record, "logits": trainer.logits().numpy().copy(), "rows": shard.rows.numpy()}
 
 
+def in_degree(graph: Graph) -> torch.Tensor:
+    source, target = graph.edge_index()
+    return torch.bincount(target[source != target], minlength=NODES) + 1
+
+
 def reference(settings: dict[str, object], workers: int, method: str = "random") -> list[dict[str, np.ndarray]]:
     """Weight gradients of every epoch, from dense matrices."""
     graph = make_graph(method)
@@ -67,7 +72,7 @@ def reference(settings: dict[str, object], workers: int, method: str = "random")
     weights = {name: value.clone().requires_grad_() for name, value in model.state_dict().items()}
     a = dense_adjacency(graph, "mean" if config.model.name == "sage" else "symmetric")
     policy = policy_of(config, [HIDDEN, CLASSES], 0)
-    wire = DenseWire(a, owner, graph.ids, policy)
+    wire = DenseWire(a, owner, graph.ids, policy, in_degree(graph))
     optimiser = torch.optim.Adam(list(weights.values()), lr=config.optim.lr)
     found = []
     for epoch in range(EPOCHS):
@@ -108,6 +113,18 @@ CASES = {
     "bits per layer": {"rate.bits": 8, "rate.layers": "2:1"},
     "bits per layer and direction": {"rate.bits": 8, "rate.layers": "1:4/1,2:2/16"},
     "ratios per layer": {"rate.bits": 4, "rate.ratio": 2.0, "rate.layer_ratios": "1:5"},
+    "bits by degree": {"rate.bits": 1, "rate.nodes": "degree"},
+    "bits by degree, two levels": {"rate.bits": 1, "rate.nodes": "degree", "rate.code": "levels"},
+    "bits by degree, per layer": {"rate.bits": 2, "rate.nodes": "degree", "rate.layers": "1:4/2,2:8/1"},
+    "bits by degree, columns": {"rate.bits": 2, "rate.nodes": "degree", "rate.ratio": 3.0, "rate.rescale": True},
+    "bits by degree, delayed": {"rate.bits": 1, "rate.nodes": "degree", "freshness.mode": "delayed"},
+    "bits by degree, smoothed": {
+        "rate.bits": 4,
+        "rate.nodes": "degree",
+        "freshness.mode": "delayed",
+        "freshness.smoothing": 0.6,
+        "freshness.sync_every": 3,
+    },
     "columns": {"rate.ratio": 3.0},
     "columns, rescaled": {"rate.ratio": 3.0, "rate.rescale": True},
     "columns x bits": {"rate.ratio": 3.0, "rate.bits": 2},

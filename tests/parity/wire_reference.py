@@ -35,6 +35,7 @@ class DenseWire:
     owner: Tensor
     ids: Tensor
     policy: Policy
+    degree: Tensor | None = None
     kept: dict[str, Tensor] = field(default_factory=dict)
     last: dict[str, Tensor] = field(default_factory=dict)
 
@@ -47,6 +48,26 @@ class DenseWire:
         needed = (self.a[self.owner == part] != 0).any(0) & (self.owner != part)
         groups = [(needed & (self.owner == peer)).nonzero()[:, 0] for peer in range(self.parts)]
         return torch.cat(groups), tuple(len(group) for group in groups)
+
+    def halo_bits(self, part: int, base: int) -> list[int]:
+        """Node-adaptive bits of every row of :meth:`halo`: shares of each owner's list, the highest degrees last."""
+        rows, counts = self.halo(part)
+        ladder = {1: [1, 2, 4, 8], 2: [2, 4, 8], 4: [4, 8], 8: [8]}[base]
+        bits, start = [0] * len(rows), 0
+        for count in counts:
+            ranked = sorted(range(start, start + count), key=lambda place: (float(self.degree[rows[place]]), place))
+            for rank, place in enumerate(ranked):
+                bits[place] = ladder[int(rank / count * len(ladder) + 1e-9)]
+            start += count
+        return bits
+
+    def code(self, values: Tensor, rows: Tensor, bits: list[int], code: str, stream: int, columns) -> Tensor:
+        """What is seen of ``values`` ``[len(rows), k]``, each row in its own bits."""
+        seen = [
+            quantise(values[i : i + 1], bits[i], code, stream, self.ids[rows[i : i + 1]], columns)
+            for i in range(len(rows))
+        ]
+        return torch.cat(seen) if seen else values
 
     def synchronous(self, epoch: int) -> bool:
         return self.policy.freshness.synchronous(epoch)
@@ -69,6 +90,10 @@ class DenseWire:
                 sent = sent * (h.shape[1] / columns.numel())
         for part in range(self.parts):
             view = sent.clone()
+            if rate.graded:
+                rows, _ = self.halo(part)
+                view[rows] = self.code(h[rows], rows, self.halo_bits(part, rate.bits), rate.code, stream, columns)
+                view = view * (h.shape[1] / columns.numel() if columns is not None and p.rescale else 1.0)
             if rate.rows < 1:
                 rows, counts = self.halo(part)
                 chosen, _ = row_subset(self.ids[rows], counts, rate.rows, p.seed, epoch)
@@ -88,7 +113,10 @@ class DenseWire:
             rows, counts = self.halo(part)
             values = self.a[mine][:, rows].T @ grad[mine]
             stream = stream_key(p.seed, epoch, layer, 1000 + part)
-            values = quantise(values, rate.bits, rate.code, stream, self.ids[rows], columns)
+            if rate.graded:
+                values = self.code(values, rows, self.halo_bits(part, rate.bits), rate.code, stream, columns)
+            else:
+                values = quantise(values, rate.bits, rate.code, stream, self.ids[rows], columns)
             if columns is not None and p.rescale:
                 values = values * (grad.shape[1] / columns.numel())
             if forward.rows < 1:

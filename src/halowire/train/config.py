@@ -83,6 +83,8 @@ class RateConfig:
     """never drop columns in the last layer, as VARCO does"""
     rows: float = 1.0
     """share of the halo rows that travel, a random subset per epoch, scaled by its inverse"""
+    nodes: Literal["alike", "degree"] = "alike"
+    """`degree`: bits by in-degree, in equal shares of each list: from the bits given as base (1, 2 or 4) up to 8"""
     weights: Literal[32, 16, 8, 1] = 32
     """bits per value of the weight gradients, below 32 with error feedback"""
     layers: str = ""

@@ -12,6 +12,13 @@ def refuse_wire(rate: RateConfig, freshness: FreshnessConfig, bits: set[int], ow
         raise InputError("--rate.rows and --rate.decay do not go together: the change of a row not sent is unknown")
     if rate.rows < 1 and freshness.smoothing:
         raise InputError("--rate.rows and --freshness.smoothing do not go together: every epoch samples other rows")
+    if rate.nodes == "degree" and rate.decay >= 0:
+        raise InputError(
+            "--rate.nodes degree and --rate.decay do not go together: a row has other bits for other peers, so its "
+            "owner would need a reconstruction for each of them"
+        )
+    if rate.nodes == "degree" and bits == {8}:
+        raise InputError("--rate.nodes degree has no effect on 8 bits, the most of any grade; use a base of 1, 2 or 4")
     if freshness.mode == "never" and rate != RateConfig(weights=rate.weights):
         raise InputError("--rate settings have no effect with --freshness.mode never, which sends no rows")
     _refuse_idle(rate, bits, own_ratios)

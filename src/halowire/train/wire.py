@@ -11,23 +11,26 @@ from halowire.kernels import InputError
 from halowire.train.config import Config, RateConfig
 from halowire.train.layer_rates import layer_bits, layer_ratios
 from halowire.train.refuse_wire import refuse_wire
-from halowire.train.wire_bytes import epoch_bytes
+from halowire.train.wire_bytes import GradeCounts, epoch_bytes
 
 Ratios = Callable[[int], float]
 
 
-def policy_of(config: Config, widths: Sequence[int], halo_rows: int) -> Policy:
-    """The policy of a run that exchanges rows of ``widths`` columns (layers 1, 2, ...) for ``halo_rows`` halo rows."""
+def policy_of(config: Config, widths: Sequence[int], halo_rows: int, grades: GradeCounts | None = None) -> Policy:
+    """The policy of a run that exchanges rows of ``widths`` columns (layers 1, 2, ...) for ``halo_rows`` halo rows.
+
+    ``grades``: how many of the halo rows each grade of a base has; only a budget of graded rows needs it.
+    """
     rate, layers = config.rate, dict(enumerate(widths, 1))
     bits, own_ratios = layer_bits(rate, layers), layer_ratios(rate, layers)
 
     def rate_at(ratio: float, layer: int, direction: str) -> Rate:
         number = bits[layer, direction]
         code = rate.code if number == 1 else "minmax"
-        return Rate(number, code, own_ratios.get(layer, ratio), rate.rows)
+        return Rate(number, code, own_ratios.get(layer, ratio), rate.rows, rate.nodes == "degree")
 
     def cost(share: float) -> int:
-        return epoch_bytes(partial(rate_at, _ratio(share)), layers, halo_rows)
+        return epoch_bytes(partial(rate_at, _ratio(share)), layers, halo_rows, grades)
 
     ratios = _ratios(rate, config.epochs, cost if halo_rows and layers else None)
 
