@@ -18,15 +18,15 @@ from halowire.train.loop import EXTRAS, Trainer
 from halowire.train.view import View, build_model
 from halowire.train.wire import policy_of
 from tests.parity.reference import dense_adjacency, dropout_factor
-from tests.parity.wire_reference import DenseWire
+from tests.parity.wire_reference import DenseWire, base_bits
 
-NODES, HIDDEN, CLASSES, EPOCHS = 150, 20, 4, 4
+NODES, FEATURES, HIDDEN, CLASSES, EPOCHS = 150, 8, 20, 4, 4
 BASE = {"model.hidden": HIDDEN, "seed": 5, "epochs": EPOCHS, "model.norm": "none"}
 
 
 def make_graph(method: str = "random"):
     """Random parts are all boundary; ranges of a graph whose neighbours have nearby numbers are nearly all interior."""
-    graph = block_model(NODES, 1200, 8, CLASSES, seed=3)
+    graph = block_model(NODES, 1200, FEATURES, CLASSES, seed=3)
     if method == "random":
         return graph
     nodes = torch.arange(NODES)
@@ -46,12 +46,13 @@ def train_here(rank: int, settings: dict[str, object], method: str = "random") -
     )
     trainer = Trainer(view, whole, config, transport, Path(tempfile.mkdtemp()))
     names, record = [name for name, _ in trainer.model.named_parameters()], []
-    for epoch in range(EPOCHS):
+    for epoch in range(config.epochs):
         before = dict(transport.ledger.totals)
         with transport.ledger.account("train"):
             loss = trainer.forward_backward(epoch)
         sent = transport.ledger.totals["train"] - before["train"]
-        trainer.flat.reduce([float(loss)] + [0.0] * (EXTRAS - 1), transport, "test")
+        total = trainer.flat.reduce([float(loss)] + [0.0] * (EXTRAS - 1), transport, "test")[0]
+        trainer.steer(total, 1.0, 0.0, 0.0)
         record.append((sent, {n: p.grad.numpy().copy() for n, p in zip(names, trainer.parameters, strict=True)}))
         trainer.optimiser.step()
         trainer.logits()  # an evaluation between two epochs leaves no trace in them
@@ -68,14 +69,14 @@ def reference(settings: dict[str, object], workers: int, method: str = "random")
     graph = make_graph(method)
     config = Config().replace(BASE | settings)
     owner = partition(graph, workers, method=method, seed=4).owner
-    model = build_model(config.model, 8, CLASSES, config.seed)
+    model = build_model(config.model, FEATURES, CLASSES, config.seed)
     weights = {name: value.clone().requires_grad_() for name, value in model.state_dict().items()}
     a = dense_adjacency(graph, "mean" if config.model.name == "sage" else "symmetric")
     policy = policy_of(config, [HIDDEN, CLASSES], 0)
     wire = DenseWire(a, owner, graph.ids, policy, in_degree(graph))
     optimiser = torch.optim.Adam(list(weights.values()), lr=config.optim.lr)
-    found = []
-    for epoch in range(EPOCHS):
+    found, losses = [], []
+    for epoch in range(config.epochs):
         optimiser.zero_grad()
         h, undropped, mask = graph.x, None, None
         for layer in range(3):
@@ -96,7 +97,13 @@ def reference(settings: dict[str, object], workers: int, method: str = "random")
                     mask = dropout_factor(0.5, config.seed, epoch, layer, graph.ids, out.shape[1])
                 out = out * dropout_factor(0.5, config.seed, epoch, layer, graph.ids, out.shape[1])
             h = out
-        F.cross_entropy(h[graph.train_mask], graph.y[graph.train_mask]).backward()
+        loss = F.cross_entropy(h[graph.train_mask], graph.y[graph.train_mask])
+        loss.backward()
+        losses.append(float(loss.detach()))
+        if policy.base is not None:
+            bits, synchronous = base_bits(losses, config.rate.bits)
+            policy.base.history.append(bits)
+            wire.adaptive = synchronous and config.freshness.mode == "adaptive"
         found.append({name: value.grad.numpy().copy() for name, value in weights.items()})
         optimiser.step()
     return found
@@ -125,6 +132,15 @@ CASES = {
         "freshness.smoothing": 0.6,
         "freshness.sync_every": 3,
     },
+    "base bit by loss": {"rate.bits": 2, "rate.base": "loss", "epochs": 16, "optim.lr": 0.05},
+    "sylvie-3d": {
+        "rate.bits": 4,
+        "rate.nodes": "degree",
+        "rate.base": "loss",
+        "freshness.mode": "adaptive",
+        "epochs": 16,
+        "optim.lr": 0.05,
+    },
     "columns": {"rate.ratio": 3.0},
     "columns, rescaled": {"rate.ratio": 3.0, "rate.rescale": True},
     "columns x bits": {"rate.ratio": 3.0, "rate.bits": 2},
@@ -151,14 +167,18 @@ def test_gradients_equal_the_reference(on_workers, case, workers):
     assert_gradients(on_workers(workers, train_here, settings), reference(settings, workers))
 
 
-@pytest.mark.parametrize("case", ["sylvie-s", "columns x bits", "bns", "sylvie-a, bounded", "delta", "delta, delayed"])
+LARGE = ["sylvie-s", "columns x bits", "bns", "sylvie-a, bounded", "delta", "delta, delayed", "bits by degree"]
+LARGE += ["sylvie-3d"]
+
+
+@pytest.mark.parametrize("case", LARGE)
 def test_large_interiors(on_workers, case):
     assert_gradients(on_workers(3, train_here, CASES[case], "range"), reference(CASES[case], 3, "range"))
 
 
 def assert_gradients(results: list[dict], want: list[dict[str, np.ndarray]]) -> None:
     for result in results:
-        for epoch in range(EPOCHS):
+        for epoch in range(len(want)):
             for name, grad in want[epoch].items():
                 got = result["record"][epoch][1][name]
                 worst, limit = np.abs(got - grad).max(), 1e-3 * np.abs(grad).max()

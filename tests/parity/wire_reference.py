@@ -27,6 +27,24 @@ def quantise(rows: Tensor, bits: int, code: str, stream: int, ids: Tensor, colum
     return seen
 
 
+def base_bits(losses: list[float], start: int) -> tuple[int, bool]:
+    """Time-adaptive bits of the next epoch after ``losses``, and whether it is synchronous, from the very beginning."""
+    bits, synchronous = start, False
+    for end in range(1, len(losses) + 1):
+        averages = [losses[0]]
+        for loss in losses[1:end]:
+            averages.append(0.9 * averages[-1] + 0.1 * loss)
+        falls = [averages[i] - averages[i + 1] for i in range(end - 1)][-5:]
+        if len(falls) < 5:
+            continue
+        slower = falls == sorted(falls, reverse=True)
+        faster = falls == sorted(falls)
+        new = min(8, bits * 2) if slower else max(1, bits // 2) if faster else bits
+        synchronous = synchronous if new == bits else new > bits
+        bits = new
+    return bits, synchronous
+
+
 @dataclass
 class DenseWire:
     """``A x`` with every edge between parts going over the wire of ``policy``; state is kept from epoch to epoch."""
@@ -36,6 +54,7 @@ class DenseWire:
     ids: Tensor
     policy: Policy
     degree: Tensor | None = None
+    adaptive: bool = False
     kept: dict[str, Tensor] = field(default_factory=dict)
     last: dict[str, Tensor] = field(default_factory=dict)
 
@@ -70,7 +89,7 @@ class DenseWire:
         return torch.cat(seen) if seen else values
 
     def synchronous(self, epoch: int) -> bool:
-        return self.policy.freshness.synchronous(epoch)
+        return self.adaptive or self.policy.freshness.synchronous(epoch)
 
     def seen(self, h: Tensor, epoch: int, layer: int, delta: bool) -> list[Tensor]:
         """What every part sees of all rows in the forward message of ``epoch``."""

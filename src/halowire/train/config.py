@@ -83,6 +83,9 @@ class RateConfig:
     """never drop columns in the last layer, as VARCO does"""
     rows: float = 1.0
     """share of the halo rows that travel, a random subset per epoch, scaled by its inverse"""
+    base: Literal["constant", "loss", "loss-per-second"] = "constant"
+    """`loss`: double the bits (up to 8) while the loss falls ever more slowly, halve them while ever faster;
+    `loss-per-second`: judged by rank 0's clock, as published, so that runs do not repeat exactly"""
     nodes: Literal["alike", "degree"] = "alike"
     """`degree`: bits by in-degree, in equal shares of each list: from the bits given as base (1, 2 or 4) up to 8"""
     weights: Literal[32, 16, 8, 1] = 32
@@ -97,8 +100,9 @@ class RateConfig:
 class FreshnessConfig:
     """How old a halo row may be."""
 
-    mode: Literal["fresh", "delayed", "never"] = "fresh"
-    """`fresh`: this epoch's rows; `delayed`: last epoch's; `never`: train without the edges between workers"""
+    mode: Literal["fresh", "delayed", "adaptive", "never"] = "fresh"
+    """`fresh`: this epoch's rows; `delayed`: last epoch's; `adaptive`: delayed, but fresh once --rate.base raised the
+    bits and until it lowers them; `never`: train without the edges between workers"""
     sync_every: int = 0
     """delayed: every so many epochs one uses its own rows; 0: none"""
     smoothing: float = 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from halowire.exchange.grades import BASES
 from halowire.kernels import InputError
 from halowire.train.config import FreshnessConfig, RateConfig
 
@@ -17,11 +18,29 @@ def refuse_wire(rate: RateConfig, freshness: FreshnessConfig, bits: set[int], ow
             "--rate.nodes degree and --rate.decay do not go together: a row has other bits for other peers, so its "
             "owner would need a reconstruction for each of them"
         )
+    _refuse_base(rate, freshness)
+    bits = bits if rate.base == "constant" else {1, 2, 4, 8}
     if rate.nodes == "degree" and bits == {8}:
         raise InputError("--rate.nodes degree has no effect on 8 bits, the most of any grade; use a base of 1, 2 or 4")
     if freshness.mode == "never" and rate != RateConfig(weights=rate.weights):
         raise InputError("--rate settings have no effect with --freshness.mode never, which sends no rows")
     _refuse_idle(rate, bits, own_ratios)
+
+
+def _refuse_base(rate: RateConfig, freshness: FreshnessConfig) -> None:
+    """Refuse what does not go with a base bit that the losses decide, or needs one."""
+    if rate.base == "constant":
+        if freshness.mode == "adaptive":
+            raise InputError("--freshness.mode adaptive follows the bits: add --rate.base loss, or use delayed")
+        return
+    if rate.bits not in BASES:
+        raise InputError(f"--rate.base {rate.base} starts from 1, 2, 4 or 8 bits, not {rate.bits}; set --rate.bits")
+    for name in ("backward_bits", "layers"):
+        if getattr(rate, name):
+            flag = f"--rate.{name.replace('_', '-')}"
+            raise InputError(f"{flag} has no effect with --rate.base {rate.base}: all layers and directions follow it")
+    if rate.schedule == "budget":
+        raise InputError(f"--rate.schedule budget cannot plan with --rate.base {rate.base}: its bits are not known yet")
 
 
 def _refuse_idle(rate: RateConfig, bits: set[int], own_ratios: set[float]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from halowire.exchange import Freshness, Policy, Rate
+from halowire.exchange.base_bit import BaseBit
 from halowire.exchange.schedule import Budget, exponential, linear, parse_steps, stepped
 from halowire.kernels import InputError
 from halowire.train.config import Config, RateConfig
@@ -23,9 +24,12 @@ def policy_of(config: Config, widths: Sequence[int], halo_rows: int, grades: Gra
     """
     rate, layers = config.rate, dict(enumerate(widths, 1))
     bits, own_ratios = layer_bits(rate, layers), layer_ratios(rate, layers)
+    fresh = config.freshness
+    refuse_wire(rate, fresh, set(bits.values()), set(own_ratios.values()))
+    base = BaseBit(rate.bits, rate.base == "loss-per-second") if rate.base != "constant" else None
 
-    def rate_at(ratio: float, layer: int, direction: str) -> Rate:
-        number = bits[layer, direction]
+    def rate_at(ratio: float, layer: int, direction: str, epoch: int = 0) -> Rate:
+        number = bits[layer, direction] if base is None else base.bits(epoch)
         code = rate.code if number == 1 else "minmax"
         return Rate(number, code, own_ratios.get(layer, ratio), rate.rows, rate.nodes == "degree")
 
@@ -35,15 +39,14 @@ def policy_of(config: Config, widths: Sequence[int], halo_rows: int, grades: Gra
     ratios = _ratios(rate, config.epochs, cost if halo_rows and layers else None)
 
     def rates(epoch: int, layer: int, direction: str) -> Rate:
-        return rate_at(ratios(epoch), layer, direction)
+        return rate_at(ratios(epoch), layer, direction, epoch)
 
     for place in bits:  # what cannot be is refused before any work is done
         rates(0, *place)
-    fresh = config.freshness
-    freshness = Freshness(fresh.mode == "delayed", fresh.sync_every, fresh.smoothing, fresh.threshold)
-    refuse_wire(rate, fresh, set(bits.values()), set(own_ratios.values()))
+    delayed, adaptive = fresh.mode in ("delayed", "adaptive"), fresh.mode == "adaptive"
+    freshness = Freshness(delayed, fresh.sync_every, fresh.smoothing, fresh.threshold, adaptive)
     decay = rate.decay if rate.decay >= 0 else None
-    return Policy(rates, freshness, config.seed, rate.rescale, decay)
+    return Policy(rates, freshness, config.seed, rate.rescale, decay, base)
 
 
 def _ratios(rate: RateConfig, epochs: int, cost: Callable[[float], int] | None) -> Ratios:
