@@ -12,6 +12,7 @@ import torch.nn.functional as F
 
 from halowire.exchange import Transport
 from halowire.graph import Graph, block_model
+from halowire.kernels import Csr, InputError
 from halowire.partition import cut, partition
 from halowire.train.config import Config
 from halowire.train.loop import EXTRAS, Trainer
@@ -72,7 +73,7 @@ def reference(settings: dict[str, object], workers: int, method: str = "random")
     model = build_model(config.model, FEATURES, CLASSES, config.seed)
     weights = {name: value.clone().requires_grad_() for name, value in model.state_dict().items()}
     a = dense_adjacency(graph, "mean" if config.model.name == "sage" else "symmetric")
-    policy = policy_of(config, [HIDDEN, CLASSES], 0)
+    policy = policy_of(config, [HIDDEN, CLASSES], 0, input_width=FEATURES)
     wire = DenseWire(a, owner, graph.ids, policy, in_degree(graph))
     optimiser = torch.optim.Adam(list(weights.values()), lr=config.optim.lr)
     found, losses = [], []
@@ -84,7 +85,7 @@ def reference(settings: dict[str, object], workers: int, method: str = "random")
             weight = w["conv.weight"]
             narrows = weight.shape[0] < weight.shape[1]
             if layer == 0:
-                out = a @ h @ weight.T
+                out = (wire.product(h, epoch, 0, None, None) if config.rate.resend_input else a @ h) @ weight.T
             elif narrows:
                 out = wire.product(h @ weight.T, epoch, layer, None, None)
             else:
@@ -141,6 +142,18 @@ CASES = {
         "epochs": 16,
         "optim.lr": 0.05,
     },
+    "input, varco": {
+        "rate.resend_input": True,
+        "rate.schedule": "linear",
+        "rate.max_ratio": 6.0,
+        "rate.slope": 1.0,
+        "rate.spare_last": True,
+    },
+    "input, rescaled bits": {"rate.resend_input": True, "rate.ratio": 2.0, "rate.rescale": True, "rate.layers": "0:4"},
+    "input, delayed": {"rate.resend_input": True, "rate.bits": 2, "freshness.mode": "delayed"},
+    "input, rows": {"rate.resend_input": True, "rate.rows": 0.3},
+    "input, delta": {"rate.resend_input": True, "rate.bits": 1, "rate.decay": 0.8, "rate.layer_ratios": "0:2"},
+    "input, bits by degree": {"rate.resend_input": True, "rate.bits": 1, "rate.nodes": "degree"},
     "columns": {"rate.ratio": 3.0},
     "columns, rescaled": {"rate.ratio": 3.0, "rate.rescale": True},
     "columns x bits": {"rate.ratio": 3.0, "rate.bits": 2},
@@ -168,7 +181,7 @@ def test_gradients_equal_the_reference(on_workers, case, workers):
 
 
 LARGE = ["sylvie-s", "columns x bits", "bns", "sylvie-a, bounded", "delta", "delta, delayed", "bits by degree"]
-LARGE += ["sylvie-3d"]
+LARGE += ["input, varco", "sylvie-3d"]
 
 
 @pytest.mark.parametrize("case", LARGE)
@@ -201,8 +214,54 @@ def same(a: list[dict], b: list[dict]) -> bool:
         ({"freshness.mode": "delayed", "freshness.sync_every": 1, "rate.bits": 1}, {"rate.bits": 1}),
         ({"rate.schedule": "linear", "rate.max_ratio": 1.0, "rate.min_ratio": 1.0}, {}),
         ({"rate.rows": 1.0, "rate.ratio": 1.0}, {}),
+        ({"rate.resend_input": True}, {}),
     ],
 )
 def test_settings_that_mean_the_same_give_the_same_bits(on_workers, one, other):
     assert same(on_workers(2, train_here, one), on_workers(2, train_here, other))
     assert not same(on_workers(2, train_here, {"rate.bits": 4}), on_workers(2, train_here, other))
+
+
+COLUMNS = {
+    "all": ({}, lambda epoch: (8 + 20 + 4) + (20 + 4)),
+    # one column in three of the input and of layer 1, none dropped in layer 2
+    "a third": ({"rate.ratio": 3.0, "rate.spare_last": True}, lambda epoch: (2 + 6 + 4) + (6 + 4)),
+    # c(t) = max(4 - 3 t / 2, 1): 4, 2.5, 1, 1
+    "varco": (
+        {"rate.schedule": "linear", "rate.max_ratio": 4.0, "rate.slope": 1.0, "rate.spare_last": True},
+        lambda epoch: [2 + 5 + 4 + 5 + 4, 3 + 8 + 4 + 8 + 4, 56, 56][epoch],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", COLUMNS)
+def test_the_input_is_sent_forward_only_in_every_epoch(on_workers, case):
+    settings, columns = COLUMNS[case]
+    graph = make_graph()
+    shards = list(cut(graph, partition(graph, 2, method="random", seed=4)))
+    halo_rows = sum(shard.num_halo for shard in shards)
+    results = on_workers(2, train_here, settings | {"rate.resend_input": True})
+    for epoch in range(EPOCHS):
+        sent = sum(result["record"][epoch][0] for result in results)
+        assert sent == 4 * halo_rows * columns(epoch)
+
+
+def sparse_here(rank: int) -> str:
+    graph = make_graph()
+    rows = torch.arange(NODES)
+    thin = Csr.from_edges(rows, rows % FEATURES, NODES, FEATURES)
+    edges = graph.edge_index()
+    masks = {name: getattr(graph, name) for name in ("train_mask", "val_mask", "test_mask")}
+    graph = Graph.from_edge_index(edges, NODES, x=thin, y=graph.y, **masks, num_classes=CLASSES)
+    transport = Transport()
+    shard = cut(graph, partition(graph, transport.size, method="random", seed=4))[rank]
+    try:
+        View.of(shard, Config().replace(BASE | {"rate.resend_input": True}), transport, torch.device("cpu"))
+    except InputError as error:
+        return str(error)
+    return ""
+
+
+def test_sparse_inputs_are_not_sent_again(on_workers):
+    for told in on_workers(2, sparse_here):
+        assert "needs dense features" in told and "sparse with 8" in told

@@ -129,7 +129,7 @@ class HaloExchange:
         if epoch is None:
             return self._launch(rows, self._maker.exact(layer, direction, width), slot=EXACT_SLOT)
         freshness = self.policy.freshness
-        if freshness.threshold and direction == FORWARD:
+        if freshness.threshold and direction == FORWARD and layer > 0:  # the input never changes
             self._measure_change(rows, layer)
         terms = self._maker.of(epoch, layer, direction, width, delta)
         if not freshness.delayed:

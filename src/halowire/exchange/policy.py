@@ -29,6 +29,7 @@ class Policy:
         rescale: multiply what arrives by ``F / k`` where only ``k`` of ``F`` columns travel.
         decay: ``g`` of delta coding, ``r(t) = g r(t-1) + Q(h(t) - g r(t-1))``, on forward rows; None: no delta coding.
         base: the base bit that ``rates`` follows, where the losses decide it; None: the settings alone do.
+        resend_input: send the raw features of the halo in every epoch, as layer 0, instead of once.
     """
 
     rates: Rates = exact_rates
@@ -37,6 +38,7 @@ class Policy:
     rescale: bool = False
     decay: float | None = None
     base: BaseBit | None = None
+    resend_input: bool = False
 
     def __post_init__(self) -> None:
         if self.decay is not None and not 0 <= self.decay <= 1:

@@ -81,6 +81,8 @@ class RateConfig:
     """multiply the columns that arrive by the ratio"""
     spare_last: bool = False
     """never drop columns in the last layer, as VARCO does"""
+    resend_input: bool = False
+    """send the raw features of the halo in every epoch, coded as layer 0 (forward only), as VARCO's code does"""
     rows: float = 1.0
     """share of the halo rows that travel, a random subset per epoch, scaled by its inverse"""
     base: Literal["constant", "loss", "loss-per-second"] = "constant"

@@ -15,18 +15,23 @@ LayerBits = dict[tuple[int, str], int]
 def layer_bits(rate: RateConfig, layers: Collection[int]) -> LayerBits:
     """Bits of every layer that exchanges rows, by (layer, direction).
 
-    ``--rate.layers`` holds LAYER:BITS for both directions, or LAYER:FORWARD/BACKWARD.
+    ``--rate.layers`` holds LAYER:BITS for both directions, or LAYER:FORWARD/BACKWARD. Layer 0, the input, has no
+    backward.
     """
     bits = {(layer, FORWARD): int(rate.bits) for layer in layers}
-    bits |= {(layer, BACKWARD): int(rate.backward_bits or rate.bits) for layer in layers}
+    bits |= {(layer, BACKWARD): int(rate.backward_bits or rate.bits) for layer in layers if layer > 0}
     form = "LAYER:BITS or LAYER:FORWARD/BACKWARD"
     for layer, value in _pairs("--rate.layers", rate.layers, layers, form, "1:1,2:8/4"):
         forward, slash, backward = value.partition("/")
+        if layer == 0 and slash:
+            raise InputError(f"--rate.layers gives layer 0 {value!r} bits; raw features have no gradient, give 0:BITS")
         for number in (forward, backward) if slash else (forward,):
             if number not in map(str, BITS):
                 known = ", ".join(map(str, BITS))
                 raise InputError(f"--rate.layers gives layer {layer} {value!r} bits; give {form}, bits one of {known}")
-        bits[layer, FORWARD], bits[layer, BACKWARD] = int(forward), int(backward if slash else forward)
+        bits[layer, FORWARD] = int(forward)
+        if layer > 0:
+            bits[layer, BACKWARD] = int(backward if slash else forward)
     return bits
 
 

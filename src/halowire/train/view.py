@@ -50,7 +50,7 @@ def _policy(shard: Shard, config: Config, transport: Transport) -> Policy:
     grades = None
     if config.rate.nodes == "degree":
         grades = by_base(transport.all_reduce(grade_counts(shard), "reduction of the grades", SETUP))
-    return policy_of(config, widths, int(halo_rows), grades)
+    return policy_of(config, widths, int(halo_rows), grades, width)
 
 
 def build_model(config: ModelConfig, num_features: int, num_classes: int, seed: int) -> GraphModel:

@@ -17,12 +17,16 @@ from halowire.train.wire_bytes import GradeCounts, epoch_bytes
 Ratios = Callable[[int], float]
 
 
-def policy_of(config: Config, widths: Sequence[int], halo_rows: int, grades: GradeCounts | None = None) -> Policy:
+def policy_of(
+    config: Config, widths: Sequence[int], halo_rows: int, grades: GradeCounts | None = None, input_width: int = 0
+) -> Policy:
     """The policy of a run that exchanges rows of ``widths`` columns (layers 1, 2, ...) for ``halo_rows`` halo rows.
 
     ``grades``: how many of the halo rows each grade of a base has; only a budget of graded rows needs it.
+    ``input_width``: columns of the raw features, which are layer 0 where they are sent in every epoch.
     """
     rate, layers = config.rate, dict(enumerate(widths, 1))
+    layers = {0: input_width} | layers if rate.resend_input else layers
     bits, own_ratios = layer_bits(rate, layers), layer_ratios(rate, layers)
     fresh = config.freshness
     refuse_wire(rate, fresh, set(bits.values()), set(own_ratios.values()))
@@ -46,7 +50,7 @@ def policy_of(config: Config, widths: Sequence[int], halo_rows: int, grades: Gra
     delayed, adaptive = fresh.mode in ("delayed", "adaptive"), fresh.mode == "adaptive"
     freshness = Freshness(delayed, fresh.sync_every, fresh.smoothing, fresh.threshold, adaptive)
     decay = rate.decay if rate.decay >= 0 else None
-    return Policy(rates, freshness, config.seed, rate.rescale, decay, base)
+    return Policy(rates, freshness, config.seed, rate.rescale, decay, base, rate.resend_input)
 
 
 def _ratios(rate: RateConfig, epochs: int, cost: Callable[[float], int] | None) -> Ratios:

@@ -20,9 +20,10 @@ def epoch_bytes(rates: LayerRate, widths: Mapping[int, int], halo_rows: int, gra
     """
     total = 0
     for layer, width in widths.items():
-        forward, backward = rates(layer, FORWARD), rates(layer, BACKWARD)
+        forward = rates(layer, FORWARD)
         columns = forward.columns(width)
-        for rate in (forward, backward):
+        # Layer 0 are the raw features, which have no gradient.
+        for rate in (forward, rates(layer, BACKWARD)) if layer > 0 else (forward,):
             total += _message_bytes(rate, columns, round(forward.rows * halo_rows), grades)
     return total
 

@@ -94,6 +94,16 @@ def test_the_budget_of_a_policy_counts_every_layer_and_direction(case):
     assert own is None or {policy.rates(epoch, 2, "forward").ratio for epoch in range(20)} == {own}
 
 
+def test_a_budget_counts_the_input_forward_only():
+    settings = {"epochs": 20, "rate.schedule": "budget", "rate.budget": 2e6, "rate.resend_input": True}
+    policy = policy_of(Config().replace(settings), [256, 47], 100, input_width=100)
+    sent = 0
+    for epoch in range(20):
+        columns = [policy.rates(epoch, layer, "forward").columns(width) for layer, width in enumerate((100, 256, 47))]
+        sent += 400 * (columns[0] + 2 * columns[1] + 2 * columns[2])
+    assert sent == pytest.approx(2e6, rel=0.02)
+
+
 def test_layers_and_directions_have_their_own_bits_and_ratios():
     settings = {"rate.bits": 16, "rate.backward_bits": 8, "rate.layers": "2:4/1, 3:2", "rate.layer_ratios": "1:4,3:1.5"}
     settings |= {"rate.schedule": "linear", "rate.max_ratio": 8.0, "epochs": 50, "rate.code": "levels"}
@@ -117,6 +127,9 @@ def test_layers_and_directions_have_their_own_bits_and_ratios():
         ({"rate.layers": "1:8,"}, "give LAYER:BITS or"),
         ({"rate.layers": "1:8,1:4"}, "twice"),
         ({"rate.layers": "0:8"}, "layers 1 to 2"),
+        ({"rate.resend_input": True, "rate.layers": "0:8/4"}, "no gradient"),
+        ({"rate.resend_input": True, "rate.layers": "3:8"}, "layers 0 to 2"),
+        ({"freshness.mode": "never", "rate.resend_input": True}, "no effect with"),
         ({"rate.layer_ratios": "1:x"}, "give a number"),
         ({"rate.layer_ratios": "1:nan"}, "at least 1"),
         ({"rate.layer_ratios": "1:0.5"}, "at least 1"),
