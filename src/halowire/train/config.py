@@ -103,8 +103,9 @@ class FreshnessConfig:
     """How old a halo row may be."""
 
     mode: Literal["fresh", "delayed", "adaptive", "never"] = "fresh"
-    """`fresh`: this epoch's rows; `delayed`: last epoch's; `adaptive`: delayed, but fresh once --rate.base raised the
-    bits and until it lowers them; `never`: train without the edges between workers"""
+    """`fresh`: this epoch's rows; `delayed`: last epoch's;
+    `adaptive`: delayed until --rate.base raises the bits, then fresh until it lowers them;
+    `never`: train without the edges between workers"""
     sync_every: int = 0
     """delayed: every so many epochs one uses its own rows; 0: none"""
     smoothing: float = 0.0
