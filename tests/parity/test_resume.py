@@ -18,6 +18,7 @@ from halowire.train.config import Config
 from halowire.train.loop import EXTRAS, Hooks, Silent, Trainer
 from halowire.train.view import View
 from tests.parity.reference import Reference
+from tests.parity.wire_reference import base_bits
 
 SETTINGS = {
     "model.hidden": 16,
@@ -109,6 +110,16 @@ WIRES = {
     "sylvie-a": {"freshness.mode": "delayed", "rate.bits": 1},
     "bounded": {"freshness.mode": "delayed", "rate.bits": 4, "freshness.sync_every": 3},
     "adaptive": {"freshness.mode": "delayed", "freshness.threshold": 0.3},
+    "bits by degree": {"freshness.mode": "delayed", "rate.bits": 1, "rate.nodes": "degree"},
+    "base bit by loss": {"rate.bits": 2, "rate.base": "loss", "optim.lr": 0.05},
+    "sylvie-3d": {
+        "rate.bits": 2,
+        "rate.nodes": "degree",
+        "rate.base": "loss",
+        "freshness.mode": "adaptive",
+        "epochs": 24,
+        "model.dropout": 0.0,
+    },
     "delta": {"rate.bits": 1, "rate.code": "levels", "rate.decay": 0.8},
     "smoothed": {"freshness.mode": "delayed", "freshness.smoothing": 0.9},
     "weights in 1 bit": {"rate.weights": 1},
@@ -122,9 +133,11 @@ def wire_here(rank: int, run: str, settings: dict[str, object]) -> tuple[dict[st
     want = outcome(straight, straight.run())
     first = trainer_of(rank, f"{run}/b", settings)
     calls = iter(range(100))
-    first.run(Hooks(Silent(), should_stop=lambda: next(calls) >= 6))
+    first.run(Hooks(Silent(), should_stop=lambda: next(calls) >= settings.get("epochs", 12) // 2))
     second = trainer_of(rank, f"{run}/b", settings)
     second.resume()
+    base = straight.exchange.policy.base
+    assert base is None or len(set(base.history)) > 1, f"the case must change the bits to show anything: {base.history}"
     return want, outcome(second, second.run())
 
 
@@ -132,6 +145,24 @@ def wire_here(rank: int, run: str, settings: dict[str, object]) -> tuple[dict[st
 def test_the_wires_memory_survives_a_restart(on_workers, tmp_path, name):
     for want, got in on_workers(2, wire_here, str(tmp_path), WIRES[name]):
         assert_same(got, want, exact_bytes=False)
+
+
+def events_here(rank: int, run: str, settings: dict[str, object]) -> None:
+    trainer_of(rank, run, settings | {"epochs": 30}).run()
+
+
+@pytest.mark.parametrize("judged", ["loss", "loss-per-second"])
+def test_the_losses_decide_the_bits_alike_on_every_worker(on_workers, tmp_path, judged):
+    on_workers(2, events_here, str(tmp_path), WIRES["sylvie-3d"] | {"rate.base": judged})
+    files = [read_events(tmp_path / f"events-{rank}.jsonl") for rank in range(2)]
+    records = [[event for event in events if event["event"] == "epoch"] for events in files]
+    told = [[(event["loss"], event["base_bits"], event["synchronous"]) for event in events] for events in records]
+    assert told[0] == told[1]
+    if judged == "loss":
+        losses = [event["loss"] for event in records[0]]
+        want = [base_bits(losses[:epoch], 2) for epoch in range(30)]
+        assert [(bits, synchronous) for _, bits, synchronous in told[0]] == want
+        assert len(set(want)) > 1, "the case must change the bits to show anything"
 
 
 def changed_here(rank: int, run: str) -> str:

@@ -12,21 +12,25 @@ import torch.nn.functional as F
 
 from halowire.exchange import Transport
 from halowire.graph import Graph, block_model
+from halowire.kernels import Csr, InputError
 from halowire.partition import cut, partition
 from halowire.train.config import Config
 from halowire.train.loop import EXTRAS, Trainer
 from halowire.train.view import View, build_model
 from halowire.train.wire import policy_of
 from tests.parity.reference import dense_adjacency, dropout_factor
-from tests.parity.wire_reference import DenseWire
+from tests.parity.wire_reference import DenseWire, base_bits
 
-NODES, HIDDEN, CLASSES, EPOCHS = 150, 20, 4, 4
+NODES, FEATURES, HIDDEN, CLASSES, EPOCHS = 150, 8, 20, 4, 4
+# Told as losses to what follows the loss: they fall ever more slowly until epoch 5, then ever faster, so that bits rise
+# in epoch 6 and fall in epochs 10 and 11.
+STEERING = [100.0, 50.0, 55.0, 61.0, 68.0, 76.0, 65.0, 53.0, 40.0, 26.0, 11.0, -5.0]
 BASE = {"model.hidden": HIDDEN, "seed": 5, "epochs": EPOCHS, "model.norm": "none"}
 
 
 def make_graph(method: str = "random"):
     """Random parts are all boundary; ranges of a graph whose neighbours have nearby numbers are nearly all interior."""
-    graph = block_model(NODES, 1200, 8, CLASSES, seed=3)
+    graph = block_model(NODES, 1200, FEATURES, CLASSES, seed=3)
     if method == "random":
         return graph
     nodes = torch.arange(NODES)
@@ -46,16 +50,22 @@ def train_here(rank: int, settings: dict[str, object], method: str = "random") -
     )
     trainer = Trainer(view, whole, config, transport, Path(tempfile.mkdtemp()))
     names, record = [name for name, _ in trainer.model.named_parameters()], []
-    for epoch in range(EPOCHS):
+    for epoch in range(config.epochs):
         before = dict(transport.ledger.totals)
         with transport.ledger.account("train"):
             loss = trainer.forward_backward(epoch)
         sent = transport.ledger.totals["train"] - before["train"]
         trainer.flat.reduce([float(loss)] + [0.0] * (EXTRAS - 1))
+        trainer.steer(STEERING[epoch], 1.0, 0.0, 0.0)
         record.append((sent, {n: p.grad.numpy().copy() for n, p in zip(names, trainer.parameters, strict=True)}))
         trainer.optimiser.step()
         trainer.logits()  # an evaluation between two epochs leaves no trace in them
     return {"record": record, "logits": trainer.logits().numpy().copy(), "rows": shard.rows.numpy()}
+
+
+def in_degree(graph: Graph) -> torch.Tensor:
+    source, target = graph.edge_index()
+    return torch.bincount(target[source != target], minlength=NODES) + 1
 
 
 def reference(settings: dict[str, object], workers: int, method: str = "random") -> list[dict[str, np.ndarray]]:
@@ -63,14 +73,14 @@ def reference(settings: dict[str, object], workers: int, method: str = "random")
     graph = make_graph(method)
     config = Config().replace(BASE | settings)
     owner = partition(graph, workers, method=method, seed=4).owner
-    model = build_model(config.model, 8, CLASSES, config.seed)
+    model = build_model(config.model, FEATURES, CLASSES, config.seed)
     weights = {name: value.clone().requires_grad_() for name, value in model.state_dict().items()}
     a = dense_adjacency(graph, "mean" if config.model.name == "sage" else "symmetric")
-    policy = policy_of(config, [HIDDEN, CLASSES], 0)
-    wire = DenseWire(a, owner, graph.ids, policy)
+    policy = policy_of(config, [HIDDEN, CLASSES], 0, input_width=FEATURES)
+    wire = DenseWire(a, owner, graph.ids, policy, in_degree(graph))
     optimiser = torch.optim.Adam(list(weights.values()), lr=config.optim.lr)
     found = []
-    for epoch in range(EPOCHS):
+    for epoch in range(config.epochs):
         optimiser.zero_grad()
         h, undropped, mask = graph.x, None, None
         for layer in range(3):
@@ -78,7 +88,7 @@ def reference(settings: dict[str, object], workers: int, method: str = "random")
             weight = w["conv.weight"]
             narrows = weight.shape[0] < weight.shape[1]
             if layer == 0:
-                out = a @ h @ weight.T
+                out = (wire.product(h, epoch, 0, None, None) if config.rate.resend_input else a @ h) @ weight.T
             elif narrows:
                 out = wire.product(h @ weight.T, epoch, layer, None, None)
             else:
@@ -92,6 +102,10 @@ def reference(settings: dict[str, object], workers: int, method: str = "random")
                 out = out * dropout_factor(0.5, config.seed, epoch, layer, graph.ids, out.shape[1])
             h = out
         F.cross_entropy(h[graph.train_mask], graph.y[graph.train_mask]).backward()
+        if policy.base is not None:
+            bits, synchronous = base_bits(STEERING[: epoch + 1], config.rate.bits)
+            policy.base.history.append(bits)
+            wire.adaptive = synchronous and config.freshness.mode == "adaptive"
         found.append({name: value.grad.numpy().copy() for name, value in weights.items()})
         optimiser.step()
     return found
@@ -106,6 +120,40 @@ CASES = {
     "two levels": {"rate.bits": 1, "rate.code": "levels", "seed": 7},
     "bits per direction": {"rate.bits": 8, "rate.backward_bits": 1},
     "bits per layer": {"rate.bits": 8, "rate.layers": "2:1"},
+    "bits per layer and direction": {"rate.bits": 8, "rate.layers": "1:4/1,2:2/16"},
+    "ratios per layer": {"rate.bits": 4, "rate.ratio": 2.0, "rate.layer_ratios": "1:5"},
+    "bits by degree": {"rate.bits": 1, "rate.nodes": "degree"},
+    "bits by degree, two levels": {"rate.bits": 1, "rate.nodes": "degree", "rate.code": "levels"},
+    "bits by degree, per layer": {"rate.bits": 2, "rate.nodes": "degree", "rate.layers": "1:4/2,2:8/1"},
+    "bits by degree, columns": {"rate.bits": 2, "rate.nodes": "degree", "rate.ratio": 3.0, "rate.rescale": True},
+    "bits by degree, delayed": {"rate.bits": 1, "rate.nodes": "degree", "freshness.mode": "delayed"},
+    "bits by degree, smoothed": {
+        "rate.bits": 4,
+        "rate.nodes": "degree",
+        "freshness.mode": "delayed",
+        "freshness.smoothing": 0.6,
+        "freshness.sync_every": 3,
+    },
+    "base bit by loss": {"rate.bits": 2, "rate.base": "loss", "epochs": 12},
+    "sylvie-3d": {
+        "rate.bits": 2,
+        "rate.nodes": "degree",
+        "rate.base": "loss",
+        "freshness.mode": "adaptive",
+        "epochs": 12,
+    },
+    "input, varco": {
+        "rate.resend_input": True,
+        "rate.schedule": "linear",
+        "rate.max_ratio": 6.0,
+        "rate.slope": 1.0,
+        "rate.spare_last": True,
+    },
+    "input, rescaled bits": {"rate.resend_input": True, "rate.ratio": 2.0, "rate.rescale": True, "rate.layers": "0:4"},
+    "input, delayed": {"rate.resend_input": True, "rate.bits": 2, "freshness.mode": "delayed"},
+    "input, rows": {"rate.resend_input": True, "rate.rows": 0.3},
+    "input, delta": {"rate.resend_input": True, "rate.bits": 1, "rate.decay": 0.8, "rate.layer_ratios": "0:2"},
+    "input, bits by degree": {"rate.resend_input": True, "rate.bits": 1, "rate.nodes": "degree"},
     "columns": {"rate.ratio": 3.0},
     "columns, rescaled": {"rate.ratio": 3.0, "rate.rescale": True},
     "columns x bits": {"rate.ratio": 3.0, "rate.bits": 2},
@@ -132,14 +180,18 @@ def test_gradients_equal_the_reference(on_workers, case, workers):
     assert_gradients(on_workers(workers, train_here, settings), reference(settings, workers))
 
 
-@pytest.mark.parametrize("case", ["sylvie-s", "columns x bits", "bns", "sylvie-a, bounded", "delta", "delta, delayed"])
+LARGE = ["sylvie-s", "columns x bits", "bns", "sylvie-a, bounded", "delta", "delta, delayed", "bits by degree"]
+LARGE += ["input, varco", "sylvie-3d"]
+
+
+@pytest.mark.parametrize("case", LARGE)
 def test_large_interiors(on_workers, case):
     assert_gradients(on_workers(3, train_here, CASES[case], "range"), reference(CASES[case], 3, "range"))
 
 
 def assert_gradients(results: list[dict], want: list[dict[str, np.ndarray]]) -> None:
     for result in results:
-        for epoch in range(EPOCHS):
+        for epoch in range(len(want)):
             for name, grad in want[epoch].items():
                 got = result["record"][epoch][1][name]
                 worst, limit = np.abs(got - grad).max(), 1e-3 * np.abs(grad).max()
@@ -162,8 +214,60 @@ def same(a: list[dict], b: list[dict]) -> bool:
         ({"freshness.mode": "delayed", "freshness.sync_every": 1, "rate.bits": 1}, {"rate.bits": 1}),
         ({"rate.schedule": "linear", "rate.max_ratio": 1.0, "rate.min_ratio": 1.0}, {}),
         ({"rate.rows": 1.0, "rate.ratio": 1.0}, {}),
+        ({"rate.resend_input": True}, {}),
     ],
 )
 def test_settings_that_mean_the_same_give_the_same_bits(on_workers, one, other):
     assert same(on_workers(2, train_here, one), on_workers(2, train_here, other))
     assert not same(on_workers(2, train_here, {"rate.bits": 4}), on_workers(2, train_here, other))
+
+
+COLUMNS = {
+    "all": ({}, lambda epoch: (8 + 20 + 4) + (20 + 4)),
+    # one column in three of the input and of layer 1, none dropped in layer 2
+    "a third": ({"rate.ratio": 3.0, "rate.spare_last": True}, lambda epoch: (2 + 6 + 4) + (6 + 4)),
+    # c(t) = max(4 - 3 t / 2, 1): 4, 2.5, 1, 1
+    "varco": (
+        {"rate.schedule": "linear", "rate.max_ratio": 4.0, "rate.slope": 1.0, "rate.spare_last": True},
+        lambda epoch: [2 + 5 + 4 + 5 + 4, 3 + 8 + 4 + 8 + 4, 56, 56][epoch],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", COLUMNS)
+def test_the_input_is_sent_forward_only_in_every_epoch(on_workers, case):
+    settings, columns = COLUMNS[case]
+    graph = make_graph()
+    shards = list(cut(graph, partition(graph, 2, method="random", seed=4)))
+    halo_rows = sum(shard.num_halo for shard in shards)
+    results = on_workers(2, train_here, settings | {"rate.resend_input": True})
+    for epoch in range(EPOCHS):
+        sent = sum(result["record"][epoch][0] for result in results)
+        assert sent == 4 * halo_rows * columns(epoch)
+
+
+def sparse_here(rank: int) -> str:
+    graph = make_graph()
+    rows = torch.arange(NODES)
+    thin = Csr.from_edges(rows, rows % FEATURES, NODES, FEATURES)
+    edges = graph.edge_index()
+    masks = {name: getattr(graph, name) for name in ("train_mask", "val_mask", "test_mask")}
+    graph = Graph.from_edge_index(edges, NODES, x=thin, y=graph.y, **masks, num_classes=CLASSES)
+    transport = Transport()
+    shard = cut(graph, partition(graph, transport.size, method="random", seed=4))[rank]
+    try:
+        View.of(shard, Config().replace(BASE | {"rate.resend_input": True}), transport, torch.device("cpu"))
+    except InputError as error:
+        return str(error)
+    return ""
+
+
+def test_sparse_inputs_are_not_sent_again(on_workers):
+    for told in on_workers(2, sparse_here):
+        assert "needs dense features" in told and "sparse with 8" in told
+
+
+def test_the_steering_raises_and_lowers_the_bits():
+    found = [base_bits(STEERING[:epoch], 2) for epoch in range(12)]
+    assert [bits for bits, _ in found] == [2] * 6 + [4] * 4 + [2, 1]
+    assert [synchronous for _, synchronous in found] == [False] * 6 + [True] * 4 + [False] * 2

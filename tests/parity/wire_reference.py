@@ -27,6 +27,24 @@ def quantise(rows: Tensor, bits: int, code: str, stream: int, ids: Tensor, colum
     return seen
 
 
+def base_bits(losses: list[float], start: int) -> tuple[int, bool]:
+    """Time-adaptive bits of the next epoch after ``losses``, and whether it is synchronous, from the very beginning."""
+    bits, synchronous = start, False
+    for end in range(1, len(losses) + 1):
+        averages = [losses[0]]
+        for loss in losses[1:end]:
+            averages.append(0.9 * averages[-1] + 0.1 * loss)
+        falls = [averages[i] - averages[i + 1] for i in range(end - 1)][-5:]
+        if len(falls) < 5:
+            continue
+        slower = falls == sorted(falls, reverse=True)
+        faster = falls == sorted(falls)
+        new = min(8, bits * 2) if slower else max(1, bits // 2) if faster else bits
+        synchronous = synchronous if new == bits else new > bits
+        bits = new
+    return bits, synchronous
+
+
 @dataclass
 class DenseWire:
     """``A x`` with every edge between parts going over the wire of ``policy``; state is kept from epoch to epoch."""
@@ -35,6 +53,8 @@ class DenseWire:
     owner: Tensor
     ids: Tensor
     policy: Policy
+    degree: Tensor | None = None
+    adaptive: bool = False
     kept: dict[str, Tensor] = field(default_factory=dict)
     last: dict[str, Tensor] = field(default_factory=dict)
 
@@ -48,8 +68,28 @@ class DenseWire:
         groups = [(needed & (self.owner == peer)).nonzero()[:, 0] for peer in range(self.parts)]
         return torch.cat(groups), tuple(len(group) for group in groups)
 
+    def halo_bits(self, part: int, base: int) -> list[int]:
+        """Node-adaptive bits of every row of :meth:`halo`: shares of each owner's list, the highest degrees last."""
+        rows, counts = self.halo(part)
+        ladder = {1: [1, 2, 4, 8], 2: [2, 4, 8], 4: [4, 8], 8: [8]}[base]
+        bits, start = [0] * len(rows), 0
+        for count in counts:
+            ranked = sorted(range(start, start + count), key=lambda place: (float(self.degree[rows[place]]), place))
+            for rank, place in enumerate(ranked):
+                bits[place] = ladder[int(rank / count * len(ladder) + 1e-9)]
+            start += count
+        return bits
+
+    def code(self, values: Tensor, rows: Tensor, bits: list[int], code: str, stream: int, columns) -> Tensor:
+        """What is seen of ``values`` ``[len(rows), k]``, each row in its own bits."""
+        seen = [
+            quantise(values[i : i + 1], bits[i], code, stream, self.ids[rows[i : i + 1]], columns)
+            for i in range(len(rows))
+        ]
+        return torch.cat(seen) if seen else values
+
     def synchronous(self, epoch: int) -> bool:
-        return self.policy.freshness.synchronous(epoch)
+        return self.adaptive or self.policy.freshness.synchronous(epoch)
 
     def seen(self, h: Tensor, epoch: int, layer: int, delta: bool) -> list[Tensor]:
         """What every part sees of all rows in the forward message of ``epoch``."""
@@ -69,6 +109,10 @@ class DenseWire:
                 sent = sent * (h.shape[1] / columns.numel())
         for part in range(self.parts):
             view = sent.clone()
+            if rate.graded:
+                rows, _ = self.halo(part)
+                view[rows] = self.code(h[rows], rows, self.halo_bits(part, rate.bits), rate.code, stream, columns)
+                view = view * (h.shape[1] / columns.numel() if columns is not None and p.rescale else 1.0)
             if rate.rows < 1:
                 rows, counts = self.halo(part)
                 chosen, _ = row_subset(self.ids[rows], counts, rate.rows, p.seed, epoch)
@@ -88,7 +132,10 @@ class DenseWire:
             rows, counts = self.halo(part)
             values = self.a[mine][:, rows].T @ grad[mine]
             stream = stream_key(p.seed, epoch, layer, 1000 + part)
-            values = quantise(values, rate.bits, rate.code, stream, self.ids[rows], columns)
+            if rate.graded:
+                values = self.code(values, rows, self.halo_bits(part, rate.bits), rate.code, stream, columns)
+            else:
+                values = quantise(values, rate.bits, rate.code, stream, self.ids[rows], columns)
             if columns is not None and p.rescale:
                 values = values * (grad.shape[1] / columns.numel())
             if forward.rows < 1:

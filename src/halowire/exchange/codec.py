@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -38,11 +40,11 @@ class Source:
 class Codec(Protocol):
     """Turns float32 rows into bytes and back."""
 
-    def row_bytes(self, columns: int) -> int:
-        """Bytes of one row of ``columns`` values on the wire."""
+    def sizes(self, counts: Sequence[int], columns: int) -> list[int]:
+        """Bytes of every peer's part of a message, for ``counts`` rows of ``columns`` values each."""
 
     def encode(self, rows: Tensor, source: Source, out: Tensor) -> None:
-        """Write the message of ``source`` into ``out``, uint8 ``[m * row_bytes]``."""
+        """Write the message of ``source`` into ``out``, uint8 ``[sum of sizes]``."""
 
     def decode(self, data: Tensor, columns: int) -> Tensor:
         """The rows in ``data``, float32 ``[m, columns]``; may share its memory."""
@@ -50,8 +52,39 @@ class Codec(Protocol):
     def aggregate(self, matrix: Csr, data: Tensor, columns: int, out: Tensor) -> None:
         """``out += matrix @ decode(data)``, without writing the decoded rows to memory where that is possible."""
 
+    def samples(self, count: int) -> list[tuple[Uniform, Tensor]]:
+        """At most about ``count`` rows of the encoded matrix, to measure the error of their codec on."""
 
-class Full:
+
+class Uniform(ABC):
+    """A codec that gives every row the same bytes."""
+
+    @abstractmethod
+    def row_bytes(self, columns: int) -> int:
+        """Bytes of one row of ``columns`` values on the wire."""
+
+    @abstractmethod
+    def encode(self, rows: Tensor, source: Source, out: Tensor) -> None:
+        """As :class:`Codec` has it."""
+
+    @abstractmethod
+    def decode(self, data: Tensor, columns: int) -> Tensor:
+        """As :class:`Codec` has it."""
+
+    @abstractmethod
+    def aggregate(self, matrix: Csr, data: Tensor, columns: int, out: Tensor) -> None:
+        """As :class:`Codec` has it."""
+
+    def sizes(self, counts: Sequence[int], columns: int) -> list[int]:
+        """Rows times bytes of a row."""
+        return [count * self.row_bytes(columns) for count in counts]
+
+    def samples(self, count: int) -> list[tuple[Uniform, Tensor]]:
+        """The first ``count`` rows."""
+        return [(self, torch.arange(count))]
+
+
+class Full(Uniform):
     """float32 as it is: ``4 k`` bytes for a row of ``k`` columns, decoded without a copy."""
 
     def row_bytes(self, columns: int) -> int:
@@ -77,7 +110,7 @@ class Full:
 
 
 @dataclass(frozen=True)
-class Packed:
+class Packed(Uniform):
     """bf16 (``2 k`` bytes), or ``b`` bits per value and two bf16 numbers per row: ``ceil(b k / 8) + 4`` bytes."""
 
     packing: Packing
@@ -105,6 +138,6 @@ class Packed:
         aggregate_packed(matrix.indptr, matrix.indices, matrix.weight, data, self.packing, columns, out, True)
 
 
-def codec_of(rate: Rate) -> Codec:
-    """The codec for the bits of ``rate``."""
+def codec_of(rate: Rate) -> Uniform:
+    """The codec for the bits of ``rate``, the same for all rows."""
     return Full() if rate.bits == FULL else Packed(Packing(rate.bits, rate.code if rate.bits == 1 else "minmax"))

@@ -16,12 +16,14 @@ class Freshness:
         sync_every: Sylvie's bound: epoch ``t`` (from 0) is synchronous if ``(t + 1) mod sync_every == 0``; 0: never.
         smoothing: PipeGCN's momentum ``m``: ``avg = m avg + (1 - m) received`` is used instead of ``received``; 0: off.
         threshold: synchronise the next epoch when the halo rows changed by more than this share of their norm; 0: off.
+        adaptive: Sylvie's adaptive execution: synchronous from a rise of the base bit to its next fall.
     """
 
     delayed: bool = False
     sync_every: int = 0
     smoothing: float = 0.0
     threshold: float = 0.0
+    adaptive: bool = False
 
     def __post_init__(self) -> None:
         if self.sync_every < 0:
@@ -36,5 +38,5 @@ class Freshness:
                 raise InputError(f"{flag} has no effect on fresh rows; add --freshness.mode delayed or leave it out")
 
     def synchronous(self, epoch: int) -> bool:
-        """Whether ``epoch`` uses its own rows."""
+        """Whether ``epoch`` uses its own rows, whatever was measured in training."""
         return not self.delayed or (self.sync_every > 0 and (epoch + 1) % self.sync_every == 0)

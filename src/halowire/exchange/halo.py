@@ -72,7 +72,7 @@ class HaloExchange:
         self.begin(None)
         flight = self._start(rows[: self.num_boundary], layer, FORWARD)
         assert flight is not None
-        return flight.terms.codec.decode(self._land(flight), rows.shape[1]).clone()
+        return flight.terms.decoder.decode(self._land(flight), rows.shape[1]).clone()
 
     def start(self, rows: Tensor, layer: int, delta: bool = False) -> Flight | None:
         """Launch the owned ``rows`` ``[n, k]`` towards the peers' halos; the message whose rows are to be used.
@@ -129,7 +129,7 @@ class HaloExchange:
         if epoch is None:
             return self._launch(rows, self._maker.exact(layer, direction, width), slot=EXACT_SLOT)
         freshness = self.policy.freshness
-        if freshness.threshold and direction == FORWARD:
+        if freshness.threshold and direction == FORWARD and layer > 0:  # the input never changes
             self._measure_change(rows, layer)
         terms = self._maker.of(epoch, layer, direction, width, delta)
         if not freshness.delayed:
@@ -152,8 +152,7 @@ class HaloExchange:
     def _launch(self, rows: Tensor, terms: Terms, slot: int) -> Flight:
         forward = terms.direction == FORWARD
         lists, ledger = terms.lists, self.transport.ledger
-        counts = (lists.send_counts, lists.recv_counts) if forward else (lists.recv_counts, lists.send_counts)
-        sizes = [[terms.row_bytes * count for count in group] for group in counts]
+        sizes = terms.sizes
         key = (terms.layer, terms.direction, slot)
         with ledger.phase("pack"):
             send = self.memory.buffer(sum(sizes[0]), *key, "send")
@@ -182,10 +181,10 @@ class HaloExchange:
                 rows = rows if drop is None else activate(rows, None, None, False, drop)[0]
                 matrix.matmul(rows, out=out, accumulate=True)
             elif terms.columns is None and terms.factor == 1:
-                terms.codec.aggregate(matrix, data, terms.width, out)
+                terms.decoder.aggregate(matrix, data, terms.width, out)
             else:
                 part = torch.zeros(out.shape[0], terms.sent_columns, device=out.device)
-                terms.codec.aggregate(matrix, data, terms.sent_columns, part)
+                terms.decoder.aggregate(matrix, data, terms.sent_columns, part)
                 _add_columns(out, terms.columns, part.mul_(terms.factor))
 
     def _absorb(self, flight: Flight) -> None:
@@ -204,7 +203,7 @@ class HaloExchange:
         """The rows of a message as a matrix ``[h or m, width]``, through delta coding and smoothing."""
         forward = terms.direction == FORWARD
         name = f"{terms.direction}.{terms.layer}"
-        values = terms.codec.decode(data, terms.sent_columns)
+        values = terms.decoder.decode(data, terms.sent_columns)
         if terms.delta:
             kept = self.memory.matrix(f"delta.recv.{terms.layer}", self.num_halo, terms.width)
             if self.memory.is_new(f"delta.{name}", terms.epoch):
@@ -245,21 +244,25 @@ class HaloExchange:
         take_rows(packed.view(-1, width), terms.lists.index, out=out.view(-1, width))
 
     def _measure_error(self, rows: Tensor, terms: Terms) -> None:
-        """Book the error of the first rows: they are coded once more, with the same random numbers."""
-        rows = rows[:MEASURED_ROWS]
-        norm = float(rows.square().sum())
-        if (isinstance(terms.codec, Full) and terms.columns is None) or not norm:
+        """Book the error of some rows: they are coded once more, with the same random numbers."""
+        if isinstance(terms.codec, Full) and terms.columns is None:
             return
-        if terms.delta:
-            seen = self.memory.matrices[f"delta.send.{terms.layer}"][:MEASURED_ROWS]
-        else:
-            ids = self._boundary_ids if terms.direction == FORWARD else self.halo_ids
-            data = torch.empty(len(rows) * terms.row_bytes, dtype=torch.uint8, device=rows.device)
-            source = Source(ids[:MEASURED_ROWS], None, None, terms.columns, terms.stream)
-            terms.codec.encode(rows, source, data)
-            seen = torch.zeros_like(rows)
-            _add_columns(seen, terms.columns, terms.codec.decode(data, terms.sent_columns))
-        self.transport.ledger.error(terms.layer, terms.direction, float((seen - rows).square().sum()) / norm)
+        ids = self._boundary_ids if terms.direction == FORWARD else self.halo_ids
+        lost = norm = 0.0
+        for codec, index in terms.codec.samples(min(MEASURED_ROWS, len(rows))):
+            wanted = rows[index]
+            if terms.delta:
+                seen = self.memory.matrices[f"delta.send.{terms.layer}"][index]
+            else:
+                size = len(wanted) * codec.row_bytes(terms.sent_columns)
+                data = torch.empty(size, dtype=torch.uint8, device=rows.device)
+                codec.encode(wanted, Source(ids[index], None, None, terms.columns, terms.stream), data)
+                seen = torch.zeros_like(wanted)
+                _add_columns(seen, terms.columns, codec.decode(data, terms.sent_columns))
+            lost += float((seen - wanted).square().sum())
+            norm += float(wanted.square().sum())
+        if norm:
+            self.transport.ledger.error(terms.layer, terms.direction, lost / norm)
 
     def _measure_change(self, rows: Tensor, layer: int) -> None:
         last = self.memory.matrix(f"last.{layer}", *rows.shape)

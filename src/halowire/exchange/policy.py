@@ -1,10 +1,11 @@
-"""The policy of a wire: everything that both ends must agree on, and so derive from the settings alone."""
+"""The policy of a wire: everything that both ends must agree on, and so derive from what both of them know."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from halowire.exchange.base_bit import BaseBit
 from halowire.exchange.freshness import Freshness
 from halowire.exchange.rate import EXACT, Rate
 from halowire.kernels import InputError
@@ -27,6 +28,8 @@ class Policy:
         seed: seed of all random numbers on the wire.
         rescale: multiply what arrives by ``F / k`` where only ``k`` of ``F`` columns travel.
         decay: ``g`` of delta coding, ``r(t) = g r(t-1) + Q(h(t) - g r(t-1))``, on forward rows; None: no delta coding.
+        base: the base bit that ``rates`` follows, where the losses decide it; None: the settings alone do.
+        resend_input: send the raw features of the halo in every epoch, as layer 0, instead of once.
     """
 
     rates: Rates = exact_rates
@@ -34,6 +37,8 @@ class Policy:
     seed: int = 0
     rescale: bool = False
     decay: float | None = None
+    base: BaseBit | None = None
+    resend_input: bool = False
 
     def __post_init__(self) -> None:
         if self.decay is not None and not 0 <= self.decay <= 1:

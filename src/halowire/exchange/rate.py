@@ -22,12 +22,14 @@ class Rate:
         code: quantiser: ``minmax`` (stochastic, unbiased) or, for one bit, ``levels`` (two conditional means).
         ratio: VARCO's compression ratio ``c``: ``max(1, int(F / c))`` of ``F`` columns travel, the same for all rows.
         rows: BNS-GCN's share ``p`` of the halo rows that travel.
+        graded: ``bits`` is the base; halo nodes of higher in-degree get more, up to 8.
     """
 
     bits: int = FULL
     code: str = "minmax"
     ratio: float = 1.0
     rows: float = 1.0
+    graded: bool = False
 
     def __post_init__(self) -> None:
         if self.bits not in BITS:
@@ -40,6 +42,10 @@ class Rate:
             raise InputError(f"the ratio of columns is {self.ratio}; it must be at least 1 (all columns)")
         if not 0 < self.rows <= 1:
             raise InputError(f"the share of rows is {self.rows}; it must lie in 0 < p <= 1")
+        if self.graded and self.bits > 8:
+            raise InputError(f"bits by degree start from a base of 1, 2, 4 or 8 bits, not {self.bits}; set --rate.bits")
+        if self.graded and self.rows < 1:
+            raise InputError("bits by degree rank all rows of a list, but only some are sampled; drop one of the two")
 
     def columns(self, width: int) -> int:
         """How many of ``width`` columns travel: at least one."""

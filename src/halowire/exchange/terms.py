@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from halowire.exchange.codec import Codec, codec_of
+from halowire.exchange.codec import Codec, Uniform, codec_of
+from halowire.exchange.graded import Graded
+from halowire.exchange.grades import halo_degree, sent_degree
 from halowire.exchange.policy import Policy
 from halowire.exchange.rate import EXACT, FORWARD, Rate
 from halowire.exchange.subset import column_subset, row_subset
@@ -36,14 +38,15 @@ class Lists:
 
 @dataclass(frozen=True, eq=False)
 class Terms:
-    """Epoch, layer, direction and width of a message; its codec, its columns and rows, the factor on
-    arrival, and whether its rows are changes."""
+    """Epoch, layer, direction and width of a message; how this worker encodes its own and decodes the peers'; its
+    columns and rows, the factor on arrival, and whether its rows are changes."""
 
     epoch: int
     layer: int
     direction: str
     width: int
     codec: Codec
+    decoder: Codec
     columns: Tensor | None
     lists: Lists
     factor: float
@@ -57,8 +60,17 @@ class Terms:
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of a row on the wire."""
+        """Bytes of a row on the wire, where all rows are coded alike."""
+        assert isinstance(self.codec, Uniform), "rows of different grades take different bytes"
         return self.codec.row_bytes(self.sent_columns)
+
+    @property
+    def sizes(self) -> tuple[list[int], list[int]]:
+        """Bytes sent to and received from every peer."""
+        lists = self.lists
+        counts = lists.send_counts, lists.recv_counts
+        sent, received = counts if self.direction == FORWARD else counts[::-1]
+        return self.codec.sizes(sent, self.sent_columns), self.decoder.sizes(received, self.sent_columns)
 
 
 class TermsMaker:
@@ -66,6 +78,8 @@ class TermsMaker:
 
     def __init__(self, shard: Shard, policy: Policy) -> None:
         self._policy, self._rank = policy, shard.rank
+        self._degrees = (sent_degree(shard), halo_degree(shard))
+        self._graded: dict[tuple[int, str], tuple[Graded, Graded]] = {}
         self._send_ids, self._halo_ids = shard.ids[shard.send_index], shard.halo_ids
         self._boundary, self._send_index = shard.num_boundary, shard.send_index
         self._counts = (shard.send_counts, shard.recv_counts)
@@ -74,7 +88,8 @@ class TermsMaker:
 
     def exact(self, layer: int, direction: str, width: int) -> Terms:
         """float32, everything: for set-up and evaluation."""
-        return Terms(-1, layer, direction, width, codec_of(EXACT), None, self.all, 1.0, 0, False)
+        codec = codec_of(EXACT)
+        return Terms(-1, layer, direction, width, codec, codec, None, self.all, 1.0, 0, False)
 
     def of(self, epoch: int, layer: int, direction: str, width: int, delta: bool = False) -> Terms:
         """The terms of a training message, whose rows may be coded as changes (``delta``).
@@ -91,7 +106,20 @@ class TermsMaker:
             factor *= width / columns.numel()
         stream = FORWARD_STREAM if direction == FORWARD else BACKWARD_STREAM + self._rank
         key = stream_key(policy.seed, epoch, layer, stream)
-        return Terms(epoch, layer, direction, width, codec_of(rate), columns, lists, factor, key, delta)
+        codecs = self._codecs(rate, direction)
+        return Terms(epoch, layer, direction, width, *codecs, columns, lists, factor, key, delta)
+
+    def _codecs(self, rate: Rate, direction: str) -> tuple[Codec, Codec]:
+        """How this worker encodes, and how it decodes: of graded rows each end has its own list."""
+        if not rate.graded:
+            codec = codec_of(rate)
+            return codec, codec
+        key = (rate.bits, rate.code)
+        if key not in self._graded:
+            owner = Graded(self._degrees[0], self._counts[0], rate, self._send_index, self._inverse)
+            self._graded[key] = (owner, Graded(self._degrees[1], self._counts[1], rate))
+        owner, receiver = self._graded[key]
+        return (owner, receiver) if direction == FORWARD else (receiver, owner)
 
     def _lists(self, rate: Rate, epoch: int) -> Lists:
         if rate.rows == 1:

@@ -54,7 +54,8 @@ class GraphConv(nn.Module):
         """
         weights = Weights(self.weight, self.weight_self, self.bias)
         if isinstance(x, Features):
-            return boundary_first(input_map(x, weights, step.spread), None, weights, activation, following, step, layer)
+            first = input_map(x, weights, step, layer)
+            return boundary_first(first, None, weights, activation, following, step, layer)
         departure = step.departed.pop(layer, None)
         multiplies = narrows(self.weight) if departure is None else departure.product is not None
         kind = WeightsFirst if multiplies else AggregateFirst

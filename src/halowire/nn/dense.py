@@ -23,6 +23,12 @@ def affine(a: Tensor, b: Tensor, bias: Tensor | None, out: Tensor) -> Tensor:
     return torch.mm(a, b, out=out) if bias is None else torch.addmm(bias, a, b, out=out)
 
 
+def add_rows(rows: Tensor, total: Tensor | None) -> Tensor:
+    """The sum over ``rows`` ``[n, k]``, and ``total`` if there is one: ``[k]``."""
+    found = rows.sum(0)
+    return found if total is None else found.add_(total)
+
+
 def add_product(total: Tensor | None, a: Tensor, b: Tensor) -> Tensor:
     """``total + a @ b``, in place; ``a @ b`` where there is no total yet."""
     return a @ b if total is None else total.addmm_(a, b)

@@ -68,6 +68,7 @@ class Features:
       ``[x, A x]``.
     - ``halo`` ``[h, F]`` are the raw halo rows (sparse or very wide inputs): layer 0 multiplies them by its weights
       locally. Neither needs the wire during training.
+    - ``inner_head`` ``[head, F]`` is ``inner_head @ x``, kept where the policy sends the halo's part in every epoch.
 
     ``head`` and ``tail`` are the two parts of the own rows, cut where ``spread`` is.
     """
@@ -77,6 +78,7 @@ class Features:
     tail: Columns
     gathered: Tensor | None
     halo: Columns | None
+    inner_head: Tensor | None = None
 
     @staticmethod
     def of(shard: Shard, spread: Propagation, exchange: HaloExchange, device: torch.device) -> Features:
@@ -86,6 +88,8 @@ class Features:
         x = _densify(shard.x)
         # Sparse features are transposed before they move.
         x = x if isinstance(x, Csr) else x.to(device)
+        if exchange.policy.resend_input:
+            _refuse_unsendable(x, shard.graph)
         halo = exchange_features(x, shard, exchange)
         own = Columns(x.to(device))
         head, tail = (Columns.of(part, device) for part in _cut(x, spread.head))
@@ -93,8 +97,19 @@ class Features:
             return Features(own, head, tail, None, Columns.of(halo, device))
         assert isinstance(halo, Tensor)
         gathered = spread.inner.matmul(own.values)
+        inner = gathered[: spread.head].clone() if exchange.policy.resend_input else None
         spread.halo.matmul(halo, out=gathered, accumulate=True)
-        return Features(own, head, tail, gathered, None)
+        return Features(own, head, tail, gathered, None, inner)
+
+
+def _refuse_unsendable(x: Tensor | Csr, graph: str) -> None:
+    width = x.num_cols if isinstance(x, Csr) else x.shape[1]
+    if isinstance(x, Csr) or width > WIDEST_CACHE:
+        kind = "sparse" if isinstance(x, Csr) else "dense"
+        raise InputError(
+            f"--rate.resend-input needs dense features of at most {WIDEST_CACHE} columns, but those of graph {graph!r} "
+            f"are {kind} with {width}; leave it out"
+        )
 
 
 def _cut(x: Tensor | Csr, head: int) -> tuple[Tensor | Csr, Tensor | Csr]:

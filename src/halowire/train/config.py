@@ -81,20 +81,31 @@ class RateConfig:
     """multiply the columns that arrive by the ratio"""
     spare_last: bool = False
     """never drop columns in the last layer, as VARCO does"""
+    resend_input: bool = False
+    """send the raw features of the halo in every epoch, coded as layer 0 (forward only), as VARCO's code does"""
     rows: float = 1.0
     """share of the halo rows that travel, a random subset per epoch, scaled by its inverse"""
+    base: Literal["constant", "loss", "loss-per-second"] = "constant"
+    """`loss`: double the bits (up to 8) while the loss falls ever more slowly, halve them while ever faster;
+    `loss-per-second`: judged by rank 0's clock, as published, so that runs do not repeat exactly"""
+    nodes: Literal["alike", "degree"] = "alike"
+    """`degree`: bits by in-degree, in equal shares of each list: from the bits given as base (1, 2 or 4) up to 8"""
     weights: Literal[32, 16, 8, 1] = 32
     """bits per value of the weight gradients, below 32 with error feedback"""
     layers: str = ""
-    """other bits for single layers: LAYER:BITS pairs, such as 1:1,2:8"""
+    """other bits for single layers: LAYER:BITS or LAYER:FORWARD/BACKWARD, such as 1:1,2:8/4"""
+    layer_ratios: str = ""
+    """a fixed ratio for single layers, whatever the schedule: LAYER:RATIO pairs, such as 1:4,2:1"""
 
 
 @dataclass(frozen=True)
 class FreshnessConfig:
     """How old a halo row may be."""
 
-    mode: Literal["fresh", "delayed", "never"] = "fresh"
-    """`fresh`: this epoch's rows; `delayed`: last epoch's; `never`: train without the edges between workers"""
+    mode: Literal["fresh", "delayed", "adaptive", "never"] = "fresh"
+    """`fresh`: this epoch's rows; `delayed`: last epoch's;
+    `adaptive`: delayed until --rate.base raises the bits, then fresh until it lowers them;
+    `never`: train without the edges between workers"""
     sync_every: int = 0
     """delayed: every so many epochs one uses its own rows; 0: none"""
     smoothing: float = 0.0

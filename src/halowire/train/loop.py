@@ -31,8 +31,9 @@ from halowire.train.schedule import learning_rate
 from halowire.train.summary import largest_memory, peak_memory, summarise, total_sent
 from halowire.train.view import View, build_model
 
-# Numbers reduced together with the gradients: loss, wish to stop, bytes, change and norm of the halo rows.
-EXTRAS = 5
+# Numbers reduced together with the gradients: loss, wish to stop, bytes, change and norm of the halo rows, and the
+# seconds of rank 0.
+EXTRAS = 6
 
 
 class TrainingError(RuntimeError):
@@ -155,36 +156,55 @@ class Trainer:
     def _epoch(self, log: EventLog) -> bool:
         """Train one epoch; whether some worker was asked to stop."""
         epoch, ledger = self.progress.epoch, self.transport.ledger
-        rate = learning_rate(self.config.optim, epoch, self.config.epochs)
+        rate, wire = learning_rate(self.config.optim, epoch, self.config.epochs), self._wire_facts(epoch)
         start = time.perf_counter()
         with ledger.account(TRAIN):
             loss = float(self.forward_backward(epoch))
             mine = [loss, float(self.hooks.should_stop()), ledger.now.sent[TRAIN]]
             mine += self.exchange.take_change()
+            mine.append(time.perf_counter() - start if self.transport.rank == 0 else 0.0)
             with ledger.phase("reduce"):
-                total, stop, sent, change, norm = self.flat.reduce(mine, epoch)
-            threshold = self.exchange.policy.freshness.threshold
-            self.exchange.synchronise_next = 0 < threshold * math.sqrt(norm) < math.sqrt(change)
+                total, stop, sent, change, norm, clock = self.flat.reduce(mine, epoch)
             if not math.isfinite(total):
                 raise TrainingError(
                     f"the loss became {total} in epoch {epoch}; try a smaller --optim.lr or --optim.clip 1"
                 )
+            self.steer(total, clock, change, norm)
             with ledger.phase("optimise"):
                 self.flat.clip(self.config.optim.clip)
                 self.optimiser.param_groups[0]["lr"] = rate
                 self.optimiser.step()
         seconds, entry = time.perf_counter() - start, ledger.take()
-        self._record(log, epoch, total, rate, seconds, entry)
+        self._record(log, epoch, total, rate, seconds, entry, wire)
         self.hooks.observer.epoch(epoch, total, seconds, int(sent))
         self.progress.epoch, self.progress.train_loss = epoch + 1, total
         self.progress.epoch_seconds.append(seconds)
         self.progress.wait_seconds.append(entry.phases["wait"] + entry.phases["reduce"])
         return stop > 0
 
-    def _record(self, log: EventLog, epoch: int, loss: float, rate: float, seconds: float, entry: Entry) -> None:
+    def steer(self, loss: float, seconds: float, change: float, norm: float) -> None:
+        """Decide on the next epoch's wire from this epoch's reduced numbers, which are the same on every worker."""
+        policy = self.exchange.policy
+        synchronise = 0 < policy.freshness.threshold * math.sqrt(norm) < math.sqrt(change)
+        if policy.base is not None:
+            policy.base.observe(loss, seconds)
+            synchronise |= policy.freshness.adaptive and policy.base.synchronous
+        self.exchange.synchronise_next = synchronise
+
+    def _wire_facts(self, epoch: int) -> dict[str, Any]:
+        """What the losses decided for ``epoch``."""
+        policy = self.exchange.policy
+        if policy.base is None:
+            return {}
+        synchronous = self.exchange.synchronise_next or policy.freshness.synchronous(epoch)
+        return {"base_bits": policy.base.bits(epoch), "synchronous": synchronous}
+
+    def _record(
+        self, log: EventLog, epoch: int, loss: float, rate: float, seconds: float, entry: Entry, wire: dict[str, Any]
+    ) -> None:
         log.write(
             "epoch", epoch=epoch, loss=loss, lr=rate, seconds=seconds, phases=dict(entry.phases),
-            wire_bytes=entry.sent[TRAIN], gradient_bytes=entry.sent[GRADIENT], exchanges=entry.exchange_list(),
+            wire_bytes=entry.sent[TRAIN], gradient_bytes=entry.sent[GRADIENT], exchanges=entry.exchange_list(), **wire,
         )  # fmt: skip
 
     def _evaluate_now(self) -> bool:
@@ -223,7 +243,8 @@ class Trainer:
         if not done and not (every and self.progress.epoch % every == 0):
             return
         if self._wire_remembers:
-            state = self.exchange.state() | (self.codec.state if self.codec else {})
+            base = self.exchange.policy.base
+            state = self.exchange.state() | (self.codec.state if self.codec else {}) | (base.state() if base else {})
             save_wire(self.run_folder, self.progress.epoch, self.transport.rank, state)
         now = total_sent(self.transport)
         self.progress.sent = {account: self._sent_before.get(account, 0) + sent for account, sent in now.items()}
@@ -238,13 +259,18 @@ class Trainer:
     @property
     def _wire_remembers(self) -> bool:
         policy = self.exchange.policy
-        return policy.decay is not None or policy.freshness.delayed or self.codec is not None
+        codes = policy.decay is not None or policy.base is not None or self.codec is not None
+        return codes or policy.freshness.delayed
 
     def _load_wire(self, state: dict[str, Tensor]) -> None:
         weights = {name: value for name, value in state.items() if name.startswith("gradient.")}
         if self.codec is not None:
             self.codec.state = weights
-        self.exchange.load_state({name: value for name, value in state.items() if name not in weights})
+        base = {name: value for name, value in state.items() if name.startswith("base.")}
+        if self.exchange.policy.base is not None:  # before the messages, whose bits depend on it
+            self.exchange.policy.base.load_state(base)
+        rest = state.keys() - weights.keys() - base.keys()
+        self.exchange.load_state({name: state[name] for name in rest})
 
     def _settings(self) -> dict[str, Any]:
         """What a resumed run must share with the one it continues."""

@@ -29,6 +29,14 @@ RECIPES: dict[str, Recipe] = {
         _recipe("half", "the same in bf16: half the bytes", rate__bits=16),
         _recipe("sylvie-s", "Sylvie: one bit per value, fresh", rate__bits=1),
         _recipe("sylvie-a", "Sylvie: one bit per value, one epoch late", rate__bits=1, freshness__mode="delayed"),
+        _recipe(
+            "sylvie-3d",
+            "Sylvie, adaptive: bits by in-degree and by how fast the loss falls, fresh from a rise to the next fall",
+            rate__bits=1,
+            rate__nodes="degree",
+            rate__base="loss",
+            freshness__mode="adaptive",
+        ),
         _recipe("pipegcn", "PipeGCN: float32, one epoch late", freshness__mode="delayed"),
         _recipe("bns", "BNS-GCN: a tenth of the halo rows, sampled anew every epoch", rate__rows=0.1),
         _recipe(

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from halowire.events import SETUP
 from halowire.exchange import HaloExchange, Policy, Transport
+from halowire.exchange.grades import by_base, grade_counts
 from halowire.kernels import Csr
 from halowire.nn import MODELS, Features, GraphModel, Propagation, Step
 from halowire.nn.model import exchanged_widths
@@ -46,7 +47,10 @@ def _policy(shard: Shard, config: Config, transport: Transport) -> Policy:
     width = 0 if features is None else features.num_cols if isinstance(features, Csr) else features.shape[1]
     widths = exchanged_widths(width, config.model.hidden, shard.num_classes, config.model.layers)
     halo_rows = transport.all_reduce(torch.tensor([shard.num_halo]), "reduction of the halo sizes", SETUP)
-    return policy_of(config, widths, int(halo_rows))
+    grades = None
+    if config.rate.nodes == "degree":
+        grades = by_base(transport.all_reduce(grade_counts(shard), "reduction of the grades", SETUP))
+    return policy_of(config, widths, int(halo_rows), grades, width)
 
 
 def build_model(config: ModelConfig, num_features: int, num_classes: int, seed: int) -> GraphModel:

@@ -3,42 +3,58 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
-from halowire.exchange import BACKWARD, FORWARD, Freshness, Policy, Rate, codec_of
+from halowire.exchange import Freshness, Policy, Rate
+from halowire.exchange.base_bit import BaseBit
 from halowire.exchange.schedule import Budget, exponential, linear, parse_steps, stepped
 from halowire.kernels import InputError
-from halowire.train.config import Config, FreshnessConfig, RateConfig
+from halowire.train.config import Config, RateConfig
+from halowire.train.layer_rates import layer_bits, layer_ratios
+from halowire.train.refuse_wire import refuse_wire
+from halowire.train.wire_bytes import GradeCounts, epoch_bytes
 
 Ratios = Callable[[int], float]
 
 
-def policy_of(config: Config, widths: Sequence[int], halo_rows: int) -> Policy:
-    """The policy of a run that exchanges rows of ``widths`` columns (layers 1, 2, ...) for ``halo_rows`` halo rows."""
-    rate = config.rate
-    ratios = _ratios(rate, config.epochs, widths, halo_rows)
-    bits = _layer_bits(rate, len(widths))
-    last = len(widths)
+def policy_of(
+    config: Config, widths: Sequence[int], halo_rows: int, grades: GradeCounts | None = None, input_width: int = 0
+) -> Policy:
+    """The policy of a run that exchanges rows of ``widths`` columns (layers 1, 2, ...) for ``halo_rows`` halo rows.
+
+    ``grades``: how many of the halo rows each grade of a base has; only a budget of graded rows needs it.
+    ``input_width``: columns of the raw features, which are layer 0 where they are sent in every epoch.
+    """
+    rate, layers = config.rate, dict(enumerate(widths, 1))
+    layers = {0: input_width} | layers if rate.resend_input else layers
+    bits, own_ratios = layer_bits(rate, layers), layer_ratios(rate, layers)
+    fresh = config.freshness
+    refuse_wire(rate, fresh, set(bits.values()), set(own_ratios.values()))
+    base = BaseBit(rate.bits, rate.base == "loss-per-second") if rate.base != "constant" else None
+
+    def rate_at(ratio: float, layer: int, direction: str, epoch: int = 0) -> Rate:
+        number = bits[layer, direction] if base is None else base.bits(epoch)
+        code = rate.code if number == 1 else "minmax"
+        return Rate(number, code, own_ratios.get(layer, ratio), rate.rows, rate.nodes == "degree")
+
+    def cost(share: float) -> int:
+        return epoch_bytes(partial(rate_at, _ratio(share)), layers, halo_rows, grades)
+
+    ratios = _ratios(rate, config.epochs, cost if halo_rows and layers else None)
 
     def rates(epoch: int, layer: int, direction: str) -> Rate:
-        ratio = 1.0 if rate.spare_last and layer == last else ratios(epoch)
-        return Rate(bits[layer, direction == FORWARD], rate.code, ratio, rate.rows)
+        return rate_at(ratios(epoch), layer, direction, epoch)
 
-    for layer, forward in bits:  # what cannot be is refused before any work is done
-        rates(0, layer, FORWARD if forward else BACKWARD)
-    fresh = config.freshness
-    freshness = Freshness(fresh.mode == "delayed", fresh.sync_every, fresh.smoothing, fresh.threshold)
-    _refuse(rate, fresh)
+    for place in bits:  # what cannot be is refused before any work is done
+        rates(0, *place)
+    delayed, adaptive = fresh.mode in ("delayed", "adaptive"), fresh.mode == "adaptive"
+    freshness = Freshness(delayed, fresh.sync_every, fresh.smoothing, fresh.threshold, adaptive)
     decay = rate.decay if rate.decay >= 0 else None
-    return Policy(rates, freshness, config.seed, rate.rescale, decay)
+    return Policy(rates, freshness, config.seed, rate.rescale, decay, base, rate.resend_input)
 
 
-def epoch_bytes(rate: Rate, widths: Sequence[int], halo_rows: int) -> int:
-    """Halo bytes of one epoch, forward and backward, with one rate for everything."""
-    codec = codec_of(rate)
-    return 2 * round(rate.rows * halo_rows) * sum(codec.row_bytes(rate.columns(width)) for width in widths)
-
-
-def _ratios(rate: RateConfig, epochs: int, widths: Sequence[int], halo_rows: int) -> Ratios:
+def _ratios(rate: RateConfig, epochs: int, cost: Callable[[float], int] | None) -> Ratios:
+    """The ratio of every epoch; ``cost`` are the bytes of an epoch in which a share of the columns travels."""
     if rate.schedule == "constant":
         return lambda epoch: rate.ratio
     if rate.ratio != 1:
@@ -50,58 +66,11 @@ def _ratios(rate: RateConfig, epochs: int, widths: Sequence[int], halo_rows: int
     if rate.schedule == "steps":
         steps = parse_steps(rate.steps)
         return lambda epoch: stepped(epoch, steps)
-    return _budget(rate, epochs, widths, halo_rows)
-
-
-def _budget(rate: RateConfig, epochs: int, widths: Sequence[int], halo_rows: int) -> Ratios:
-    if not halo_rows or not widths:
+    if cost is None:
         return lambda epoch: 1.0
-
-    def cost(share: float) -> int:
-        ratio = 1 / max(share, 1e-9)
-        dropped = [Rate(rate.bits, rate.code, 1.0 if rate.spare_last and w is widths[-1] else ratio) for w in widths]
-        return sum(epoch_bytes(one, [width], halo_rows) for one, width in zip(dropped, widths, strict=True))
-
     budget = Budget.plan(rate.budget, epochs, cost)
-    return lambda epoch: 1 / max(budget.shares[min(epoch, epochs - 1)], 1e-9)
+    return lambda epoch: _ratio(budget.shares[min(epoch, epochs - 1)])
 
 
-def _layer_bits(rate: RateConfig, layers: int) -> dict[tuple[int, bool], int]:
-    """Bits of every layer, forward (True) and backward (False)."""
-    bits = {(layer, True): int(rate.bits) for layer in range(1, layers + 1)}
-    bits |= {(layer, False): int(rate.backward_bits or rate.bits) for layer in range(1, layers + 1)}
-    for part in filter(None, rate.layers.split(",")):
-        name, _, value = part.partition(":")
-        if not name.isdigit() or not value.isdigit() or not 1 <= int(name) <= layers:
-            raise InputError(
-                f"--rate.layers has {part!r}; give LAYER:BITS pairs with layers 1 to {layers}, such as 1:1,2:8"
-            )
-        bits[int(name), True] = bits[int(name), False] = int(value)
-    return bits
-
-
-def _refuse(rate: RateConfig, freshness: FreshnessConfig) -> None:
-    """Refuse what has no meaning together, and what would silently have no effect."""
-    if rate.rows < 1 and rate.decay >= 0:
-        raise InputError("--rate.rows and --rate.decay do not go together: the change of a row not sent is unknown")
-    if rate.rows < 1 and freshness.smoothing:
-        raise InputError("--rate.rows and --freshness.smoothing do not go together: every epoch samples other rows")
-    if freshness.mode == "never" and rate != RateConfig(weights=rate.weights):
-        raise InputError("--rate settings have no effect with --freshness.mode never, which sends no rows")
-    one_bit = 1 in (rate.bits, rate.backward_bits) or ":1" in rate.layers
-    dropped = rate.schedule != "constant" or rate.ratio > 1
-    falling = rate.schedule in ("linear", "exponential")
-    needs = {
-        "code": ("a rate of 1 bit", one_bit),
-        "steps": ("--rate.schedule steps", rate.schedule == "steps"),
-        "budget": ("--rate.schedule budget", rate.schedule == "budget"),
-        "max_ratio": ("--rate.schedule linear or exponential", falling),
-        "min_ratio": ("--rate.schedule linear or exponential", falling),
-        "slope": ("--rate.schedule linear", rate.schedule == "linear"),
-        "rescale": ("a ratio of columns", dropped),
-        "spare_last": ("a ratio of columns", dropped),
-    }
-    default = RateConfig()
-    for name, (needed, given) in needs.items():
-        if not given and getattr(rate, name) != getattr(default, name):
-            raise InputError(f"--rate.{name.replace('_', '-')} has no effect without {needed}")
+def _ratio(share: float) -> float:
+    return 1 / max(share, 1e-9)

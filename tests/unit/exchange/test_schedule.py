@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 
@@ -10,7 +12,8 @@ from halowire.exchange.schedule import Budget, exponential, linear, parse_steps,
 from halowire.exchange.subset import column_subset, row_subset
 from halowire.kernels import InputError
 from halowire.train.config import Config
-from halowire.train.wire import epoch_bytes, policy_of
+from halowire.train.wire import policy_of
+from halowire.train.wire_bytes import epoch_bytes
 
 
 @pytest.mark.parametrize(
@@ -47,7 +50,7 @@ def test_steps():
 @pytest.mark.parametrize("epochs", [5, 60, 300])
 def test_a_budget_is_met_and_rises(epochs, share):
     def cost(s: float) -> int:
-        return epoch_bytes(Rate(ratio=1 / max(s, 1e-9)), [256, 47], 1000)
+        return epoch_bytes(lambda *_: Rate(ratio=1 / max(s, 1e-9)), {1: 256, 2: 47}, 1000)
 
     total = share * epochs * cost(1.0)
     if total < epochs * cost(0.0):
@@ -65,15 +68,81 @@ def test_budgets_that_cannot_be_are_refused():
             Budget.plan(total, 10, lambda share: 1000 + int(1e6 * share))
 
 
-def test_budget_of_a_policy_counts_the_last_layer_apart():
-    config = Config().replace({"epochs": 20, "rate.schedule": "budget", "rate.budget": 3e6, "rate.spare_last": True})
-    policy = policy_of(config, [256, 47], 100)
+BUDGETS = {
+    "last layer spared": ({"rate.budget": 3e6, "rate.spare_last": True}, (32, 32), (32, 32)),
+    "backward bits": ({"rate.budget": 7e5, "rate.bits": 8, "rate.backward_bits": 1}, (8, 1), (8, 1)),
+    "bits per layer": ({"rate.budget": 6e5, "rate.bits": 8, "rate.layers": "1:8/2,2:16"}, (8, 2), (16, 16)),
+    "a layer's own ratio": ({"rate.budget": 1e6, "rate.layer_ratios": "2:4"}, (32, 32), (32, 32)),
+}
+
+
+@pytest.mark.parametrize("case", BUDGETS)
+def test_the_budget_of_a_policy_counts_every_layer_and_direction(case):
+    settings, *bits = BUDGETS[case]
+    policy = policy_of(Config().replace({"epochs": 20, "rate.schedule": "budget"} | settings), [256, 47], 100)
     sent = 0
     for epoch in range(20):
         for layer, width in ((1, 256), (2, 47)):
-            sent += epoch_bytes(policy.rates(epoch, layer, "forward"), [width], 100)
-    assert sent == pytest.approx(3e6, rel=0.02)
-    assert policy.rates(0, 2, "forward").ratio == 1
+            columns = policy.rates(epoch, layer, "forward").columns(width)
+            for number in bits[layer - 1]:
+                formula = math.ceil(number * columns / 8) + (4 if number < 16 else 0)
+                sent += 100 * formula
+    assert sent == pytest.approx(settings["rate.budget"], rel=0.02)
+    first, last = (policy.rates(epoch, 1, "forward").ratio for epoch in (0, 19))
+    assert first > last
+    own = {"last layer spared": 1, "a layer's own ratio": 4}.get(case)
+    assert own is None or {policy.rates(epoch, 2, "forward").ratio for epoch in range(20)} == {own}
+
+
+def test_a_budget_counts_the_input_forward_only():
+    settings = {"epochs": 20, "rate.schedule": "budget", "rate.budget": 2e6, "rate.resend_input": True}
+    policy = policy_of(Config().replace(settings), [256, 47], 100, input_width=100)
+    sent = 0
+    for epoch in range(20):
+        columns = [policy.rates(epoch, layer, "forward").columns(width) for layer, width in enumerate((100, 256, 47))]
+        sent += 400 * (columns[0] + 2 * columns[1] + 2 * columns[2])
+    assert sent == pytest.approx(2e6, rel=0.02)
+
+
+def test_layers_and_directions_have_their_own_bits_and_ratios():
+    settings = {"rate.bits": 16, "rate.backward_bits": 8, "rate.layers": "2:4/1, 3:2", "rate.layer_ratios": "1:4,3:1.5"}
+    settings |= {"rate.schedule": "linear", "rate.max_ratio": 8.0, "epochs": 50, "rate.code": "levels"}
+    policy = policy_of(Config().replace(settings), [64, 64, 64, 10], 5)
+    rates = {(layer, way): policy.rates(0, layer, way) for layer in (1, 2, 3, 4) for way in ("forward", "backward")}
+    assert [rates[layer, "forward"].bits for layer in (1, 2, 3, 4)] == [16, 4, 2, 16]
+    assert [rates[layer, "backward"].bits for layer in (1, 2, 3, 4)] == [8, 1, 2, 8]
+    assert [rates[layer, "forward"].ratio for layer in (1, 2, 3, 4)] == [4, 8, 1.5, 8]
+    assert [policy.rates(49, layer, "forward").ratio for layer in (1, 2, 3, 4)] == [4, 1, 1.5, 1]
+    assert rates[2, "backward"].code == "levels" and rates[2, "forward"].code == "minmax"
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"rate.layers": "3:1"}, "layers 1 to 2"),
+        ({"rate.layers": "1:5"}, "bits one of 32"),
+        ({"rate.layers": "1:8/3"}, "bits one of 32"),
+        ({"rate.layers": "1:8/"}, "bits one of 32"),
+        ({"rate.layers": "1"}, "give LAYER:BITS or"),
+        ({"rate.layers": "1:8,"}, "give LAYER:BITS or"),
+        ({"rate.layers": "1:8,1:4"}, "twice"),
+        ({"rate.layers": "0:8"}, "layers 1 to 2"),
+        ({"rate.resend_input": True, "rate.layers": "0:8/4"}, "no gradient"),
+        ({"rate.resend_input": True, "rate.layers": "3:8"}, "layers 0 to 2"),
+        ({"freshness.mode": "never", "rate.resend_input": True}, "no effect with"),
+        ({"rate.layer_ratios": "1:x"}, "give a number"),
+        ({"rate.layer_ratios": "1:nan"}, "at least 1"),
+        ({"rate.layer_ratios": "1:0.5"}, "at least 1"),
+        ({"rate.layer_ratios": "4:2"}, "give LAYER:RATIO"),
+        ({"rate.layer_ratios": "1:2,2:2", "rate.spare_last": True}, "layer 2; drop one"),
+    ],
+)
+def test_mistakes_in_layers_are_told_in_one_line(settings, words):
+    with pytest.raises(InputError, match=words) as told:
+        policy_of(Config().replace(settings), [256, 47], 100)
+    assert "\n" not in str(told.value)
+    with pytest.raises(InputError, match="exchanges no rows"):
+        policy_of(Config().replace({"rate.layers": "1:1"}), [], 0)
 
 
 @pytest.mark.parametrize(
@@ -83,8 +152,6 @@ def test_budget_of_a_policy_counts_the_last_layer_apart():
         {"rate.steps": "0:4"},
         {"rate.budget": 1e6},
         {"rate.schedule": "linear", "rate.ratio": 4.0},
-        {"rate.layers": "3:1"},
-        {"rate.layers": "1:5"},
         {"freshness.sync_every": 3},
         {"freshness.smoothing": 0.5},
         {"rate.bits": 4, "rate.code": "levels"},

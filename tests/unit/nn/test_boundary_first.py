@@ -10,7 +10,8 @@ from halowire.graph import Graph
 from halowire.kernels import Csr
 from halowire.nn import GCN, SAGE, Features, Propagation, Step
 from halowire.nn.aggregate_first import AggregateFirst
-from halowire.nn.input_map import Gathered, Local
+from halowire.nn.gathered_input import Gathered
+from halowire.nn.input_map import Local
 from halowire.nn.weights_first import WeightsFirst
 from halowire.partition import Partition, Shard, cut
 
