@@ -6,16 +6,13 @@ import os
 from pathlib import Path
 
 from halowire.report.facts import facts, groups, labels, notes
-from halowire.report.figures import Named, figures
+from halowire.report.figures import SLOTS, Named, figures
 from halowire.report.markup import Html, tag
 from halowire.report.overview import comparison, headline, moment, subtitle, tiles
 from halowire.report.partition_section import partition_section
 from halowire.report.run import Run, read_run
 from halowire.report.settings_section import differing, grouped, repeat
 from halowire.report.style import style_sheet
-
-SLOTS = 8
-"""Colours of the style sheet; further runs begin again with the first one."""
 
 
 def write_report(run_folders: list[Path], out: Path) -> Path:
