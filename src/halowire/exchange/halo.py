@@ -258,7 +258,9 @@ class HaloExchange:
             source = Source(ids[:MEASURED_ROWS], None, None, terms.columns, terms.stream)
             terms.codec.encode(rows, source, data)
             seen = torch.zeros_like(rows)
-            _add_columns(seen, terms.columns, terms.codec.decode(data, terms.sent_columns))
+            # The factor for sampled rows makes up for rows that did not travel: it is no error of those that did.
+            factor = terms.factor * terms.lists.share
+            _add_columns(seen, terms.columns, terms.codec.decode(data, terms.sent_columns) * factor)
         self.transport.ledger.error(terms.layer, terms.direction, float((seen - rows).square().sum()) / norm)
 
     def _measure_change(self, rows: Tensor, layer: int) -> None:
