@@ -90,8 +90,10 @@ def write_run(folder: Path, recipe: str = "exact", workers: int = 2, epochs: int
         events: list[dict[str, Any]] = [
             {
                 "event": "start", "time": 1_790_000_000.0, "rank": rank, "workers": workers, "graph": "debian",
-                "recipe": recipe,                 "nodes": 63_620, "edges": 564_218, "features": 1000, "classes": 31,
+                "recipe": recipe, "nodes": 63_620, "edges": 564_218, "features": 1000, "classes": 31,
                 "halo_rows": (2_961 + 212 * rank) if workers > 1 else 0, "owned_rows": 63_620 // workers + 15 * rank,
+                "overlap": {"1": "boundary first", "2": "boundary first"} if workers > 1 else {},
+                "interior_share": 0.9 - 0.1 * rank,
             }
         ]  # fmt: skip
         for epoch in range(epochs):
