@@ -186,13 +186,13 @@ def compare(
     for cell in cells:
         _worker_count(workers, graph, cell.config, 0)
     refuse_other_comparison(plan, source, workers)
-    for line in plan.replaced():
+    for line in plan.notes():
         console.warn(line)
 
     def keep() -> dict[str, Any]:
         done = [(cell.recipe, cell.seed, cell.folder.name, found) for cell in cells if (found := cell.summary())]
         known = {recipe: RECIPES[recipe].summary for recipe in plan.recipes}
-        record = comparison_record(name, source, workers, list(plan.seeds), known, plan.settings, done, plan.replaced())
+        record = comparison_record(name, source, workers, list(plan.seeds), known, plan.settings, done, plan.notes())
         write_record(record, folder)
         return record
 

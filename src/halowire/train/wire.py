@@ -7,13 +7,15 @@ from collections.abc import Callable, Sequence
 from halowire.exchange import BACKWARD, FORWARD, Freshness, Policy, Rate, codec_of
 from halowire.exchange.schedule import Budget, exponential, linear, parse_steps, stepped
 from halowire.kernels import InputError
-from halowire.train.config import Config, FreshnessConfig, RateConfig
+from halowire.train.config import Config, RateConfig
+from halowire.train.idle import idle_message, idle_settings
 
 Ratios = Callable[[int], float]
 
 
 def policy_of(config: Config, widths: Sequence[int], halo_rows: int) -> Policy:
     """The policy of a run that exchanges rows of ``widths`` columns (layers 1, 2, ...) for ``halo_rows`` halo rows."""
+    _refuse(config)
     rate = config.rate
     ratios = _ratios(rate, config.epochs, widths, halo_rows)
     bits = _layer_bits(rate, len(widths))
@@ -27,7 +29,6 @@ def policy_of(config: Config, widths: Sequence[int], halo_rows: int) -> Policy:
         rates(0, layer, FORWARD if forward else BACKWARD)
     fresh = config.freshness
     freshness = Freshness(fresh.mode == "delayed", fresh.sync_every, fresh.smoothing, fresh.threshold)
-    _refuse(rate, fresh)
     decay = rate.decay if rate.decay >= 0 else None
     return Policy(rates, freshness, config.seed, rate.rescale, decay)
 
@@ -41,8 +42,6 @@ def epoch_bytes(rate: Rate, widths: Sequence[int], halo_rows: int) -> int:
 def _ratios(rate: RateConfig, epochs: int, widths: Sequence[int], halo_rows: int) -> Ratios:
     if rate.schedule == "constant":
         return lambda epoch: rate.ratio
-    if rate.ratio != 1:
-        raise InputError(f"--rate.ratio has no effect on the schedule {rate.schedule}; leave one of the two out")
     if rate.schedule == "linear":
         return lambda epoch: linear(epoch, epochs, rate.max_ratio, rate.min_ratio, rate.slope)
     if rate.schedule == "exponential":
@@ -80,28 +79,12 @@ def _layer_bits(rate: RateConfig, layers: int) -> dict[tuple[int, bool], int]:
     return bits
 
 
-def _refuse(rate: RateConfig, freshness: FreshnessConfig) -> None:
+def _refuse(config: Config) -> None:
     """Refuse what has no meaning together, and what would silently have no effect."""
+    rate, freshness = config.rate, config.freshness
     if rate.rows < 1 and rate.decay >= 0:
         raise InputError("--rate.rows and --rate.decay do not go together: the change of a row not sent is unknown")
     if rate.rows < 1 and freshness.smoothing:
         raise InputError("--rate.rows and --freshness.smoothing do not go together: every epoch samples other rows")
-    if freshness.mode == "never" and rate != RateConfig(weights=rate.weights):
-        raise InputError("--rate settings have no effect with --freshness.mode never, which sends no rows")
-    one_bit = 1 in (rate.bits, rate.backward_bits) or ":1" in rate.layers
-    dropped = rate.schedule != "constant" or rate.ratio > 1
-    falling = rate.schedule in ("linear", "exponential")
-    needs = {
-        "code": ("a rate of 1 bit", one_bit),
-        "steps": ("--rate.schedule steps", rate.schedule == "steps"),
-        "budget": ("--rate.schedule budget", rate.schedule == "budget"),
-        "max_ratio": ("--rate.schedule linear or exponential", falling),
-        "min_ratio": ("--rate.schedule linear or exponential", falling),
-        "slope": ("--rate.schedule linear", rate.schedule == "linear"),
-        "rescale": ("a ratio of columns", dropped),
-        "spare_last": ("a ratio of columns", dropped),
-    }
-    default = RateConfig()
-    for name, (needed, given) in needs.items():
-        if not given and getattr(rate, name) != getattr(default, name):
-            raise InputError(f"--rate.{name.replace('_', '-')} has no effect without {needed}")
+    for name, reason in idle_settings(config).items():
+        raise InputError(f"{idle_message(name, reason)}; leave it out")

@@ -90,6 +90,7 @@ def test_budget_of_a_policy_counts_the_last_layer_apart():
         {"rate.bits": 4, "rate.code": "levels"},
         {"rate.decay": 1.5},
         {"rate.code": "levels"},
+        {"rate.code": "levels", "rate.layers": "1:16"},
         {"rate.slope": 2.0},
         {"rate.rescale": True},
         {"rate.spare_last": True},
