@@ -180,6 +180,7 @@ def refuse_other_shards(shards: Path, workers: int, config: Config, graph: Graph
     pairs = {
         "parts": (manifest["num_parts"], workers),
         "method": (manifest.get("method"), config.partition.method),
+        "metis": (manifest.get("metis", "auto"), config.partition.metis),
         "seed": (manifest.get("seed"), config.seed),
         "inductive": (bool(manifest["inductive"]), config.task.inductive),
     }
