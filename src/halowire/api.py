@@ -9,11 +9,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from halowire import partition as parts
 from halowire.graph import Graph, load
 from halowire.kernels import InputError
 from halowire.launch import Place, WorkerError, choose_device, launched, run_local
 from halowire.nn.model import exchanged_widths
+from halowire.partition import measure, read_manifest, write_shards
+from halowire.partition import partition as choose_owners
 from halowire.partition.manifest import is_shard_folder
 from halowire.report import Console, write_compare_page
 from halowire.report.compare_numbers import comparison_record, write_record
@@ -59,6 +60,7 @@ def partition(
     inductive: bool = False,
     undirected: bool = False,
     quiet: bool = True,
+    metis: str = "auto",
 ) -> Path:
     """Cut a graph into ``num_parts`` shards in the folder ``out``, ready for :func:`train`.
 
@@ -71,8 +73,11 @@ def partition(
         inductive: also cut the subgraph of the training nodes, for inductive training.
         undirected: add the reverse of every edge first.
         quiet: do not print the quality report.
+        metis: with the method ``metis``, ``recursive`` bisection or ``kway``; ``auto``: recursive up to 8 parts.
     """
-    config = Config().replace({"partition.method": method, "seed": seed, "task.inductive": inductive})
+    config = Config().replace(
+        {"partition.method": method, "partition.metis": metis, "seed": seed, "task.inductive": inductive}
+    )
     check_config(config)
     return _cut(load(graph, undirected=undirected), num_parts, Path(out), config, Console(quiet=quiet))
 
@@ -186,13 +191,13 @@ def compare(
     for cell in cells:
         _worker_count(workers, graph, cell.config, 0)
     refuse_other_comparison(plan, source, workers)
-    for line in plan.replaced():
+    for line in plan.notes():
         console.warn(line)
 
     def keep() -> dict[str, Any]:
         done = [(cell.recipe, cell.seed, cell.folder.name, found) for cell in cells if (found := cell.summary())]
         known = {recipe: RECIPES[recipe].summary for recipe in plan.recipes}
-        record = comparison_record(name, source, workers, list(plan.seeds), known, plan.settings, done, plan.replaced())
+        record = comparison_record(name, source, workers, list(plan.seeds), known, plan.settings, done, plan.notes())
         write_record(record, folder)
         return record
 
@@ -240,7 +245,7 @@ def predict(run: Run | str | Path, out: str | Path) -> Path:
     job = replace(Job.read(folder), quiet=True)
     if newest_checkpoint(folder) is None:
         raise InputError(f"run {folder} has no checkpoint yet, so there is nothing to predict with; train it first")
-    parts.read_manifest(job.shards)
+    read_manifest(job.shards)
     if launched() or job.workers == 1:
         if Place.here().size != job.workers:
             raise InputError(f"run {folder} has {job.workers} parts, but {Place.here().size} workers were started")
@@ -258,19 +263,20 @@ def _load(graph: Any, config: Config) -> Graph:
 def _cut(graph: Graph, num_parts: int, out: Path, config: Config, console: Console) -> Path:
     if out.exists() and not is_shard_folder(out) and (not out.is_dir() or any(out.iterdir())):
         raise InputError(f"{out} exists and is not a folder of shards; choose another name or remove it first")
-    owners = parts.partition(graph, num_parts, config.partition.method, config.seed)
+    how = {"auto": {}, "recursive": {"recursive": True}, "kway": {"recursive": False}}[config.partition.metis]
+    owners = choose_owners(graph, num_parts, config.partition.method, config.seed, **how)
     widths = exchanged_widths(graph.num_features, config.model.hidden, graph.num_classes, config.model.layers)
-    quality = parts.measure(graph, owners, widths)
+    quality = measure(graph, owners, widths)
     if config.task.inductive and graph.train_mask is not None:
         # Training exchanges rows of the training subgraph only.
         training = graph.subgraph(graph.train_mask)
         held = replace(owners, owner=owners.owner[graph.train_mask])
-        quality = replace(quality, bytes_per_epoch=parts.measure(training, held, widths).bytes_per_epoch)
+        quality = replace(quality, bytes_per_epoch=measure(training, held, widths).bytes_per_epoch)
     for line in quality.lines():
         console.line(line)
     for warning in quality.warnings:
         console.warn(warning)
-    return parts.write_shards(graph, owners, out, inductive=config.task.inductive, quality=quality)
+    return write_shards(graph, owners, out, inductive=config.task.inductive, quality=quality)
 
 
 def _shared_shards(graph: Any, workers: int, plan: Comparison, console: Console) -> Callable[[Cell], Any]:
@@ -300,7 +306,7 @@ def _shared_shards(graph: Any, workers: int, plan: Comparison, console: Console)
 def _worker_count(workers: int | None, graph: Any, config: Config, max_restarts: int) -> int:
     started = Place.here().size if launched() else workers
     if started is None:
-        started = parts.read_manifest(graph)["num_parts"] if is_shards(graph) else 1
+        started = read_manifest(graph)["num_parts"] if is_shards(graph) else 1
     if workers is not None and workers != started:
         raise InputError(
             f"--workers is {workers}, but the launcher started {started}; leave --workers out under torchrun"
@@ -327,7 +333,7 @@ def _graph_name(graph: Any) -> str:
     if isinstance(graph, Graph):
         return graph.name
     if is_shards(graph):
-        return str(parts.read_manifest(graph)["graph"])
+        return str(read_manifest(graph)["graph"])
     if isinstance(graph, str | Path):
         return Path(str(graph).partition(":")[0]).name.partition(".")[0] or "graph"
     return "graph"

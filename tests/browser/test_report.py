@@ -15,7 +15,7 @@ from halowire.report import write_report
 pytestmark = pytest.mark.browser
 
 WIDTHS = (320, 375, 768, 1280)
-PAGES = ("one", "alone", "broken", "short", "compared", "seeds")
+PAGES = ("one", "alone", "broken", "short", "coded", "compared", "seeds")
 
 # Pairs of texts of a drawing that overlap by more than a hair, and texts that leave the page.
 OVERLAPS = """
@@ -76,6 +76,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "alone": [write_run(folder / "alone", workers=1)],
         "broken": [broken],
         "short": [write_run(folder / "short", epochs=1)],
+        "coded": [write_run(folder / "coded", "sylvie-s")],
         "compared": [write_run(folder / recipe, recipe, epochs=10 * n) for n, recipe in enumerate(recipes, 2)],
         "seeds": [write_run(folder / f"{recipe}{n}", recipe, seed=n) for recipe in recipes for n in range(3)],
     }

@@ -51,3 +51,18 @@ def children(process: subprocess.Popen[str]) -> list[int]:
         except OSError:
             continue
     return sorted(found)
+
+
+def wait_until_gone(workers: list[int], seconds: float = 30.0) -> None:
+    """Wait until all processes have ended; a dead one that nobody has asked about yet is gone too."""
+    end = time.monotonic() + seconds
+    while left := [worker for worker in workers if _runs(worker)]:
+        assert time.monotonic() < end, f"processes {left} live on"
+        time.sleep(0.05)
+
+
+def _runs(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False

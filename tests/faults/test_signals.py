@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -12,7 +14,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from tests.faults.command import GRAPH, SETTINGS, children, ended, start, wait_for_epochs
+from halowire.launch.local import START
+from tests.faults.command import GRAPH, SETTINGS, children, ended, start, wait_for_epochs, wait_until_gone
 
 TRAIN = ("train", GRAPH, *SETTINGS, "--workers", "2")
 ENDLESS = ("--epochs", "100000")
@@ -73,6 +76,25 @@ def test_a_killed_worker_ends_the_run_with_one_line(tmp_path):
     code, said = ended(process)
     assert code == 1 and said.count("\n") == 1
     assert "was killed by SIGKILL" in said and "--resume --out run goes on" in said
+
+
+def test_workers_do_not_outlive_a_killed_launcher_and_leave_a_checkpoint(tmp_path):
+    process = start(tmp_path, *TRAIN, *ENDLESS, "--out", "run")
+    wait_for_epochs(tmp_path / "run", 3, rank=1)
+    workers = children(process)
+    assert len(workers) == 2
+    process.kill()
+    wait_until_gone(workers)
+    process.communicate()
+    assert len(list((tmp_path / "run/checkpoints").iterdir())) == 1
+    epochs = json.loads((tmp_path / "run/summary.json").read_text())["epochs"]
+    code, said = ended(start(tmp_path, *TRAIN, "--epochs", str(epochs + 2), "--out", "run", "--resume"))
+    assert (code, said) == (0, "")
+
+
+def test_a_worker_whose_launcher_died_before_it_began_ends_at_once(tmp_path):
+    first = START.replace("MODULE", "nothing").replace("LAUNCHER", "1000000000")
+    assert subprocess.run([sys.executable, "-c", first], check=False).returncode == 130
 
 
 @pytest.mark.slow

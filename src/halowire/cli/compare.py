@@ -17,7 +17,8 @@ class Arguments:
     """Train every recipe with every seed on the same shards; write compare.json and compare.html.
 
     A run that is finished in --out is not run again, so the same command goes on after Ctrl-C. All settings of
-    `halowire train` apply to every recipe; --seed is the first of the seeds.
+    `halowire train` apply to every recipe; what has no effect on a recipe is left out of its runs, with a warning.
+    --seed is the first of the seeds.
     """
 
     graph: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="GRAPH")]

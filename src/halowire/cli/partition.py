@@ -41,7 +41,7 @@ def run(argv: list[str]) -> int:
     graph = load(arguments.graph, source.undirected, features=source.features or None, labels=source.labels or None)
     folder = api.partition(
         graph, arguments.parts, arguments.out, arguments.partition.method, arguments.seed, arguments.inductive,
-        quiet=arguments.quiet,
+        quiet=arguments.quiet, metis=arguments.partition.metis,
     )  # fmt: skip
     Console(quiet=arguments.quiet).line(f"{arguments.parts} shards in {folder}; train with `halowire train {folder}`")
     return 0

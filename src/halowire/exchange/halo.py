@@ -248,6 +248,8 @@ class HaloExchange:
         if isinstance(terms.codec, Full) and terms.columns is None:
             return
         ids = self._boundary_ids if terms.direction == FORWARD else self.halo_ids
+        # The factor for sampled rows makes up for rows that did not travel: it is no error of those that did.
+        factor = terms.factor * terms.lists.share
         lost = norm = 0.0
         for codec, index in terms.codec.samples(min(MEASURED_ROWS, len(rows))):
             wanted = rows[index]
@@ -258,7 +260,7 @@ class HaloExchange:
                 data = torch.empty(size, dtype=torch.uint8, device=rows.device)
                 codec.encode(wanted, Source(ids[index], None, None, terms.columns, terms.stream), data)
                 seen = torch.zeros_like(wanted)
-                _add_columns(seen, terms.columns, codec.decode(data, terms.sent_columns))
+                _add_columns(seen, terms.columns, codec.decode(data, terms.sent_columns) * factor)
             lost += float((seen - wanted).square().sum())
             norm += float(wanted.square().sum())
         if norm:

@@ -1,4 +1,7 @@
-"""Reused float32 buffers: a fresh buffer costs page faults every epoch, a pooled one in huge pages costs nothing."""
+"""Reused float32 buffers: a fresh buffer costs page faults every epoch, a pooled one in huge pages costs nothing.
+
+Idle buffers take at most an eighth of the machine's memory, or as much as was ever in use at once where that is more.
+"""
 
 from __future__ import annotations
 
@@ -33,6 +36,12 @@ def buffer_bytes() -> int:
     """Bytes the pool holds ready for reuse, not counting those in tensors."""
     native = native_for()
     return 0 if native is None else int(native.buffer_bytes())
+
+
+def set_buffer_floor(nbytes: int) -> int:
+    """Let idle buffers take ``nbytes`` even where less was ever in use at once; the value before, 0 without a pool."""
+    native = native_for()
+    return 0 if native is None else int(native.buffer_floor(nbytes))
 
 
 def release_buffers() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import os
 import signal
 import sys
 import tempfile
@@ -21,14 +22,24 @@ from halowire.launch.failure import INTERRUPTED, cause
 
 PATIENCE = 600
 """Seconds that workers get for their last epoch and checkpoint after a signal."""
+PR_SET_PDEATHSIG = 1
+"""The option of Linux's prctl that asks for a signal when the process that started this one dies."""
 START = f"""
-import os, signal
+import ctypes, os, signal, sys
 for number in (signal.SIGINT, signal.SIGTERM):
     signal.signal(number, lambda *_: os._exit({INTERRUPTED}))
+if sys.platform == "linux":
+    ctypes.CDLL(None).prctl({PR_SET_PDEATHSIG}, signal.SIGTERM)
+    if os.getppid() != LAUNCHER:
+        os._exit({INTERRUPTED})
 from MODULE import main
 main()
 """
-"""A worker's first lines: until it is ready to end with a checkpoint, a signal ends it without a traceback."""
+"""A worker's first lines: until it is ready to end with a checkpoint, a signal ends it without a traceback.
+
+Where the launcher was killed, so that it cannot pass a signal on, Linux sends SIGTERM in its place; a launcher that
+died before the worker asked for that is no longer its parent.
+"""
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
@@ -51,7 +62,8 @@ def run_local(workers: int, module: str, arguments: Sequence[str], max_restarts:
             **_patience(),
         )
         try:
-            elastic_launch(config, sys.executable)("-u", "-c", START.replace("MODULE", module), *arguments)
+            first = START.replace("MODULE", module).replace("LAUNCHER", str(os.getpid()))
+            elastic_launch(config, sys.executable)("-u", "-c", first, *arguments)
         except ChildFailedError as error:
             raise cause(error.failures) from None
         except SignalException:

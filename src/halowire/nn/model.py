@@ -9,6 +9,7 @@ from halowire.kernels import InputError
 from halowire.nn.activation import Activation
 from halowire.nn.conv import GCNConv, GraphConv, SAGEConv
 from halowire.nn.features import Features
+from halowire.nn.overlap import BOUNDARY_FIRST
 from halowire.nn.step import Step
 
 NORMS = ("layer", "none")
@@ -77,6 +78,10 @@ class GraphModel(nn.Module):
             h = block(h, step, conv)
         assert isinstance(h, Tensor)
         return h
+
+    def overlap(self) -> dict[int, str]:
+        """How the exchange of every layer is hidden; layer 0 has none. Each is launched by the block before."""
+        return dict.fromkeys(range(1, len(self.blocks)), BOUNDARY_FIRST)
 
 
 def exchanged_widths(in_channels: int, hidden_channels: int, out_channels: int, num_layers: int) -> list[int]:

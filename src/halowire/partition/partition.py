@@ -30,12 +30,14 @@ class Partition:
         num_parts: number of parts.
         method: the partitioner's name.
         seed: the seed it was given.
+        metis: of the method ``metis``, whether ``recursive`` or ``kway`` was asked for, or ``auto``.
     """
 
     owner: Tensor
     num_parts: int
     method: str = "given"
     seed: int = 0
+    metis: str = "auto"
 
     def __post_init__(self) -> None:
         owner = self.owner
@@ -88,7 +90,8 @@ def partition(graph: Graph, parts: int, method: str = "metis", seed: int = 0, **
             f"it takes {', '.join(sorted(known)) or 'no options'}"
         )
     owner = torch.zeros(graph.num_nodes, dtype=torch.int64) if parts == 1 else methods[method](**options)
-    return Partition(fill_empty(owner, parts, adj), parts, method, seed)
+    asked = {None: "auto", True: "recursive", False: "kway"}[options.get("recursive")]
+    return Partition(fill_empty(owner, parts, adj), parts, method, seed, asked)
 
 
 def fill_empty(owner: Tensor, parts: int, adj: Csr) -> Tensor:

@@ -74,6 +74,7 @@ def write_shards(
                 "multi_label": graph.multi_label,
                 "num_parts": partition.num_parts,
                 "method": partition.method,
+                "metis": partition.metis,
                 "seed": partition.seed,
                 "inductive": inductive,
                 "versions": tool_versions(),

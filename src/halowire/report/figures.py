@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from statistics import fmean, median
 
 from halowire.report import series
@@ -17,6 +18,10 @@ from halowire.report.tables import data_table, fold, table
 from halowire.report.units import bytes_text, metric_words, number, number_text, percent_text, seconds_text, share
 
 MOST_BARS = 12
+SLOTS = 8
+"""Colours of the style sheet; further curves begin again with the first one."""
+ERRORS = {"forward": "rows", "backward": "gradients"}
+"""What travels in each direction, in the order of the figures."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +36,8 @@ class Named:
 
 def figures(runs: list[Named]) -> Html:
     """All figures for which there is something to show; empty when the events hold nothing."""
-    drawn = [loss(runs), quality(runs), time(runs), wire(runs), rate(runs), phases(runs), exchanges(runs)]
+    drawn = [loss(runs), quality(runs), time(runs), wire(runs), *map(partial(error, runs), ERRORS), rate(runs)]
+    drawn += [phases(runs), exchanges(runs)]
     return tag("div", *(one for one in drawn if one is not None), class_="figures")
 
 
@@ -134,6 +140,24 @@ def wire(runs: list[Named]) -> Html | None:
         if not any(value > 0 for curve in curves for value in series.known(curve.points)):
             says = "Nothing crossed the wire: one worker has no halos."
     return lines(runs, Chart("Bytes on the wire", curves, "bytes", zero=True, unit="per epoch"), says)
+
+
+def error(runs: list[Named], direction: str) -> Html | None:
+    """What the code changed of the rows or gradients that travelled; None where all went as they were."""
+    what = ERRORS[direction]
+    if len(runs) > 1:
+        curves = curves_of(runs, partial(series.mean_code_errors, direction=direction))
+        scope = "mean of the layers and the workers"
+    else:
+        found = series.code_errors(runs[0].run, direction)
+        curves = [Curve(f"layer {layer}", points, slot % SLOTS) for slot, (layer, points) in enumerate(found.items())]
+        scope = "mean of the workers"
+    says = (
+        f"Squared error of the halo {what} over their squared norm, on a sample; {scope}. "
+        "Delay is not in it. The axis is logarithmic."
+    )
+    chart = Chart(f"Error of the code, {direction}", curves, "number", unit="relative squared error", log=True)
+    return lines(runs, chart, says)
 
 
 def rate(runs: list[Named]) -> Html | None:

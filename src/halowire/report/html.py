@@ -6,16 +6,14 @@ import os
 from pathlib import Path
 
 from halowire.report.facts import facts, groups, labels, notes
-from halowire.report.figures import Named, figures
+from halowire.report.figures import SLOTS, Named, figures
 from halowire.report.markup import Html, tag
+from halowire.report.overlap_section import overlap_section
 from halowire.report.overview import comparison, headline, moment, subtitle, tiles
 from halowire.report.partition_section import partition_section
 from halowire.report.run import Run, read_run
 from halowire.report.settings_section import differing, grouped, repeat
 from halowire.report.style import style_sheet
-
-SLOTS = 8
-"""Colours of the style sheet; further runs begin again with the first one."""
 
 
 def write_report(run_folders: list[Path], out: Path) -> Path:
@@ -73,13 +71,16 @@ def top(runs: list[Named]) -> list[object]:
 
 
 def sections(runs: list[Named]) -> list[object]:
-    """Figures, partition, settings, how to repeat it; what is empty is left out."""
+    """Figures, overlap, partition, settings, how to repeat it; what is empty is left out."""
     drawn = figures(runs)
     parts: list[object] = []
     if "<figure" in drawn:
         parts += [tag("h2", "How it went"), drawn]
     else:
         parts.append(tag("p", "No epoch was recorded, so there is nothing to draw.", class_="quiet"))
+    hidden = overlap_section(runs)
+    if hidden is not None:
+        parts += [tag("h2", "Overlap"), hidden]
     several = len(runs) > 1
     owned = None if several else partition_section(runs[0].run)
     if owned is not None:

@@ -42,6 +42,11 @@ def make_log_axis(values: list[float], kind: Kind) -> Axis:
         low, high = around(above, steps)
     wholes = [step for step in tens if low <= step <= high]
     inside = wholes if len(wholes) > 2 else [step for step in steps if low <= step <= high]
+    if len(inside) < 3 and kind != "bytes":
+        # Close values: two ticks would leave the eye without a measure.
+        finer = rounds(kind, tuple(range(1, 10)))
+        low, high = around(above, finer)
+        inside = [step for step in finer if low <= step <= high]
     every = math.ceil(len(inside) / 6)
     ticks = [(step, spell(step, kind)) for step in inside[::every]]
     zero = min(values) <= 0

@@ -110,9 +110,7 @@ def exchange_totals(run: Run) -> list[tuple[int, str, float, float]]:
     for rank in run.ranks:
         events = steady(rank)
         for event in events:
-            for item in event.get("exchanges") or ():
-                if not isinstance(item, dict):
-                    continue
+            for item in exchanges_of(event):
                 key = (int(number(item.get("layer", 0)) or 0), str(item.get("direction", "")))
                 sent[key] = sent.get(key, 0.0) + (number(item.get("bytes", 0)) / len(events))
                 late[key] = late.get(key, 0.0) + (number(item.get("wait", 0)) / len(events) / len(run.ranks))
@@ -121,3 +119,32 @@ def exchange_totals(run: Run) -> list[tuple[int, str, float, float]]:
         (layer, direction, sent[layer, direction], late[layer, direction])
         for layer, direction in sorted(sent, key=lambda key: (order.get(key[1], 2), key[0], key[1]))
     ]
+
+
+def code_errors(run: Run, direction: str) -> dict[int, Points]:
+    """By layer, the relative squared error of the code at the epochs that measured it, mean of the ranks."""
+    found: dict[int, dict[int, list[float]]] = {}
+    for rank in run.ranks:
+        for epoch, event in rank.epochs.items():
+            for item in exchanges_of(event):
+                layer, error = number(item.get("layer")), number(item.get("error"))
+                if item.get("direction") == direction and math.isfinite(error) and math.isfinite(layer):
+                    found.setdefault(int(layer), {}).setdefault(epoch, []).append(error)
+    return {
+        layer: [(epoch, fmean(values)) for epoch, values in sorted(found[layer].items())] for layer in sorted(found)
+    }
+
+
+def mean_code_errors(run: Run, direction: str) -> Points:
+    """The same as one curve: mean of the layers."""
+    values: dict[int, list[float]] = {}
+    for points in code_errors(run, direction).values():
+        for epoch, value in points:
+            values.setdefault(epoch, []).append(value)
+    return [(epoch, fmean(found)) for epoch, found in sorted(values.items())]
+
+
+def exchanges_of(event: Json) -> list[Json]:
+    """An epoch's exchanges; empty when it has none."""
+    found = event.get("exchanges")
+    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []

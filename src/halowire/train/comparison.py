@@ -12,6 +12,7 @@ from halowire.graph import Graph
 from halowire.kernels import InputError
 from halowire.partition import read_manifest
 from halowire.train.config import Config, check_config
+from halowire.train.idle import idle_message, idle_settings
 from halowire.train.job import Job
 from halowire.train.recipes import RECIPES, recipe_config
 
@@ -94,14 +95,19 @@ class Comparison:
         found = Comparison(names, tuple(range(first, first + seeds)), rest, folder)
         for cell in found.cells():
             check_config(cell.config)
+            for name, reason in idle_settings(cell.config).items():
+                # An override made a setting of the recipe itself idle.
+                raise InputError(f"{cell.recipe} cannot run with these overrides: its {idle_message(name, reason)}")
         return found
 
     def cells(self) -> Iterator[Cell]:
         """All runs, seed by seed, so that what is finished can be compared."""
         cut = Config().replace(self.settings).partition
+        idle = {recipe: self.idle(recipe) for recipe in self.recipes}
         for seed in self.seeds:
             for recipe in self.recipes:
-                own = {**self.settings, "seed": seed}
+                own = {name: value for name, value in self.settings.items() if name not in idle[recipe]}
+                own["seed"] = seed
                 shared = recipe_config(recipe).replace(own).partition == cut
                 if shared:
                     # The graph is read before the shards are cut: the run itself has no use for these.
@@ -116,12 +122,34 @@ class Comparison:
         """The shards that all recipes of a seed train on."""
         return self.folder / f"shards-seed{seed}"
 
+    def idle(self, recipe: str) -> dict[str, str]:
+        """The overrides that have no effect beside what the recipe sets, each with the reason: it runs without them."""
+        found = idle_settings(recipe_config(recipe).replace(self.settings))
+        return {name: reason for name, reason in found.items() if name in self.settings}
+
+    def notes(self) -> list[str]:
+        """What the overrides do that one might not expect: a line for each."""
+        return self.replaced() + self.ignored()
+
+    def ignored(self) -> list[str]:
+        """A line for every recipe that some overrides have no effect on."""
+        found = {recipe: self.idle(recipe) for recipe in self.recipes}
+        return [
+            f"{recipe} runs without {'; '.join(idle_message(name, f'(it {why})') for name, why in idle.items())}"
+            for recipe, idle in found.items()
+            if idle
+        ]
+
     def replaced(self) -> list[str]:
         """A line for every override of something that a recipe sets itself."""
         plain, lines = Config().flat(), []
         for name, value in self.settings.items():
             given = {recipe: recipe_config(recipe).flat()[name] for recipe in self.recipes}
-            own = [f"{one} ({was})" for one, was in given.items() if was != plain[name] and was != value]
+            own = [
+                f"{one} ({was})"
+                for one, was in given.items()
+                if was != plain[name] and was != value and name not in self.idle(one)
+            ]
             if own:
                 flag = f"--{name.replace('_', '-')} {value}"
                 lines.append(f"{flag} applies to every recipe, also to what sets it itself: {', '.join(own)}")
@@ -152,6 +180,7 @@ def refuse_other_shards(shards: Path, workers: int, config: Config, graph: Graph
     pairs = {
         "parts": (manifest["num_parts"], workers),
         "method": (manifest.get("method"), config.partition.method),
+        "metis": (manifest.get("metis", "auto"), config.partition.metis),
         "seed": (manifest.get("seed"), config.seed),
         "inductive": (bool(manifest["inductive"]), config.task.inductive),
     }

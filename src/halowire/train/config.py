@@ -132,6 +132,8 @@ class PartitionConfig:
 
     method: Literal["metis", "random", "range", "stream"] = "metis"
     """partitioner"""
+    metis: Literal["auto", "recursive", "kway"] = "auto"
+    """method `metis`: recursive bisection or k-way; `auto`: recursive up to 8 parts"""
 
 
 @dataclass(frozen=True)
@@ -247,6 +249,8 @@ def check_config(config: Config) -> None:
     most = THREADS_PER_CORE * (os.cpu_count() or 1)
     if config.threads > most:
         raise InputError(f"--threads is {config.threads}; at most {most} make sense on this machine")
+    if config.partition.metis != "auto" and config.partition.method != "metis":
+        raise InputError(f"--partition.metis has no effect on --partition.method {config.partition.method}")
     optim, default = config.optim, OptimConfig()
     if optim.schedule != "step" and (optim.step_every, optim.step_factor) != (default.step_every, default.step_factor):
         raise InputError("--optim.step-every and --optim.step-factor have no effect without --optim.schedule step")

@@ -282,7 +282,8 @@ class Trainer:
         return fixed | {"graph": self.train.shard.graph, "workers": self.transport.size}
 
     def _facts(self) -> dict[str, Any]:
-        shard = self.evaluation.shard
+        shard, spread = self.evaluation.shard, self.train.spread
+        alone = self.transport.size == 1 or self.config.freshness.mode == "never"
         return {
             "rank": self.transport.rank,
             "workers": self.transport.size,
@@ -293,6 +294,8 @@ class Trainer:
             "classes": shard.num_classes,
             "owned_rows": shard.num_owned,
             "halo_rows": shard.num_halo,
+            "overlap": {} if alone else self.model.overlap(),
+            "interior_share": 1 - spread.head / max(1, spread.inner.num_rows),
         }
 
 

@@ -54,6 +54,12 @@ def refuse_idle_settings(shards: Path, workers: int, config: Config, default: Co
             f"{shards} was cut by {manifest.get('method')}; --partition.method {config.partition.method} belongs to "
             "`halowire partition`"
         )
+    # Shards from before this was recorded were cut as `auto`.
+    if config.partition.metis not in (default.partition.metis, manifest.get("metis", "auto")):
+        raise InputError(
+            f"{shards} was cut with --partition.metis {manifest.get('metis', 'auto')}; "
+            f"--partition.metis {config.partition.metis} belongs to `halowire partition`"
+        )
 
 
 def refuse_other_job(job: Job, graph: Any) -> None:

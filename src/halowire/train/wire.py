@@ -8,7 +8,6 @@ from functools import partial
 from halowire.exchange import Freshness, Policy, Rate
 from halowire.exchange.base_bit import BaseBit
 from halowire.exchange.schedule import Budget, exponential, linear, parse_steps, stepped
-from halowire.kernels import InputError
 from halowire.train.config import Config, RateConfig
 from halowire.train.layer_rates import layer_bits, layer_ratios
 from halowire.train.refuse_wire import refuse_wire
@@ -29,7 +28,7 @@ def policy_of(
     layers = {0: input_width} | layers if rate.resend_input else layers
     bits, own_ratios = layer_bits(rate, layers), layer_ratios(rate, layers)
     fresh = config.freshness
-    refuse_wire(rate, fresh, set(bits.values()), set(own_ratios.values()))
+    refuse_wire(config)
     base = BaseBit(rate.bits, rate.base == "loss-per-second") if rate.base != "constant" else None
 
     def rate_at(ratio: float, layer: int, direction: str, epoch: int = 0) -> Rate:
@@ -57,8 +56,6 @@ def _ratios(rate: RateConfig, epochs: int, cost: Callable[[float], int] | None) 
     """The ratio of every epoch; ``cost`` are the bytes of an epoch in which a share of the columns travels."""
     if rate.schedule == "constant":
         return lambda epoch: rate.ratio
-    if rate.ratio != 1:
-        raise InputError(f"--rate.ratio has no effect on the schedule {rate.schedule}; leave one of the two out")
     if rate.schedule == "linear":
         return lambda epoch: linear(epoch, epochs, rate.max_ratio, rate.min_ratio, rate.slope)
     if rate.schedule == "exponential":

@@ -88,6 +88,34 @@ def test_an_override_of_what_a_recipe_sets_applies_and_is_said(halowire):
     assert "applies to every recipe" in Path("both/compare.html").read_text()
 
 
+def test_an_override_without_effect_on_a_recipe_is_left_out_and_said(halowire):
+    words = ("--recipes", "exact,sylvie-s,isolated", "--seeds", "1", "--out", "both", "--rate.code", "levels")
+    said = halowire("compare", SMALL, *words, "--rate.weights", "16", *FAST)
+    assert said.code == 0
+    never = "with --freshness.mode never, which sends no rows"
+    assert said.err.splitlines() == [
+        "warning: exact runs without --rate.code (it has no effect without a rate of 1 bit)",
+        f"warning: isolated runs without --rate.code (it has no effect {never})",
+    ]
+    rates = {r: json.loads(Path(f"both/{r}-seed0/config.json").read_text())["rate"] for r in record()["recipes"]}
+    assert {recipe: rate["code"] for recipe, rate in rates.items()} == {
+        "exact": "minmax", "sylvie-s": "levels", "isolated": "minmax",
+    }  # fmt: skip
+    assert {rate["weights"] for rate in rates.values()} == {16}
+    assert len(record()["notes"]) == 2 and "exact runs without --rate.code" in Path("both/compare.html").read_text()
+    assert halowire("compare", SMALL, *words, "--rate.weights", "16", *FAST).code == 0, "the same command goes on"
+
+
+def test_several_overrides_without_effect_are_one_line_for_each_recipe(halowire):
+    words = ("--recipes", "exact,sylvie-a,varco", "--seeds", "1", "--out", "both", "--freshness.sync-every", "2")
+    said = halowire("compare", SMALL, *words, "--rate.ratio", "2", *FAST)
+    late = "--freshness.sync-every (it has no effect without --freshness.mode delayed)"
+    assert said.code == 0 and said.err.splitlines() == [
+        f"warning: exact runs without {late}",
+        f"warning: varco runs without {late}; --rate.ratio (it has no effect on the schedule linear)",
+    ]
+
+
 def test_seeds_count_from_the_first(halowire):
     said = halowire("compare", SMALL, "--recipes", "exact", "--seeds", "2", "--seed", "5", "--out", "both", *FAST)
     assert said.code == 0 and record()["seeds"] == [5, 6]
@@ -110,6 +138,7 @@ MISTAKES = {
     "one recipe": (["--recipes", "exact", "--out", "o", "--recipe", "half"], "a comparison takes --recipes"),
     "nothing": ([], "missing: --recipes, --out"),
     "no epoch": (["--recipes", "exact", "--out", "o", "--epochs", "0"], "--epochs is 0"),
+    "idle recipe": (["--recipes", "halowire", "--out", "o", "--rate.bits", "8"], "its --rate.code has no effect"),
     "out is a file": (["--recipes", "exact", "--out", "file"], "is a file; give a folder"),
     "misspelt flag": (["--recipes", "exact", "--out", "o", "--epoch", "1"], "perhaps you meant --epochs"),
 }

@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import pymetis
 import pytest
 
 from tests.unit.cli.conftest import FAST, SMALL
@@ -54,12 +55,36 @@ def test_output_to_a_file_is_plain_lines(halowire):
     assert json.loads(Path("run/summary.json").read_text())["status"] == "finished"
 
 
+def test_metis_is_told_how_to_cut_and_the_manifest_says_so(halowire, monkeypatch):
+    asked = []
+
+    def part_graph(parts, adjacency, recursive, **rest):
+        asked.append(recursive)
+        return original(parts, adjacency, recursive=recursive, **rest)
+
+    original = pymetis.part_graph
+    monkeypatch.setattr(pymetis, "part_graph", part_graph)
+    for number, how in enumerate(("auto", "recursive", "kway")):
+        words = ("--parts", "9", "--out", f"shards-{number}", "--quiet", "--partition.metis", how)
+        assert halowire("partition", SMALL, *words).code == 0
+        assert json.loads(Path(f"shards-{number}/manifest.json").read_text())["metis"] == how
+    assert asked == [False, True, False], "nine parts are too many for auto to bisect"
+    assert halowire("train", SMALL, *FAST, "--partition.metis", "kway", "--out", "run").code == 0
+    assert json.loads(Path("run/config.json").read_text())["partition"] == {"method": "metis", "metis": "kway"}
+    assert json.loads(Path("run/shards/manifest.json").read_text())["metis"] == "kway"
+    assert halowire("train", "run/shards", *FAST, "--partition.metis", "kway", "--out", "again").code == 0
+    both = ("--partition.method=random", "--partition.metis=kway")
+    said = halowire("partition", SMALL, "--parts", "2", "--out", "o", *both)
+    assert said.code == 2 and "--partition.metis has no effect on --partition.method random" in said.err
+
+
 def test_settings_that_come_too_late_for_shards_are_refused(halowire):
     halowire("partition", SMALL, "--parts", "1", "--out", "shards", "--quiet")
     late = {
         "--graph.undirected": "belong to `halowire partition`",
         "--task.inductive": "--inductive",
         "--partition.method=random": "was cut by metis",
+        "--partition.metis=kway": "was cut with --partition.metis auto",
         "--workers=2": "holds 1 shards",
     }
     for flag, expected in late.items():

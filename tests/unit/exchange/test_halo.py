@@ -53,10 +53,10 @@ def test_halo_rows_are_their_owners_rows(on_workers, workers):
         assert sent == 2 * rows * 4 * COLUMNS
 
 
-def errors_here(rank: int, rate: Rate, decay: float | None) -> list[dict[str, object]]:
+def errors_here(rank: int, rate: Rate, decay: float | None, rescale: bool = False) -> list[dict[str, object]]:
     transport = Transport()
     _, _, shard = shard_of(rank, transport.size)
-    policy = Policy(lambda *_: rate, decay=decay)
+    policy = Policy(lambda *_: rate, decay=decay, rescale=rescale)
     exchange = HaloExchange(shard, transport, torch.device("cpu"), policy)
     rows = torch.randn(shard.num_owned, 32, generator=torch.Generator().manual_seed(rank))
     transport.ledger.take()
@@ -77,6 +77,10 @@ def test_the_ledger_knows_the_error_of_a_code(on_workers):
     minmax, levels, eight = forward(Rate(1)), forward(Rate(1, "levels")), forward(Rate(8))
     assert 0 < eight < 0.001 < levels < minmax
     assert forward(Rate(32, ratio=2.0)) == pytest.approx(0.5, abs=0.15), "half of the columns, half of the norm"
+    scaled = on_workers(2, errors_here, Rate(32, ratio=4.0), None, True)[0][1]["error"]
+    assert scaled == pytest.approx(3.0, abs=0.7), "a quarter of the columns, four times as large"
+    sampled = on_workers(2, errors_here, Rate(8, rows=0.5), None)[0][1]["error"]
+    assert sampled == pytest.approx(eight, rel=0.2), "of the rows that travel"
     assert forward(Rate(1, "levels"), 0.8) < levels, "rows that stand still are learnt change by change"
 
 

@@ -157,6 +157,7 @@ def test_mistakes_in_layers_are_told_in_one_line(settings, words):
         {"rate.bits": 4, "rate.code": "levels"},
         {"rate.decay": 1.5},
         {"rate.code": "levels"},
+        {"rate.code": "levels", "rate.layers": "1:16"},
         {"rate.slope": 2.0},
         {"rate.rescale": True},
         {"rate.spare_last": True},

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gc
 import threading
+from collections.abc import Iterator
 
 import pytest
 import torch
 
 from halowire.kernels import buffer_bytes, empty, native_available, release_buffers
+from halowire.kernels.buffers import set_buffer_floor
 from tests.unit.kernels.choices import CHOICES, use
 
 
@@ -40,13 +42,57 @@ def test_memory_returns_when_the_last_view_dies() -> None:
     view.fill_(1.0)
     del view
     gc.collect()
-    held = buffer_bytes()
-    assert held >= 4_096_000 or not native_available()
+    kept = buffer_bytes()
+    assert kept >= 4_096_000 or not native_available()
     again = empty(1000, 1024)
     assert buffer_bytes() == 0
     del again
     release_buffers()
     assert buffer_bytes() == 0
+
+
+@pytest.fixture
+def floor() -> Iterator[None]:
+    """No room for idle buffers but what was in use."""
+    gc.collect()
+    release_buffers()
+    before = set_buffer_floor(0)
+    yield
+    set_buffer_floor(before)
+    release_buffers()
+
+
+def held(*megabytes: int) -> list[int]:
+    """Megabytes that the pool keeps after a buffer of each size was used and let go of, one after the other."""
+    kept = []
+    for size in megabytes:
+        buffer = empty(1024, 256 * size)
+        del buffer
+        gc.collect()
+        kept.append(buffer_bytes() >> 20)
+    return kept
+
+
+def pooled(*megabytes: int) -> list[int]:
+    """What the pool should hold; torch keeps its own memory."""
+    return list(megabytes) if native_available() else [0] * len(megabytes)
+
+
+def test_idle_buffers_take_no_more_than_was_ever_in_use(floor: None) -> None:
+    assert held(4, 64, 16, 32) == pooled(4, 64, 16, 48), "the oldest make room: 4 for 64, 64 for 16"
+    pair = [empty(1024, 256 * 64) for _ in range(2)]
+    assert [buffer_bytes() >> 20] == pooled(48), "none of the idle ones is of a size for them"
+    del pair
+    gc.collect()
+    assert [buffer_bytes() >> 20] == pooled(128)
+    assert held(64, 64, 64) == pooled(128, 128, 128), "the same sizes again find what is there"
+
+
+def test_a_floor_keeps_what_was_not_in_use_at_once(floor: None) -> None:
+    set_buffer_floor(20 << 20)
+    assert held(1, 4, 16, 1) == pooled(1, 5, 20, 17), "the first and the second make room"
+    set_buffer_floor(2 << 20)
+    assert [buffer_bytes() >> 20] == pooled(1), "16 were in use at once, so the oldest of 17 goes"
 
 
 def test_buffers_alive_at_once_do_not_overlap() -> None:

@@ -138,6 +138,7 @@ def test_the_interior_is_computed_while_the_boundary_flies(passed, layers, out, 
     assert layers == 1 or at["tail", last] < at["finish", last], "the last layer has nothing to launch: interior first"
     launched = {layer for event, layer in log if event == "start"}
     assert launched == set(range(1, layers))
+    assert model.overlap() == dict.fromkeys(launched, "boundary first"), "the model says what happened"
     assert all(parameter.grad is not None for parameter in model.parameters())
 
 

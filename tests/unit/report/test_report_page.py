@@ -17,6 +17,7 @@ from halowire.kernels.errors import InputError
 from halowire.report import write_report
 from halowire.report.line_chart import MOST_POINTS, Chart, Curve, line_chart, spread, thinned
 from halowire.report.markup import join, tag
+from halowire.report.units import number_text
 
 VOID = {"meta"}
 
@@ -73,8 +74,8 @@ def test_a_folder_as_target_gets_report_html(run: Path, tmp_path: Path) -> None:
 def test_several_runs_share_figures_and_a_table(tmp_path: Path) -> None:
     runs = [write_run(tmp_path / recipe, recipe) for recipe in ("exact", "sylvie-s", "varco")]
     text = page(runs, tmp_path / "all.html")
-    assert text.count("<figure") == 5
-    assert text.count('class="line s') == 4 * 3
+    assert text.count("<figure") == 7
+    assert text.count('class="line s') == 4 * 3 + 2 * 2, "exact has no error of a code"
     assert 'class="best">547 KiB' in text
     assert "rate.bits" in text and "settings that all runs share" in text
 
@@ -138,6 +139,9 @@ def test_strange_values_do_not_break_the_page(run: Path) -> None:
         "wire_bytes": [],
         "exchanges": [1],
     }
+    lines = (run / "events-0.jsonl").read_text().splitlines()
+    start = json.loads(lines[0]) | {"overlap": [3], "interior_share": "x"}
+    (run / "events-0.jsonl").write_text("\n".join([json.dumps(start), *lines[1:]]) + "\n")
     with (run / "events-0.jsonl").open("a") as file:
         file.write(json.dumps(event) + "\n[]\n3\n" + json.dumps({"event": "eval", "epoch": 60, "val": None}) + "\n")
     (run / "config.json").write_text("[1, 2")
@@ -150,6 +154,54 @@ def test_a_learning_rate_that_changes_is_drawn(run: Path) -> None:
     changed = [{**e, "lr": 0.01 / (1 + e["epoch"])} if e["event"] == "epoch" else e for e in events]
     (run / "events-0.jsonl").write_text("".join(json.dumps(event) + "\n" for event in changed))
     assert "<h3>Learning rate</h3>" in page([run], run / "report.html")
+
+
+def test_the_error_of_the_code_is_drawn_by_layer_and_direction(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "coded", "sylvie-s", epochs=21)
+    text = page([run], tmp_path / "report.html")
+    assert text.count("<figure") == 8
+    for way, size in (("forward", 1.0), ("backward", 20.0)):
+        figure = re.search(rf"<figure><figcaption><h3>Error of the code, {way}</h3>.*?</figure>", text, re.S)
+        assert figure and figure[0].count('class="line s') == 2
+        rows = re.findall(r'<tr><th scope="row">(\d+)</th><td>([^<]*)</td><td>([^<]*)</td></tr>', figure[0])
+        mean = [3.1 * 0.97**epoch * 1.05 / size for epoch in (0, 10, 20)]
+        expected = [(str(10 * n), number_text(value), number_text(value / 2)) for n, value in enumerate(mean)]
+        assert rows == expected
+
+
+def test_rows_that_travel_as_they_are_have_no_error(run: Path) -> None:
+    assert "Error of the code" not in page([run], run / "report.html")
+
+
+def overlap_of(text: str) -> str:
+    found = re.search(r"<h2>Overlap</h2>(.*?)<h2", text, re.S)
+    return re.sub(r"<[^>]+>", " ", found[1]) if found else ""
+
+
+def test_the_page_says_how_the_wire_was_hidden(run: Path, tmp_path: Path) -> None:
+    said = overlap_of(page([run], run / "report.html"))
+    assert "Layers 1 and 2 boundary first: the rows that other workers need" in said
+    assert "85.0% of a worker's rows have nothing to do with other workers" in said and "80.0% on the worker" in said
+    assert "plain overlap" not in said and "late" not in said
+    alone = write_run(tmp_path / "alone", workers=1)
+    assert "<h2>Overlap" not in page([alone], tmp_path / "alone.html")
+
+
+def test_the_page_says_where_the_wire_was_not_hidden_well_and_why(run: Path, tmp_path: Path) -> None:
+    events = (run / "events-0.jsonl").read_text()
+    ways = {"1": "boundary first", "2": "plain overlap: <batch> norm", "3": "plain overlap: <batch> norm"}
+    old = json.dumps({"1": "boundary first", "2": "boundary first"})
+    assert old in events
+    (run / "events-0.jsonl").write_text(events.replace(old, json.dumps(ways)))
+    settings = json.loads((run / "config.json").read_text())
+    (run / "config.json").write_text(json.dumps(settings | {"freshness": {"mode": "delayed"}}))
+    said = overlap_of(page([run], run / "report.html"))
+    assert "Layer 1 boundary first: " in said
+    assert "Layers 2 and 3 plain overlap, &lt;batch&gt; norm: a layer sends its rows when all of them are there" in said
+    assert "Rows are used one epoch late" in said
+    both = overlap_of(page([run, write_run(tmp_path / "varco", "varco")], tmp_path / "both.html"))
+    assert "layer 1 boundary first; layers 2 and 3 plain overlap, &lt;batch&gt; norm; rows are used" in both
+    assert "layers 1 and 2 boundary first" in both
 
 
 def test_no_folder_is_refused(tmp_path: Path) -> None:

@@ -8,5 +8,7 @@ void* take_block(size_t bytes, size_t* capacity);
 void give_block(void* block, size_t capacity);
 size_t cached_bytes();
 void release_blocks();
+// Idle blocks may take this many bytes whatever was in use; the floor before is returned.
+size_t set_floor(size_t bytes);
 
 }  // namespace halowire

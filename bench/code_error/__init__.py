@@ -1,0 +1,1 @@
+"""Measured errors of the codes beside their formulas."""

@@ -1,0 +1,88 @@
+"""A worker: trains with every code, and writes down each measured error beside what the formula expects."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from bench.code_error.cases import CODES, config_of
+from bench.code_error.expected import squared_error
+from halowire.exchange import BACKWARD, FORWARD, Flight, HaloExchange, Transport
+from halowire.exchange.halo import MEASURE_EVERY, MEASURED_ROWS
+from halowire.launch import Place, joined, set_threads
+from halowire.partition import Shard, read_shard
+from halowire.train.loop import Trainer
+from halowire.train.view import View
+
+CPU = torch.device("cpu")
+
+
+class WatchedExchange(HaloExchange):
+    """A halo exchange that evaluates the formula on the rows whose error the ledger books."""
+
+    found: list[dict[str, Any]]
+    epoch: int | None = None
+
+    def begin(self, epoch: int | None) -> None:
+        """Remember the epoch."""
+        super().begin(epoch)
+        self.epoch = epoch
+
+    def start(self, rows: Tensor, layer: int, delta: bool = False) -> Flight | None:
+        """Of delta coding, what is coded is the change from the decayed reconstruction."""
+        sent = rows[: self.num_boundary][:MEASURED_ROWS]
+        kept = self.memory.matrices.get(f"delta.send.{layer}")
+        change = sent if not delta or kept is None else sent - (self.policy.decay or 0.0) * kept[:MEASURED_ROWS]
+        before = self._expected(sent, change, layer, FORWARD)
+        flight = super().start(rows, layer, delta)
+        self._book(before, layer, FORWARD)
+        return flight
+
+    def start_back(self, halo_grad: Tensor, layer: int) -> Flight | None:
+        """Gradients are coded as they are."""
+        sent = halo_grad[:MEASURED_ROWS]
+        before = self._expected(sent, sent, layer, BACKWARD)
+        flight = super().start_back(halo_grad, layer)
+        self._book(before, layer, BACKWARD)
+        return flight
+
+    def _expected(self, sent: Tensor, coded: Tensor, layer: int, direction: str) -> float | None:
+        if self.epoch is None or self.epoch % MEASURE_EVERY:
+            return None
+        norm = float(sent.double().square().sum())
+        return squared_error(coded, self.policy.rates(self.epoch, layer, direction)) / norm if norm else None
+
+    def _book(self, expected: float | None, layer: int, direction: str) -> None:
+        measured = self.transport.ledger.now.errors.get((layer, direction))
+        if expected is not None and measured is not None:
+            place = {"epoch": self.epoch, "layer": layer, "direction": direction}
+            self.found.append(place | {"expected": expected, "measured": measured})
+
+
+def train(name: str, seed: int, shard: Shard, transport: Transport, run: Path) -> list[dict[str, Any]]:
+    """Train with one code; expected and measured errors."""
+    config = config_of(name, seed)
+    view = View.of(shard, config, transport, CPU)
+    exchange = WatchedExchange(shard, transport, CPU, view.spread.exchange.policy)
+    exchange.found = []
+    view = replace(view, spread=replace(view.spread, exchange=exchange))
+    Trainer(view, view, config, transport, run).run()
+    return [{"code": name, **row} for row in exchange.found]
+
+
+def main() -> None:
+    """SHARDS FOLDER SEED: all codes, one after another."""
+    shards, folder, seed = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
+    place = Place.here()
+    set_threads(1, place)
+    with joined(CPU, 600.0) as (transport, _):
+        shard = read_shard(shards, place.rank)
+        runs = {name: folder / f"run-{number}" for number, name in enumerate(CODES)}
+        rows = [row for name, run in runs.items() for row in train(name, seed, shard, transport, run)]
+    (folder / f"found-{place.rank}.json").write_text(json.dumps(rows))

@@ -1,0 +1,60 @@
+"""Settings of the wire that have no effect beside the others: a run refuses them, a comparison leaves them out."""
+
+from __future__ import annotations
+
+import re
+
+from halowire.train.config import Config, FreshnessConfig, RateConfig
+
+
+def idle_settings(config: Config) -> dict[str, str]:
+    """The dotted names of settings that were changed to no effect, each with the reason as the end of a sentence."""
+    return _idle_freshness(config.freshness) | _idle_rate(config.rate, config.freshness)
+
+
+def idle_message(name: str, reason: str) -> str:
+    """The sentence for one of them."""
+    return f"--{name.replace('_', '-')} {reason}"
+
+
+def _idle_freshness(freshness: FreshnessConfig) -> dict[str, str]:
+    names = () if freshness.mode in ("delayed", "adaptive") else ("sync_every", "smoothing", "threshold")
+    reason = "has no effect without --freshness.mode delayed"
+    return {f"freshness.{name}": reason for name in names if getattr(freshness, name)}
+
+
+def _idle_rate(rate: RateConfig, freshness: FreshnessConfig) -> dict[str, str]:
+    if freshness.mode == "never":
+        reason = "with --freshness.mode never, which sends no rows"
+        needs = {name: (reason, False) for name in vars(rate) if name != "weights"}
+    else:
+        needs = _needs(rate)
+    default = RateConfig()
+    return {
+        f"rate.{name}": f"has no effect {words}"
+        for name, (words, used) in needs.items()
+        if not used and getattr(rate, name) != getattr(default, name)
+    }
+
+
+def _needs(rate: RateConfig) -> dict[str, tuple[str, bool]]:
+    """For every setting that needs another one: what is missing, and whether it is there."""
+    bits = {rate.bits, rate.backward_bits or rate.bits, *map(int, re.findall(r"[:/](\d+)", rate.layers))}
+    follows = rate.base != "constant"
+    dropped = rate.schedule != "constant" or rate.ratio > 1 or bool(rate.layer_ratios)
+    falling = rate.schedule in ("linear", "exponential")
+    alone = (f"with --rate.base {rate.base}: all layers and directions follow it", not follows)
+    return {
+        "code": ("without a rate of 1 bit", follows or 1 in bits),
+        "backward_bits": alone,
+        "layers": alone,
+        "nodes": ("on 8 bits, the most of any grade; use a base of 1, 2 or 4", follows or bits != {8}),
+        "ratio": (f"on the schedule {rate.schedule}", rate.schedule == "constant"),
+        "steps": ("without --rate.schedule steps", rate.schedule == "steps"),
+        "budget": ("without --rate.schedule budget", rate.schedule == "budget"),
+        "max_ratio": ("without --rate.schedule linear or exponential", falling),
+        "min_ratio": ("without --rate.schedule linear or exponential", falling),
+        "slope": ("without --rate.schedule linear", rate.schedule == "linear"),
+        "rescale": ("without a ratio of columns", dropped),
+        "spare_last": ("without a ratio of columns", dropped),
+    }
