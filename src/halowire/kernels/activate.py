@@ -39,13 +39,10 @@ def activate(
     Returns:
         ``out`` and, with normalisation, float32 ``[n, 2]``: mean and ``rstd = 1 / sqrt(variance + eps)`` of the rows.
     """
-    rows, cols = check(x, gamma, beta, drop)
-    if out is None:
-        out = empty(rows, cols) if x.device.type == "cpu" else torch.empty_like(x)
-    check_rows("out", out, rows, cols)
+    rows, _ = check(x, gamma, beta, drop)
+    out = target(x, out)
     beta = shift(gamma, beta)
-    if drop is not None and drop.p == 0.0:
-        drop = None
+    drop = effective(drop)
     if not runs_natively(x, out, gamma, drop):
         return twin.activate(x, gamma, beta, relu, drop, eps, out)
     stats = None if gamma is None else torch.empty(rows, 2)
@@ -76,12 +73,9 @@ def activate_backward(
     if stats is not None:
         check_rows("stats", stats, rows, 2)
         stats = stats.contiguous()
-    if out is None:
-        out = empty(rows, cols) if x.device.type == "cpu" else torch.empty_like(x)
-    check_rows("out", out, rows, cols)
+    out = target(x, out)
     shifted = shift(gamma, beta)
-    if drop is not None and drop.p == 0.0:
-        drop = None
+    drop = effective(drop)
     if not runs_natively(x, out, gamma, drop):
         grad_x, grad_gamma, grad_beta = twin.activate_backward(grad, x, stats, gamma, shifted, relu, drop)
         return out.copy_(grad_x), grad_gamma, None if beta is None else grad_beta
@@ -102,6 +96,19 @@ def check(x: Tensor, gamma: Tensor | None, beta: Tensor | None, drop: Drop | Non
     if drop is not None:
         check_vector("ids of dropout", drop.ids, (torch.int64,), rows)
     return rows, cols
+
+
+def target(x: Tensor, out: Tensor | None) -> Tensor:
+    """Where the result goes: ``out``, checked, or a matrix like ``x``, on the CPU from the pool."""
+    if out is None:
+        return empty(*x.shape) if x.device.type == "cpu" else torch.empty_like(x)
+    check_rows("out", out, *x.shape)
+    return out
+
+
+def effective(drop: Drop | None) -> Drop | None:
+    """None where nothing is dropped."""
+    return None if drop is None or drop.p == 0.0 else drop
 
 
 def shift(gamma: Tensor | None, beta: Tensor | None) -> Tensor | None:
