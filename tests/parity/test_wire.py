@@ -118,6 +118,8 @@ CASES = {
     "sylvie-s": {"rate.bits": 1},
     # The code jumps where a value crosses its row's mean; with this seed no rounding error carries one across.
     "two levels": {"rate.bits": 1, "rate.code": "levels", "seed": 7},
+    "four levels": {"rate.bits": 2, "rate.code": "levels", "seed": 7},
+    "bits that fit": {"rate.bits": 1, "rate.code": "levels", "rate.share": 0.15},
     "bits per direction": {"rate.bits": 8, "rate.backward_bits": 1},
     "bits per layer": {"rate.bits": 8, "rate.layers": "2:1"},
     "bits per layer and direction": {"rate.bits": 8, "rate.layers": "1:4/1,2:2/16"},

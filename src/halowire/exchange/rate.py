@@ -19,7 +19,8 @@ class Rate:
 
     Attributes:
         bits: bits per value that travels: 32 (float32), 16 (bf16), or 8, 4, 2, 1 quantised per row.
-        code: quantiser: ``minmax`` (stochastic, unbiased) or, for one bit, ``levels`` (two conditional means).
+        code: quantiser: ``minmax`` (stochastic, unbiased) or, up to 4 bits, ``levels`` (two conditional means, or 4 or
+            16 levels around their middle).
         ratio: VARCO's compression ratio ``c``: ``max(1, int(F / c))`` of ``F`` columns travel, the same for all rows.
         rows: BNS-GCN's share ``p`` of the halo rows that travel.
         graded: ``bits`` is the base; halo nodes of higher in-degree get more, up to 8.
@@ -36,8 +37,8 @@ class Rate:
             raise InputError(f"a value cannot travel in {self.bits} bits; use one of {', '.join(map(str, BITS))}")
         if self.code not in CODES:
             raise InputError(f"code {self.code!r} is unknown; use one of {', '.join(CODES)}")
-        if self.code == "levels" and self.bits in (2, 4, 8):
-            raise InputError(f"the code `levels` has two levels, so it takes 1 bit, not {self.bits}; use `minmax`")
+        if self.code == "levels" and self.bits == 8:
+            raise InputError("the code `levels` takes 1, 2 or 4 bits, not 8; use `minmax`")
         if not self.ratio >= 1:
             raise InputError(f"the ratio of columns is {self.ratio}; it must be at least 1 (all columns)")
         if not 0 < self.rows <= 1:

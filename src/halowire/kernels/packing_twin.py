@@ -12,6 +12,8 @@ from halowire.kernels.random import keys_of, uniform_bits
 PARTIALS = 16
 LARGEST, NOT_A_NUMBER = 0x7F7F, 0x7FC0
 SCALE = 2.0**-32
+# Half the range of the equally spaced levels that lose least of a normal row, over its mean absolute deviation.
+REACH = {2: torch.tensor(1.8723).item(), 4: torch.tensor(3.151).item()}
 
 
 def pack_rows(
@@ -32,7 +34,10 @@ def pack_rows(
     elif picked.shape[1] == 0:
         packed = out.new_zeros(x.shape[0], size)
     else:
-        lo, hi, q = two_levels(picked) if levels else minmax(picked, bits, uniform(x, stream, ids, columns))
+        if not levels:
+            lo, hi, q = minmax(picked, bits, uniform(x, stream, ids, columns))
+        else:
+            lo, hi, q = two_levels(picked) if bits == 1 else clipped_levels(picked, bits)
         packed = torch.cat([low_bytes(torch.stack([lo, hi], 1), 2).flatten(1), payload(q, bits)], 1)
     if targets is None:
         positions = torch.arange(x.shape[0], device=x.device)
@@ -86,18 +91,46 @@ def minmax(x: Tensor, bits: int, u: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 def two_levels(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The same for the means on either side of the row's mean."""
+    mean, low, high, above, bad = safe_means(x)
+    lo, hi, middle = (nearest_finite(value) for value in (low, high, mean))
+    wide = ~(widened(hi) - widened(lo)).isfinite()
+    middle = torch.where(bad, NOT_A_NUMBER, middle)
+    lo, hi = (torch.where(bad | wide, middle, pattern) for pattern in (lo, hi))
+    return lo, hi, (above & ~(bad | wide)[:, None]).int()
+
+
+def clipped_levels(x: Tensor, bits: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The same for ``2^bits`` equally spaced levels around the middle of the two means; values beyond are clipped.
+
+    The levels never reach beyond the values of the row: of few values the range is short.
+    """
+    mean, low, high, _, bad = safe_means(x)
+    middle, reach = low * 0.5 + high * 0.5, (high * 0.5 - low * 0.5) * REACH[bits]
+    order = ordered(x.view(torch.int32))
+    least, largest = (ordered(key).view(torch.float32) for key in (order.amin(1), order.amax(1)))
+    below, above = middle - reach, middle + reach
+    lo = nearest_finite(torch.where(below > least, below, least))
+    hi = nearest_finite(torch.where(above < largest, above, largest))
+    span, most = widened(hi) - widened(lo), float(2**bits - 1)
+    scale = torch.full_like(span, most) / span
+    usable = (span > 0) & span.isfinite() & scale.isfinite() & ~bad
+    same = torch.where(bad, NOT_A_NUMBER, nearest_finite(mean))
+    lo, hi = (torch.where(usable, pattern, same) for pattern in (lo, hi))
+    level = (x - widened(lo)[:, None]) * scale[:, None] + 0.5
+    level = torch.where(level > 0, level, 0.0).clamp(max=most)
+    return lo, hi, torch.where(usable[:, None], level, 0.0).int()
+
+
+def safe_means(x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """:func:`side_means`, scaled down where the sums of huge rows overflow, and bool ``[n]``: rows without means."""
     mean, low, high, above = side_means(x)
     huge = ~(mean.isfinite() & low.isfinite() & high.isfinite())
     if bool(huge.any()):
         for whole, again in zip((mean, low, high, above), side_means(x[huge] * SCALE), strict=True):
             whole[huge] = again
-    back = torch.where(huge, 1 / SCALE, 1.0)
-    lo, hi, middle = (nearest_finite(value * back) for value in (low, high, mean))
     bad = ~(mean.isfinite() & low.isfinite() & high.isfinite())
-    wide = ~(widened(hi) - widened(lo)).isfinite()
-    middle = torch.where(bad, NOT_A_NUMBER, middle)
-    lo, hi = (torch.where(bad | wide, middle, pattern) for pattern in (lo, hi))
-    return lo, hi, (above & ~(bad | wide)[:, None]).int()
+    back = torch.where(huge, 1 / SCALE, 1.0)
+    return mean * back, low * back, high * back, above, bad
 
 
 def side_means(x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:

@@ -60,7 +60,9 @@ class RateConfig:
     backward_bits: Literal[0, 32, 16, 8, 4, 2, 1] = 0
     """the same for the gradients alone; 0: as --rate.bits"""
     code: Literal["minmax", "levels"] = "minmax"
-    """one-bit code: stochastic between the row's ends, or its two conditional means"""
+    """`minmax`: stochastic between the row's ends; `levels`, up to 4 bits: at its conditional means and around them"""
+    share: float = 0.0
+    """more bits for narrow rows, while all rows take at most this share of their float32 bytes; 0: off"""
     decay: float = -1.0
     """delta coding of forward rows: send the change from this share of the last reconstruction; below 0: off"""
     ratio: float = 1.0

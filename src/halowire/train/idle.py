@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from halowire.kernels.packing import LEVEL_BITS
 from halowire.train.config import Config, FreshnessConfig, RateConfig
 
 
@@ -45,7 +46,7 @@ def _needs(rate: RateConfig) -> dict[str, tuple[str, bool]]:
     falling = rate.schedule in ("linear", "exponential")
     alone = (f"with --rate.base {rate.base}: all layers and directions follow it", not follows)
     return {
-        "code": ("without a rate of 1 bit", follows or 1 in bits),
+        "code": ("without a rate of 1, 2 or 4 bits", follows or bool(bits & set(LEVEL_BITS))),
         "backward_bits": alone,
         "layers": alone,
         "nodes": ("on 8 bits, the most of any grade; use a base of 1, 2 or 4", follows or bits != {8}),

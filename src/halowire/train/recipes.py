@@ -48,8 +48,9 @@ RECIPES: dict[str, Recipe] = {
         _recipe("isolated", "no exchange: the edges between workers are left out in training", freshness__mode="never"),
         _recipe(
             "halowire",
-            "one bit per value, fresh: two levels per row, forward rows as decayed changes",
+            "one bit per value, more where rows are narrow, fresh: levels at the means, rows as decayed changes",
             rate__bits=1,
+            rate__share=0.05,
             rate__code="levels",
             rate__decay=0.8,
         ),

@@ -21,6 +21,8 @@ def refuse_wire(config: Config) -> None:
             "owner would need a reconstruction for each of them"
         )
     _refuse_base(rate, freshness)
+    if rate.share:
+        _refuse_share(rate)
     for name, reason in idle_settings(config).items():
         raise InputError(f"{idle_message(name, reason)}; leave it out")
 
@@ -35,3 +37,15 @@ def _refuse_base(rate: RateConfig, freshness: FreshnessConfig) -> None:
         raise InputError(f"--rate.base {rate.base} starts from 1, 2, 4 or 8 bits, not {rate.bits}; set --rate.bits")
     if rate.schedule == "budget":
         raise InputError(f"--rate.schedule budget cannot plan with --rate.base {rate.base}: its bits are not known yet")
+
+
+def _refuse_share(rate: RateConfig) -> None:
+    """Refuse what would decide on the bits of a layer a second time."""
+    if not 0 < rate.share <= 1:
+        raise InputError(f"--rate.share is {rate.share}; it must lie in 0 < s <= 1, such as 0.05")
+    if rate.bits not in BASES:
+        raise InputError(f"--rate.share starts from 1, 2, 4 or 8 bits, not {rate.bits}; set --rate.bits 1")
+    others = {"layers": bool(rate.layers), "backward-bits": bool(rate.backward_bits), "base": rate.base != "constant"}
+    for name, given in others.items():
+        if given:
+            raise InputError(f"--rate.share and --rate.{name} both decide on the bits of a layer; drop one")

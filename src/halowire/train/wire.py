@@ -8,7 +8,9 @@ from functools import partial
 from halowire.exchange import Freshness, Policy, Rate
 from halowire.exchange.base_bit import BaseBit
 from halowire.exchange.schedule import Budget, exponential, linear, parse_steps, stepped
+from halowire.kernels.packing import LEVEL_BITS
 from halowire.train.config import Config, RateConfig
+from halowire.train.fit_bits import fit_bits
 from halowire.train.layer_rates import layer_bits, layer_ratios
 from halowire.train.refuse_wire import refuse_wire
 from halowire.train.wire_bytes import GradeCounts, epoch_bytes
@@ -29,11 +31,12 @@ def policy_of(
     bits, own_ratios = layer_bits(rate, layers), layer_ratios(rate, layers)
     fresh = config.freshness
     refuse_wire(config)
+    bits = fit_bits(rate.bits, layers, rate.share) if rate.share else bits
     base = BaseBit(rate.bits, rate.base == "loss-per-second") if rate.base != "constant" else None
 
     def rate_at(ratio: float, layer: int, direction: str, epoch: int = 0) -> Rate:
         number = bits[layer, direction] if base is None else base.bits(epoch)
-        code = rate.code if number == 1 else "minmax"
+        code = rate.code if number in LEVEL_BITS else "minmax"
         return Rate(number, code, own_ratios.get(layer, ratio), rate.rows, rate.nodes == "degree")
 
     def cost(share: float) -> int:

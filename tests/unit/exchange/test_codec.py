@@ -34,7 +34,7 @@ def test_sylvies_table_of_sizes():
         assert tuple(codec_of(Rate(bits)).row_bytes(columns) for bits in (32, 1, 2, 4, 8)) == sizes
 
 
-@pytest.mark.parametrize("rate", [Rate(32), Rate(16), Rate(8), Rate(1), Rate(1, "levels")], ids=str)
+@pytest.mark.parametrize("rate", [Rate(32), Rate(16), Rate(8), Rate(1), Rate(1, "levels"), Rate(2, "levels")], ids=str)
 def test_a_message_to_several_peers(rate):
     rows = torch.randn(6, 21, generator=torch.Generator().manual_seed(1))
     index = torch.tensor([4, 0, 4, 5])
@@ -76,7 +76,7 @@ def test_errors_shrink_as_columns_rise():
         ({"bits": 3}, "3 bits"),
         ({"ratio": 0.5}, "ratio"),
         ({"rows": 0.0}, "share"),
-        ({"bits": 2, "code": "levels"}, "1 bit"),
+        ({"bits": 8, "code": "levels"}, "1, 2 or 4 bits"),
         ({"code": "best"}, "unknown"),
     ],
 )

@@ -139,7 +139,7 @@ def test_a_budget_counts_the_grades():
         ({"rate.bits": 8}, "no effect on 8 bits"),
         ({"rate.bits": 1, "rate.rows": 0.5}, "sampled"),
         ({"rate.bits": 1, "rate.decay": 0.8}, "reconstruction"),
-        ({"rate.bits": 2, "rate.code": "levels"}, "a rate of 1 bit"),
+        ({"rate.bits": 8, "rate.code": "levels"}, "a rate of 1, 2 or 4 bits"),
     ],
 )
 def test_what_has_no_meaning_is_refused(settings, words):

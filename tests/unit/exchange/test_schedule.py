@@ -113,7 +113,7 @@ def test_layers_and_directions_have_their_own_bits_and_ratios():
     assert [rates[layer, "backward"].bits for layer in (1, 2, 3, 4)] == [8, 1, 2, 8]
     assert [rates[layer, "forward"].ratio for layer in (1, 2, 3, 4)] == [4, 8, 1.5, 8]
     assert [policy.rates(49, layer, "forward").ratio for layer in (1, 2, 3, 4)] == [4, 1, 1.5, 1]
-    assert rates[2, "backward"].code == "levels" and rates[2, "forward"].code == "minmax"
+    assert [rates[layer, "backward"].code for layer in (1, 2, 3)] == ["minmax", "levels", "levels"]
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,12 @@ def test_mistakes_in_layers_are_told_in_one_line(settings, words):
         {"rate.schedule": "linear", "rate.ratio": 4.0},
         {"freshness.sync_every": 3},
         {"freshness.smoothing": 0.5},
-        {"rate.bits": 4, "rate.code": "levels"},
+        {"rate.bits": 8, "rate.code": "levels"},
+        {"rate.share": 0.05},
+        {"rate.share": 1.5, "rate.bits": 1},
+        {"rate.share": 0.05, "rate.bits": 1, "rate.backward_bits": 8},
+        {"rate.share": 0.05, "rate.bits": 1, "rate.layers": "1:8"},
+        {"rate.share": 0.05, "rate.bits": 1, "rate.base": "loss"},
         {"rate.decay": 1.5},
         {"rate.code": "levels"},
         {"rate.code": "levels", "rate.layers": "1:16"},

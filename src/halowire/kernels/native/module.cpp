@@ -134,7 +134,7 @@ void transpose(Address indptr, Address indices, bool wide, Address weight, int64
 
 NB_MODULE(_native, m) {
   m.doc() = "halowire's native kernels; called through the wrappers in halowire.kernels";
-  m.attr("ABI") = 3;  // dispatch.py refuses a module built from older sources
+  m.attr("ABI") = 4;  // dispatch.py refuses a module built from older sources
   m.def("levels", &levels);
   m.def("aggregate", &aggregate, Unlocked());
   m.def("activate", &activate, Unlocked());

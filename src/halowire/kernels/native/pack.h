@@ -153,7 +153,12 @@ struct Ends {
   float scale;  // codes per unit; 0 where all codes are 0
 };
 
-inline Ends minmax(const float* x, int64_t k, float most) {
+// The least and the largest value of a row, as ordered integers.
+struct Extremes {
+  int32_t least, largest;
+};
+
+inline Extremes extremes(const float* x, int64_t k) {
   const int32_t first = ordered(static_cast<int32_t>(pattern(x[0])));
   vi low = first - vi{}, high = low;
   columns(k, [&](int64_t j, auto at) {
@@ -162,7 +167,18 @@ inline Ends minmax(const float* x, int64_t k, float most) {
     low = key < low ? key : low;
     high = key > high ? key : high;
   });
-  const int32_t least = lowest(low), largest = ~lowest(~high);
+  return {lowest(low), ~lowest(~high)};
+}
+
+inline float value_of(int32_t key) {
+  const int32_t bits = ordered(key);
+  float value;
+  std::memcpy(&value, &bits, 4);
+  return value;
+}
+
+inline Ends minmax(const float* x, int64_t k, float most) {
+  const auto [least, largest] = extremes(x, k);
   constexpr int32_t infinity = 0x7F800000;
   if (largest >= infinity || least <= ordered(static_cast<int32_t>(0xFF800000u))) return {kNotANumber, kNotANumber, 0};
   Ends ends = {outwards(static_cast<uint32_t>(ordered(least)), least < 0),
@@ -240,6 +256,42 @@ void pack_levels(const Pack& a, const float* x, int64_t, uint8_t* out) {
   if (!good) std::memset(out + 4, 0, static_cast<size_t>((a.cols + 7) / 8));
 }
 
+// The half range of 2^Bits equally spaced levels that lose least of a normal row, over its mean absolute deviation.
+template <int Bits>
+constexpr float kReach = Bits == 2 ? 1.8723f : 3.151f;
+
+template <int Bits>
+void pack_clipped(const Pack& a, const float* x, int64_t, uint8_t* out) {
+  constexpr float most = (1 << Bits) - 1;
+  float mean, low, high;
+  uint16_t lo = kNotANumber, hi = kNotANumber;
+  float scale = 0;
+  bool good = side_means<false>(x, a.cols, out + 4, mean, low, high);  // its codes are overwritten below
+  if (!good) {
+    good = side_means<true>(x, a.cols, out + 4, mean, low, high);
+    mean /= kScale, low /= kScale, high /= kScale;
+  }
+  if (good) {
+    const float middle = low * 0.5f + high * 0.5f, reach = (high * 0.5f - low * 0.5f) * kReach<Bits>;
+    const Extremes ends = extremes(x, a.cols);
+    const float least = value_of(ends.least), largest = value_of(ends.largest);
+    const float below = middle - reach, above = middle + reach;
+    lo = nearest_finite(below > least ? below : least);
+    hi = nearest_finite(above < largest ? above : largest);
+    const float span = widened(hi) - widened(lo);
+    if (span > 0 && finite(span) && finite(most / span)) scale = most / span;
+    else lo = hi = nearest_finite(mean);
+  }
+  const vf first = splat(widened(lo)), steps = splat(scale), top = splat(most), half = splat(0.5f);
+  write_halves(out, lo, hi);
+  pack_codes<Bits>(a.cols, out + 4, [&](int64_t j, int64_t, auto at) -> vi {
+    if (scale == 0) return vi{};
+    const vf level = (at.load(x + j) - first) * steps + half;
+    const vf positive = select(reinterpret_cast<vi>(level > vf{}), level);
+    return __builtin_convertvector(positive < top ? positive : top, vi);
+  });
+}
+
 void pack_half(const Pack& a, const float* x, int64_t, uint8_t* out) {
   const auto rounded = [&](int64_t j, auto at) {
     const vf v = at.load(x + j);
@@ -259,6 +311,7 @@ using PackRow = void (*)(const Pack&, const float*, int64_t, uint8_t*);
 template <bool Subset>
 PackRow pack_function(const Pack& a) {
   if (a.bits == 16) return pack_half;
+  if (a.levels && a.bits > 1) return a.bits == 2 ? pack_clipped<2> : pack_clipped<4>;
   if (a.levels) return pack_levels;
   if (a.bits == 8) return pack_minmax<8, Subset>;
   if (a.bits == 4) return pack_minmax<4, Subset>;
