@@ -35,20 +35,30 @@ class FlatGradients:
         where: str,
         codec: GradientCodec | None = None,
         epoch: int = 0,
+        peers: Transport | None = None,
     ) -> list[float]:
-        """Sum the gradients and ``extras`` over all workers; the sums of the extras, which are never coded."""
+        """Sum ``extras`` over all workers, the gradients over ``peers`` (by default all); the sums of the extras.
+
+        The extras are never coded.
+        """
         self._extras.copy_(torch.tensor(extras))
-        if codec is None:
+        peers = peers or transport
+        if codec is None and peers is transport:
             transport.all_reduce(self._buffer, where)
+            return [float(value) for value in self._extras]
+        if codec is None:
+            peers.all_reduce(self.gradients, where)
         else:
             codec.all_reduce(self.gradients, epoch, where)
-            transport.all_reduce(self._extras, where)
+        transport.all_reduce(self._extras, where)
         return [float(value) for value in self._extras]
 
-    def clip(self, largest: float) -> None:
-        """Scale the whole gradient down to the norm ``largest``, if it is longer."""
+    def clip(self, largest: float, line: Transport | None = None) -> None:
+        """Scale the whole gradient down to the norm ``largest``, if it is longer; ``line`` holds the rest of it."""
         if largest > 0:
             norm = torch.linalg.vector_norm(self.gradients)
+            if line is not None and line.size > 1:
+                norm = line.all_reduce(norm.square()[None], "norm of the gradient")[0].sqrt()
             self.gradients.mul_(torch.clamp(largest / (norm + 1e-12), max=1.0))
 
 

@@ -1,0 +1,56 @@
+"""The splitter against brute force, and what it is given."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+
+from halowire.kernels import InputError
+from halowire.nn import GCN, SAGE
+from halowire.nn.deep import GCNII
+from halowire.pipeline.split import parse_split, predicted_costs, split
+
+
+def largest(costs: list[float], counts: list[int]) -> float:
+    ends = [0, *itertools.accumulate(counts)]
+    return max(sum(costs[a:b]) for a, b in itertools.pairwise(ends))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_split_is_better(seed):
+    draw = random.Random(seed)
+    blocks = draw.randint(1, 9)
+    costs = [draw.choice([1.0, 2.0, 5.0, draw.random()]) for _ in range(blocks)]
+    for stages in range(1, blocks + 1):
+        counts = split(costs, stages)
+        assert len(counts) == stages and sum(counts) == blocks and min(counts) >= 1
+        cuts = itertools.combinations(range(1, blocks), stages - 1)
+        best = min(largest(costs, [b - a for a, b in itertools.pairwise((0, *cut, blocks))]) for cut in cuts)
+        assert largest(costs, counts) == pytest.approx(best, rel=1e-12)
+
+
+def test_equal_blocks_are_shared_evenly():
+    assert split([1.0] * 32, 4) == [8, 8, 8, 8]
+    assert max(split([1.0] * 33, 8)) == 5
+
+
+def test_more_stages_than_blocks_are_refused():
+    with pytest.raises(InputError, match="2 blocks cannot be split over 3 stages"):
+        split([1.0, 1.0], 3)
+
+
+def test_the_users_split():
+    assert parse_split("8, 8,16", 3, 32) == [8, 8, 16]
+    for text, words in (("8,8", "2 stages and 16 blocks"), ("8,0,24", "such as 8,8,16"), ("", "such as 8,8,16")):
+        with pytest.raises(InputError, match=words):
+            parse_split(text, 3, 32)
+
+
+def test_predicted_costs_grow_with_what_a_block_does():
+    costs = predicted_costs(GCNII(50, 16, 4, 6), 1000, 8000, 50_000)
+    assert len(costs) == 6 and costs[0] > costs[1] == costs[4] < costs[5]
+    sage = predicted_costs(SAGE(50, 16, 4, 4), 1000, 8000, 50_000)
+    gcn = predicted_costs(GCN(50, 16, 4, 4), 1000, 8000, 50_000)
+    assert sage[1] > gcn[1] and gcn[3] < gcn[2]
