@@ -141,11 +141,13 @@ LINKS = {
 @pytest.mark.parametrize("model", ["sage", "gcnii"])
 @pytest.mark.parametrize("case", LINKS)
 def test_coded_links_equal_the_reference(on_workers, case, model):
-    config = make_config(model, 2, mesh__split="2,3").replace(LINKS[case])
+    # No LayerNorm: it turns rows of few levels into exact zeros, where rounding decides the gradient of the ReLU.
+    plain = make_config(model, 2, mesh__split="2,3", model__norm="none")
+    config = plain.replace(LINKS[case])
     weights = dict(build_model(config.model, FEATURES, CLASSES, config.seed).named_parameters())
     reference = LinkReference(make_graph("plain"), config, weights, border=2)
     results = on_workers(2, train_here, "plain", config)
-    exact = on_workers(2, train_here, "plain", make_config(model, 2, mesh__split="2,3"))
+    exact = on_workers(2, train_here, "plain", plain)
     for epoch in range(EPOCHS):
         _, grads = reference.epoch(epoch)
         for result in results:

@@ -232,6 +232,11 @@ def _second_group(world: dist.ProcessGroup) -> dist.ProcessGroup | None:
     return group
 
 
+def forget_groups() -> None:
+    """Let go of the groups before the processes part: one that lives until the interpreter ends may abort it."""
+    _second_group.cache_clear()
+
+
 def _row_bytes(rows: Tensor) -> int:
     columns = 1
     for extent in rows.shape[1:]:

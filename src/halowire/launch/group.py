@@ -14,8 +14,10 @@ from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
 from halowire.exchange import LateError, Transport
+from halowire.exchange.transport import forget_groups
 from halowire.kernels import InputError
 from halowire.launch.interface import choose_interface
+from halowire.pipeline.mesh import forget_circles
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,8 @@ def joined(device: torch.device, deadline: float) -> Iterator[tuple[Transport, s
         yield transport, network
         transport.settle()
     finally:
+        forget_circles()
+        forget_groups()
         dist.destroy_process_group()
 
 

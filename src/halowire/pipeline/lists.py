@@ -47,7 +47,9 @@ class Routes:
         own = chunks.numbers()
         theirs = exchange.fetch(own.float()[:, None], layer=0)[:, 0].long()
         offset = [0, *torch.tensor(shard.recv_counts).cumsum(0).tolist()]
-        send = [_by_chunk(rows, own[rows], chunks.count) for rows in torch.split(shard.send_index, shard.send_counts)]
+        send = [
+            _by_chunk(rows, own[rows], chunks.count) for rows in torch.split(shard.send_index, list(shard.send_counts))
+        ]
         take = [
             _by_chunk(torch.arange(first, last), theirs[first:last], chunks.count)
             for first, last in itertools.pairwise(offset)
@@ -77,7 +79,7 @@ def _backward(shard: Shard, halo: Csr, chunks: Chunks, offset: list[int], exchan
     numbers = swap([own[rows] for rows in needed])
     places, sources, weights = (swap([edge[kind] for edge in edges]) for kind in range(3))
     start = [0, *torch.tensor([peer.numel() for peer in numbers]).cumsum(0).tolist()]
-    sent = torch.split(shard.send_index, shard.send_counts)
+    sent = torch.split(shard.send_index, list(shard.send_counts))
     rows_of = torch.cat([sent[peer][sources[peer]] for peer in range(parts)])
     columns_of = torch.cat([places[peer] + start[peer] for peer in range(parts)])
     matrix = Csr.from_edges(rows_of, columns_of, shard.num_owned, start[-1], torch.cat(weights))

@@ -110,6 +110,11 @@ class Seat:
         return self.stage == self.mesh.stages - 1
 
 
+def forget_circles() -> None:
+    """Let go of the groups of all meshes before the processes part."""
+    _circles.cache_clear()
+
+
 @cache
 def _circles(world: dist.ProcessGroup, stages: int, parts: int) -> tuple[list[Circle], list[Circle]]:
     """The workers of every stage and of every line: one set of groups, however many seats a process takes."""

@@ -6,7 +6,8 @@ import itertools
 from collections.abc import Sequence
 
 from halowire.kernels import InputError
-from halowire.nn.deep import DeepModel
+from halowire.nn.deep import DeepBlock, DeepModel
+from halowire.nn.model import Block
 from halowire.pipeline.stage import Model
 
 EDGE, VALUE, PRODUCT = 1.0, 4.0, 0.08
@@ -62,7 +63,7 @@ def predicted_costs(model: Model, nodes: int, edges: int, features: int) -> list
 
     Features, of which ``features`` values are not zero, and logits count with the first and the last block.
     """
-    convs = [block.conv for block in model.blocks]
+    convs = [block.conv for block in model.blocks if isinstance(block, Block | DeepBlock)]
     costs = []
     for number, conv in enumerate(convs):
         out_width, in_width = conv.weight.shape

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from torch import Tensor, nn
 
-from halowire.nn.deep import GCNII, DeepModel
-from halowire.nn.model import GraphModel
+from halowire.nn.deep import GCNII, DeepBlock, DeepModel, Linear
+from halowire.nn.model import Block, GraphModel
 from halowire.pipeline.blocks import ConvBlock, GraphBlock, InitialBlock
 from halowire.pipeline.pieces import Entry, Head, InputConv, Projection
 from halowire.pipeline.rows import Activate
@@ -72,26 +71,29 @@ class _Collected:
 
 def _plain(model: GraphModel, first: int, stop: int) -> Stage:
     """A block begins with the activation of the block before it, so that rows between blocks are never dropped."""
-    found, blocks = _Collected(), []
+    found = _Collected()
+    blocks: list[GraphBlock] = []
     entry: Entry | None = None
+    layers = [block for block in model.blocks if isinstance(block, Block)]
     for number in range(first, stop):
-        block = model.blocks[number]
+        block = layers[number]
         conv = block.conv
         found.take(conv.weight, conv.weight_self, conv.bias)
         if number == 0:
             entry = InputConv(conv.weight, conv.weight_self, conv.bias)
             continue
-        previous = model.blocks[number - 1]
+        previous = layers[number - 1]
         found.take(previous.gamma, previous.beta)
         activate = Activate(previous.gamma, previous.beta, block.dropout, number - 1)
         share = 0.0 if block.last else model.residual
         blocks.append(ConvBlock(number, activate, conv.weight, conv.weight_self, conv.bias, 1 - share, share))
-    width = model.blocks[max(first, 1)].conv.weight.shape[1] if len(model.blocks) > 1 else 0
+    width = layers[max(first, 1)].conv.weight.shape[1] if len(layers) > 1 else 0
     return Stage(entry, tuple(blocks), None, found.of(model), False, width, exchange_layer(model, first))
 
 
 def _deep(model: DeepModel, first: int, stop: int) -> Stage:
-    found, blocks = _Collected(), []
+    found = _Collected()
+    blocks: list[GraphBlock] = []
     entry: Entry | None = None
     head: Head | None = None
     if first == 0:
@@ -99,6 +101,7 @@ def _deep(model: DeepModel, first: int, stop: int) -> Stage:
         entry = Projection(*_both(model.input))
     for number in range(first, stop):
         block = model.blocks[number]
+        assert isinstance(block, DeepBlock)
         found.take(*_both(block.conv), block.gamma, block.beta)
         activate = Activate(block.gamma, block.beta, model.dropout, number)
         layer = exchange_layer(model, number)
@@ -109,11 +112,10 @@ def _deep(model: DeepModel, first: int, stop: int) -> Stage:
     if stop == len(model.blocks):
         found.take(model.gamma, model.beta, *_both(model.output))
         head = Head(Activate(model.gamma, model.beta, model.dropout, stop), *_both(model.output))
-    graph_blocks: Iterable[GraphBlock] = blocks
     width = model.input.weight.shape[0]
     layer = exchange_layer(model, first)
-    return Stage(entry, tuple(graph_blocks), head, found.of(model), model.initial, width, layer)
+    return Stage(entry, tuple(blocks), head, found.of(model), model.initial, width, layer)
 
 
-def _both(linear: nn.Module) -> tuple[nn.Parameter, nn.Parameter | None]:
-    return linear.weight, linear.bias  # type: ignore[return-value]
+def _both(linear: Linear) -> tuple[nn.Parameter, nn.Parameter | None]:
+    return linear.weight, linear.bias

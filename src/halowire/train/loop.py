@@ -79,8 +79,9 @@ class Trainer:
         ``evaluation``, the same one unless the training is inductive."""
         self.config, self.transport, self.run_folder, self.hooks = config, transport, run, Hooks(Silent())
         if isinstance(train, View):
-            train = GraphParallel(train, evaluation or train, config, transport)
-        self.runner: Runner = train
+            self.runner: Runner = GraphParallel(train, evaluation or train, config, transport)
+        else:
+            self.runner = train
         self.model, self.parameters = self.runner.model, list(self.runner.parameters.values())
         self._whole = Whole(self.model, self.runner.parameters, self.runner.peers, transport)
         broadcast_parameters(list(self.model.parameters()), transport)
@@ -223,7 +224,7 @@ class Trainer:
             save_wire(self.run_folder, self.progress.epoch, self.transport.rank, state)
         now = total_sent(self.transport)
         self.progress.sent = {account: self._sent_before.get(account, 0) + sent for account, sent in now.items()}
-        weights = self._whole.complete(dict(self.model.named_parameters()))
+        weights = self._whole.complete({name: value.detach() for name, value in self.model.named_parameters()})
         moments = self._whole.optimiser(self.optimiser)
         best = self.progress.best_weights
         whole = replace(self.progress, best_weights=self._whole.complete(best) if best else {})

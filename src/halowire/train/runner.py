@@ -9,6 +9,8 @@ from torch import Tensor, nn
 
 from halowire.events import EVAL
 from halowire.exchange import HaloExchange, Transport
+from halowire.nn import GraphModel
+from halowire.nn.deep import DeepModel
 from halowire.partition import Shard
 from halowire.train.config import Config
 from halowire.train.task import Task
@@ -24,7 +26,7 @@ class Runner(Protocol):
         peers: the workers that train the same parameters; ``line`` those that train the others, on the same part.
     """
 
-    model: nn.Module
+    model: GraphModel | DeepModel
     parameters: dict[str, nn.Parameter]
     shard: Shard
     num_features: int
@@ -65,7 +67,7 @@ class GraphParallel:
         self.model = build_model(config.model, width, train.shard.num_classes, config.seed).to(train.ids.device)
         self.parameters = dict(self.model.named_parameters())
         self.exchange, self.num_features = train.spread.exchange, width
-        self.line = None
+        self.line: Transport | None = None
 
     def forward_backward(self, epoch: int) -> Tensor:
         """By autograd, through the blocks of the model."""

@@ -53,7 +53,8 @@ class Pipeline:
         """``train`` and ``whole`` are one shard unless training leaves out nodes or edges; all workers call this."""
         self._config, self.seat = config, Seat.of(mesh, transport)
         seat = self.seat
-        self.peers, self.line = seat.peers, seat.line
+        self.peers = seat.peers
+        self.line: Transport | None = seat.line
         self.num_features, same = whole.num_features, train is whole
         self.model: Model = build_model(config.model, self.num_features, whole.num_classes, config.seed)
         bounds = self._split(train)

@@ -23,6 +23,7 @@ class Whole:
         """Places of this worker's parameters among all."""
         return [self._names.index(name) for name in self._own]
 
+    @torch.no_grad()
     def complete(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
         """``tensors`` of all parameters: this worker's from here, the others' from the stages that train them.
 
@@ -35,7 +36,7 @@ class Whole:
         pieces = torch.split(flat, [shape.numel() for shape in self._shapes.values()])
         places = dict(zip(self._names, pieces, strict=True))
         for name in self._own if self._speaks else ():
-            places[name].copy_(tensors[name].reshape(-1))
+            places[name].copy_(tensors[name].detach().reshape(-1))
         self._transport.all_reduce(flat, "gathering of the weights", account=None)
         return {name: piece.view(self._shapes[name]).clone() for name, piece in places.items()}
 
