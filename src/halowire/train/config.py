@@ -123,6 +123,8 @@ class MeshConfig:
     """weight of gradients between chunks: 2 if current, by place, or last epoch's for the missing ones"""
     keep: Literal["all", "rows"] = "all"
     """kept for backward: input and aggregate of every layer, or aggregates alone, to compute the rest again"""
+    costs: Literal["predicted", "measured"] = "predicted"
+    """cost of a layer, by which the layers are split: from its sizes, or from a short run at set-up"""
     split: str = ""
     """layers of every stage, such as 8,8,16; by default so that the slowest stage is as fast as possible"""
 

@@ -66,6 +66,7 @@ def refuse_mesh(config: Config, workers: int) -> None:
     default, given = MeshConfig(), config.mesh
     idle = {
         "split": ("more than one stage", mesh.stages > 1),
+        "costs": ("more than one stage, split by halowire", mesh.stages > 1 and not given.split),
         "shuffle": ("more than one chunk", mesh.chunks > 1),
         "history": ("more than one chunk", mesh.chunks > 1),
         "gradient_rule": ("more than one chunk", mesh.chunks > 1),

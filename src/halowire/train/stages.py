@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from halowire.exchange import HaloExchange, Policy, Transport
-from halowire.kernels import Csr
+from halowire.kernels import Csr, InputError
 from halowire.nn import Propagation
 from halowire.nn.deep import DeepModel
+from halowire.nn.propagation import SYMMETRIC
 from halowire.partition import Shard
 from halowire.pipeline.border import Border
 from halowire.pipeline.chunk_exchange import ChunkExchange
@@ -21,6 +22,7 @@ from halowire.pipeline.chunks import Chunks, chunk_numbers, renumber
 from halowire.pipeline.engine import Engine, Side
 from halowire.pipeline.inputs import Inputs
 from halowire.pipeline.lists import Routes
+from halowire.pipeline.measure import measured_costs
 from halowire.pipeline.mesh import Mesh, Seat
 from halowire.pipeline.split import parse_split, predicted_costs, split
 from halowire.pipeline.spread import Spread, WholeSpread
@@ -142,9 +144,24 @@ class Pipeline:
         if self._config.mesh.split:
             counts = parse_split(self._config.mesh.split, mesh.stages, blocks)
         else:
-            counts = split(predicted_costs(self.model, nodes, edges, values), mesh.stages)
+            costs = torch.tensor(predicted_costs(self.model, nodes, edges, values), dtype=torch.float64)
+            if self._config.mesh.costs == "measured" and mesh.stages > 1:
+                if world.rank == 0:
+                    costs = torch.tensor(self._measure(shard), dtype=torch.float64)
+                world.broadcast(costs, "sharing of the measured costs")
+            counts = split(costs.tolist(), mesh.stages)
         ends = torch.tensor([0, *counts]).cumsum(0).tolist()
         return list(itertools.pairwise(ends))
+
+    def _measure(self, shard: Shard) -> list[float]:
+        if shard.x is None:
+            raise InputError(f"graph {shard.graph!r} has no features; give it `x` (one row per node) to train on it")
+        inner = (shard.symmetric() if self._kind == SYMMETRIC else shard.mean())[0]
+        return measured_costs(self.model, inner, shard.x, shard.ids)
+
+    @property
+    def _kind(self) -> str:
+        return self.model.normalisation if isinstance(self.model, DeepModel) else self.model.conv.normalisation
 
     def _chunk(self, shard: Shard) -> tuple[Shard, Chunks]:
         """The first stage of every part cuts it into chunks and tells the others."""
@@ -173,8 +190,7 @@ class Pipeline:
         seat, mesh = self.seat, self._config.mesh
         exchange = HaloExchange(shard, seat.peers, CPU, policy)
         deep = isinstance(self.model, DeepModel)
-        kind = self.model.normalisation if isinstance(self.model, DeepModel) else self.model.conv.normalisation
-        p = Propagation.of(shard, kind, exchange, CPU)
+        p = Propagation.of(shard, self._kind, exchange, CPU)
         inputs = None
         if stage.entry is not None:
             inputs = Inputs.of(shard, exchange, None if deep else (p.inner, p.halo))

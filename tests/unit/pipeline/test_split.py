@@ -6,11 +6,17 @@ import itertools
 import random
 
 import pytest
+import torch
 
-from halowire.kernels import InputError
+from halowire.graph import block_model
+from halowire.kernels import Csr, InputError
 from halowire.nn import GCN, SAGE
 from halowire.nn.deep import GCNII
+from halowire.partition import cut, partition
+from halowire.pipeline.measure import measured_costs
 from halowire.pipeline.split import parse_split, predicted_costs, split
+from halowire.train.config import Config
+from halowire.train.view import build_model
 
 
 def largest(costs: list[float], counts: list[int]) -> float:
@@ -54,3 +60,22 @@ def test_predicted_costs_grow_with_what_a_block_does():
     sage = predicted_costs(SAGE(50, 16, 4, 4), 1000, 8000, 50_000)
     gcn = predicted_costs(GCN(50, 16, 4, 4), 1000, 8000, 50_000)
     assert sage[1] > gcn[1] and gcn[3] < gcn[2]
+
+
+@pytest.mark.parametrize("name", ["gcn", "sage", "gcnii", "resgcn"])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_measured_costs_are_positive_and_leave_no_trace(name, sparse):
+    config = Config().replace({"model.name": name, "model.layers": 5, "model.hidden": 16})
+    graph = block_model(300, 2400, 12, 4, seed=1)
+    shard = cut(graph, partition(graph, 1))[0]
+    x = shard.x
+    if sparse:
+        rows, cols = (x > x.quantile(0.85)).nonzero(as_tuple=True)
+        x = Csr.from_edges(rows, cols, 300, 12, x[rows, cols])
+        assert x.nnz < 0.25 * 300 * 12
+    model = build_model(config.model, 12, 4, 0)
+    weights = {key: value.clone() for key, value in model.state_dict().items()}
+    costs = measured_costs(model, shard.symmetric()[0], x, shard.ids)
+    assert len(costs) == 5 and min(costs) > 0 and costs[1] == costs[2] == costs[3]
+    assert all(parameter.grad is None for parameter in model.parameters())
+    assert all(torch.equal(value, weights[key]) for key, value in model.state_dict().items())
