@@ -12,7 +12,6 @@ from typing import Any
 from halowire.graph import Graph, load
 from halowire.kernels import InputError
 from halowire.launch import Place, WorkerError, choose_device, launched, run_local
-from halowire.nn.model import exchanged_widths
 from halowire.partition import measure, read_manifest, write_shards
 from halowire.partition import partition as choose_owners
 from halowire.partition.manifest import is_shard_folder
@@ -27,7 +26,9 @@ from halowire.train.job import Job, delete_run
 from halowire.train.loop import TrainingError
 from halowire.train.predict import check_format
 from halowire.train.recipes import RECIPES, recipe_config
-from halowire.train.refuse import is_shards, refuse_idle_settings, refuse_other_job, refuse_untrainable
+from halowire.train.refuse import is_shards, refuse_idle_settings, refuse_mesh, refuse_other_job, refuse_untrainable
+from halowire.train.stages import mesh_of
+from halowire.train.view import travelling_widths
 from halowire.worker import predict_worker, train_worker
 
 WORKER = "halowire.cli.worker"
@@ -123,7 +124,7 @@ def train(
     if resume:
         refuse_other_job(job, graph)
     if is_shards(graph):
-        refuse_idle_settings(shards, workers, config, recipe_config(recipe))
+        refuse_idle_settings(shards, mesh_of(config, workers).parts, config, recipe_config(recipe))
     again = resume or Place.here().restarts > 0
 
     def prepare() -> None:
@@ -134,7 +135,7 @@ def train(
         if overwrite and not again:
             delete_run(run, shards=cut)
         if loaded is not None:
-            _cut(loaded, workers, shards, config, Console(quiet=quiet or Place.here().rank > 0))
+            _cut(loaded, mesh_of(config, workers).parts, shards, config, Console(quiet=quiet or Place.here().rank > 0))
         if Place.here().rank == 0:
             run.mkdir(parents=True, exist_ok=True)
             job.write()
@@ -248,7 +249,7 @@ def predict(run: Run | str | Path, out: str | Path) -> Path:
     read_manifest(job.shards)
     if launched() or job.workers == 1:
         if Place.here().size != job.workers:
-            raise InputError(f"run {folder} has {job.workers} parts, but {Place.here().size} workers were started")
+            raise InputError(f"run {folder} was trained by {job.workers} workers, but {Place.here().size} were started")
         predict_worker(job, target)
     else:
         run_local(job.workers, WORKER, ["predict", str(folder), str(target)])
@@ -265,7 +266,7 @@ def _cut(graph: Graph, num_parts: int, out: Path, config: Config, console: Conso
         raise InputError(f"{out} exists and is not a folder of shards; choose another name or remove it first")
     how = {"auto": {}, "recursive": {"recursive": True}, "kway": {"recursive": False}}[config.partition.metis]
     owners = choose_owners(graph, num_parts, config.partition.method, config.seed, **how)
-    widths = exchanged_widths(graph.num_features, config.model.hidden, graph.num_classes, config.model.layers)
+    widths = travelling_widths(config.model, graph.num_features, graph.num_classes)
     quality = measure(graph, owners, widths)
     if config.task.inductive and graph.train_mask is not None:
         # Training exchanges rows of the training subgraph only.
@@ -306,7 +307,7 @@ def _shared_shards(graph: Any, workers: int, plan: Comparison, console: Console)
 def _worker_count(workers: int | None, graph: Any, config: Config, max_restarts: int) -> int:
     started = Place.here().size if launched() else workers
     if started is None:
-        started = read_manifest(graph)["num_parts"] if is_shards(graph) else 1
+        started = read_manifest(graph)["num_parts"] * max(1, config.mesh.stages) if is_shards(graph) else 1
     if workers is not None and workers != started:
         raise InputError(
             f"--workers is {workers}, but the launcher started {started}; leave --workers out under torchrun"
@@ -317,8 +318,7 @@ def _worker_count(workers: int | None, graph: Any, config: Config, max_restarts:
         raise InputError(f"--max-restarts is {max_restarts}; it must be at least 0")
     if max_restarts and launched():
         raise InputError("--max-restarts is for workers that halowire starts; give it to torchrun instead")
-    if config.mesh.parts not in (0, started):
-        raise InputError(f"--mesh.parts is {config.mesh.parts}, but there are {started} workers; they must be equal")
+    refuse_mesh(config, int(started))
     return int(started)
 
 

@@ -20,7 +20,9 @@ from halowire.report import Console, write_report, write_tensorboard
 from halowire.report.progress import Progress
 from halowire.train.job import Job
 from halowire.train.loop import Hooks, Trainer
-from halowire.train.predict import gather_predictions, predict_shard, write_predictions
+from halowire.train.predict import gather_predictions, predict, write_predictions
+from halowire.train.runner import GraphParallel, Runner
+from halowire.train.stages import Pipeline, mesh_of, needs_stages
 from halowire.train.view import View
 
 
@@ -30,14 +32,13 @@ def train_worker(job: Job, prepare: Callable[[], None] | None = None) -> dict[st
     ``prepare`` makes the shards and is called once per machine, where nobody did it before the workers started.
     """
     place = Place.here()
-    device = choose_device(job.config.device, place)
+    device = _device(job, place)
     threads = set_threads(job.config.threads, place)
     console = Console(quiet=job.quiet or place.rank > 0)
     with joined(device, job.config.deadline) as (transport, network), stop_wish() as wish:
         _prepare_together(job, prepare, place, transport)
         console.line(f"workers     {transport.size} on {device.type}, threads of each: {threads}; {network}")
-        train, evaluation = _views(job, transport, device)
-        trainer = Trainer(train, evaluation, job.config, transport, job.run)
+        trainer = _trainer(job, transport, device)
         if job.resume or place.restarts:
             trainer.resume()
             _say_where(trainer, place, console)
@@ -53,12 +54,16 @@ def train_worker(job: Job, prepare: Callable[[], None] | None = None) -> dict[st
 def predict_worker(job: Job, out: Path) -> None:
     """Write the predictions of a finished run."""
     place = Place.here()
-    device = choose_device(job.config.device, place)
+    device = _device(job, place)
     set_threads(job.config.threads, place)
     with joined(device, job.config.deadline) as (transport, _):
-        shard = _shard(job, transport)
-        view = View.of(shard, job.config, transport, device)
-        found = gather_predictions(predict_shard(view, job.config, job.run), view, transport)
+        shard, mesh = _shard(job, transport), mesh_of(job.config, transport.size)
+        if needs_stages(job.config, mesh):
+            runner: Runner = Pipeline(shard, shard, job.config, mesh, transport)
+        else:
+            view = View.of(shard, job.config, transport, device)
+            runner = GraphParallel(view, view, job.config, transport)
+        found = gather_predictions(predict(runner, job.run), runner, transport)
 
         def write() -> None:
             if found is not None:
@@ -131,17 +136,30 @@ def _say_where(trainer: Trainer, place: Place, console: Console) -> None:
         console.line(f"resume      {text}")
 
 
-def _views(job: Job, transport: Transport, device: torch.device) -> tuple[View, View]:
+def _device(job: Job, place: Place) -> torch.device:
+    """The pipeline computes on the CPU; graph parallelism where the settings say."""
+    stages = needs_stages(job.config, mesh_of(job.config, place.size))
+    if stages and job.config.device == "cuda":
+        raise InputError("the pipeline and the deep models run on the CPU; leave --device cuda out")
+    return choose_device("cpu" if stages else job.config.device, place)
+
+
+def _trainer(job: Job, transport: Transport, device: torch.device) -> Trainer:
+    config, mesh = job.config, mesh_of(job.config, transport.size)
     whole = _shard(job, transport)
-    evaluation = View.of(whole, job.config, transport, device)
-    part = _shard(job, transport, train=True) if job.config.task.inductive else whole
-    if job.config.freshness.mode == "never":
+    part = _shard(job, transport, train=True) if config.task.inductive else whole
+    if config.freshness.mode == "never":
         part = part.isolated()
-    return (evaluation if part is whole else View.of(part, job.config, transport, device)), evaluation
+    if needs_stages(config, mesh):
+        return Trainer(Pipeline(part, whole, config, mesh, transport), None, config, transport, job.run)
+    evaluation = View.of(whole, config, transport, device)
+    train = evaluation if part is whole else View.of(part, config, transport, device)
+    return Trainer(train, evaluation, config, transport, job.run)
 
 
 def _shard(job: Job, transport: Transport, train: bool = False) -> Shard:
-    return agreed(lambda: read_shard(job.shards, transport.rank, train=train), transport, "reading of the shards")
+    part = mesh_of(job.config, transport.size).place(transport.rank)[1]
+    return agreed(lambda: read_shard(job.shards, part, train=train), transport, "reading of the shards")
 
 
 def _write_results(job: Job, summary: dict[str, Any], console: Console) -> None:

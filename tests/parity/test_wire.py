@@ -125,7 +125,7 @@ CASES = {
     "bits per layer and direction": {"rate.bits": 8, "rate.layers": "1:4/1,2:2/16"},
     "ratios per layer": {"rate.bits": 4, "rate.ratio": 2.0, "rate.layer_ratios": "1:5"},
     "bits by degree": {"rate.bits": 1, "rate.nodes": "degree"},
-    "bits by degree, two levels": {"rate.bits": 1, "rate.nodes": "degree", "rate.code": "levels"},
+    "bits by degree, two levels": {"rate.bits": 1, "rate.nodes": "degree", "rate.code": "levels", "seed": 7},
     "bits by degree, per layer": {"rate.bits": 2, "rate.nodes": "degree", "rate.layers": "1:4/2,2:8/1"},
     "bits by degree, columns": {"rate.bits": 2, "rate.nodes": "degree", "rate.ratio": 3.0, "rate.rescale": True},
     "bits by degree, delayed": {"rate.bits": 1, "rate.nodes": "degree", "freshness.mode": "delayed"},

@@ -20,7 +20,7 @@ def quantise(rows: Tensor, bits: int, code: str, stream: int, ids: Tensor, colum
     if bits == 32:
         seen[:, chosen] = rows[:, chosen]
         return seen
-    packing = Packing(bits, code if bits == 1 else "minmax")
+    packing = Packing(bits, code if bits in (1, 2, 4) else "minmax")
     data = torch.empty(rows.shape[0] * packing.row_bytes(chosen.numel()), dtype=torch.uint8)
     pack_rows(rows.contiguous(), packing, stream, ids, data, chosen.int())
     seen[:, chosen] = unpack_rows(data, packing, chosen.numel())

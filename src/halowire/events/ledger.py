@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-SETUP, TRAIN, EVAL, GRADIENT = "setup", "train", "eval", "gradient"
-ACCOUNTS = (SETUP, TRAIN, EVAL, GRADIENT)
+SETUP, TRAIN, STAGE, EVAL, GRADIENT = "setup", "train", "stage", "eval", "gradient"
+ACCOUNTS = (SETUP, TRAIN, STAGE, EVAL, GRADIENT)
 
 
 @dataclass
@@ -33,7 +33,8 @@ class Entry:
 class Ledger:
     """Counts bytes per account and exclusive seconds per phase.
 
-    An *account* says what the bytes were for (``setup``, ``train``, ``eval``, ``gradient``). Phases nest: the inner
+    An *account* says what the bytes were for (``setup``, ``train``: halo rows, ``stage``: rows between
+    stages, ``eval``, ``gradient``). Phases nest: the inner
     one stops the clock of the outer one, so that the phases of an epoch add up to the epoch.
     """
 

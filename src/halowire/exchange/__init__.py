@@ -7,11 +7,12 @@ from halowire.exchange.gradients import GradientCodec
 from halowire.exchange.halo import Flight, HaloExchange
 from halowire.exchange.policy import Policy
 from halowire.exchange.rate import BACKWARD, FORWARD, Rate
-from halowire.exchange.transport import LateError, Pending, Transport
+from halowire.exchange.transport import Circle, LateError, Pending, Transport
 
 __all__ = [
     "BACKWARD",
     "FORWARD",
+    "Circle",
     "Codec",
     "Flight",
     "Freshness",

@@ -34,6 +34,25 @@ class Pending:
     where: str
 
 
+@dataclass(frozen=True, eq=False)
+class Circle:
+    """Some of the workers, by their ranks among all, with a process group for reductions and one for messages.
+
+    Every worker makes every circle, in the same order, also those it does not belong to.
+    """
+
+    members: tuple[int, ...]
+    group: dist.ProcessGroup | None
+    halos: dist.ProcessGroup | None
+
+    @staticmethod
+    def of(members: Sequence[int]) -> Circle:
+        """The circle of ``members``; a single worker needs no groups."""
+        if len(members) == 1:
+            return Circle(tuple(members), None, None)
+        return Circle(tuple(members), dist.new_group(list(members)), dist.new_group(list(members)))
+
+
 class Transport:
     """One worker's end of the wire. With one worker there is no process group and every call is empty.
 
@@ -43,14 +62,21 @@ class Transport:
     broadcast ``B`` for each receiving rank.
     """
 
-    def __init__(self, ledger: Ledger | None = None, deadline: float = DEFAULT_DEADLINE) -> None:
+    def __init__(
+        self, ledger: Ledger | None = None, deadline: float = DEFAULT_DEADLINE, circle: Circle | None = None
+    ) -> None:
+        """The wire among the members of ``circle``; by default among all workers."""
         self.ledger = ledger or Ledger()
         self.deadline = deadline
-        self.size = dist.get_world_size() if dist.is_initialized() else 1
-        self.rank = dist.get_rank() if dist.is_initialized() else 0
-        limit = timedelta(seconds=deadline)
-        self._halos = _second_group(dist.group.WORLD) if self.size > 1 else None
-        self._limit = limit
+        ranks = range(dist.get_world_size()) if dist.is_initialized() else range(1)
+        self.members = tuple(ranks) if circle is None else circle.members
+        self.size = len(self.members)
+        self.rank = self.members.index(dist.get_rank()) if dist.is_initialized() else 0
+        self._group = None if circle is None else circle.group
+        self._halos = None
+        if self.size > 1:
+            self._halos = _second_group(dist.group.WORLD) if circle is None else circle.halos
+        self._limit = timedelta(seconds=deadline)
         self._tag = 0
         self._outgoing: dict[int, Pending] = {}
 
@@ -91,12 +117,28 @@ class Transport:
             if (pending := self._outgoing.pop(key, None)) is not None:
                 self.wait(pending)
 
+    def send(self, data: Tensor, peer: int, tag: int, where: str) -> Pending:
+        """Launch the contiguous ``data`` towards ``peer``; it must not change before :meth:`wait`.
+
+        Tags tell apart messages that are under way at the same time between two workers of this circle.
+        """
+        work = dist.isend(data, self.members[peer], group=self._halos, tag=tag)
+        assert work is not None
+        return Pending((work,), data, data, where)
+
+    def receive(self, data: Tensor, peer: int, tag: int, where: str) -> Pending:
+        """Expect what ``peer`` sends under ``tag`` in ``data``, of the same size; :meth:`wait` for it before use."""
+        work = dist.irecv(data, self.members[peer], group=self._halos, tag=tag)
+        assert work is not None
+        return Pending((work,), data, data, where)
+
     def _post(self, operation: Callable[..., dist.Work | None], buffer: Tensor, sizes: Sequence[int]) -> Works:
         """One operation per peer that has a part in ``buffer``."""
         works, start = [], 0
         for peer, size in enumerate(sizes):
             if size and peer != self.rank:
-                work = operation(buffer[start : start + size], peer, group=self._halos, tag=self._tag)
+                piece, member = buffer[start : start + size], self.members[peer]
+                work = operation(piece, member, group=self._halos, tag=self._tag)
                 assert work is not None
                 works.append(work)
             start += size
@@ -105,22 +147,22 @@ class Transport:
         return tuple(works)
 
     def start_reduce(self, tensor: Tensor, where: str, account: str | None = GRADIENT) -> Pending:
-        """Launch the sum of ``tensor`` over all workers, in place; every worker launches the same ones in turn."""
+        """Launch the sum of ``tensor`` over all members, in place; every member launches the same ones in turn."""
         if self.size == 1:
             return Pending((), tensor, tensor, where)
         self._book(account, 2 * (self.size - 1) * tensor.nbytes // self.size)
-        return Pending((dist.all_reduce(tensor, async_op=True),), tensor, tensor, where)
+        return Pending((dist.all_reduce(tensor, group=self._group, async_op=True),), tensor, tensor, where)
 
     def all_reduce(self, tensor: Tensor, where: str, account: str | None = GRADIENT) -> Tensor:
-        """Sum ``tensor`` over all workers, in place."""
+        """Sum ``tensor`` over all members, in place."""
         return self.wait(self.start_reduce(tensor, where, account))
 
     def broadcast(self, tensor: Tensor, where: str, account: str | None = None) -> Tensor:
-        """Copy rank 0's ``tensor`` to all workers, in place."""
+        """Copy the first member's ``tensor`` to all members, in place."""
         if self.size == 1:
             return tensor
         self._book(account, (self.size - 1) * tensor.nbytes if self.rank == 0 else 0)
-        self._wait(dist.broadcast(tensor, src=0, async_op=True), where)
+        self._wait(dist.broadcast(tensor, src=self.members[0], group=self._group, async_op=True), where)
         return tensor
 
     def broadcast_bytes(self, data: bytes, where: str) -> bytes:
@@ -153,7 +195,7 @@ class Transport:
 
     def forget(self) -> None:
         """Let go of the process group and of messages under way, so that destroying the group ends its threads."""
-        self._halos = None
+        self._group = self._halos = None
         self._outgoing.clear()
 
     def barrier(self, where: str) -> None:
@@ -175,19 +217,19 @@ class Transport:
 
     def _who_is_late(self, where: str, error: RuntimeError) -> str:
         """Every worker that gives up says so in the store; who has not said so is late, or gone."""
-        store = dist.distributed_c10d._get_default_store()
+        store, mine = dist.distributed_c10d._get_default_store(), dist.get_rank()
         # Gloo's messages begin with its source file and line, and may end with a wave.
         reason = re.sub(r"^\[[^\]]*\]\s*", "", str(error).splitlines()[0]).partition("GLHF")[0].strip(" .")
         try:
-            store.set(f"halowire/late/{self.rank}", where)
-            others = [rank for rank in range(self.size) if rank != self.rank]
+            store.set(f"halowire/late/{mine}", where)
+            others = [rank for rank in range(dist.get_world_size()) if rank != mine]
             seen = {r: store.get(f"halowire/late/{r}").decode() for r in others if store.check([f"halowire/late/{r}"])}
         except RuntimeError:
-            return f"rank {self.rank} lost the other workers at {where}: {reason}"
+            return f"rank {mine} lost the other workers at {where}: {reason}"
         silent = [rank for rank in others if rank not in seen]
         also = "".join(f"; rank {rank} waits at {place}" for rank, place in seen.items())
         late = f"; no word from rank {', '.join(map(str, silent))}: late or gone" if silent else ""
-        return f"rank {self.rank} gave up waiting at {where}{late}{also} ({reason})"
+        return f"rank {mine} gave up waiting at {where}{late}{also} ({reason})"
 
 
 # A group that outlives `destroy_process_group` ends with the interpreter, and a Gloo thread that lets go of a tensor at

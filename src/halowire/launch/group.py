@@ -16,6 +16,7 @@ from torch.distributed.rendezvous import rendezvous
 from halowire.exchange import LateError, Transport
 from halowire.kernels import InputError
 from halowire.launch.interface import choose_interface
+from halowire.pipeline.mesh import forget_circles
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,7 @@ def joined(device: torch.device, deadline: float) -> Iterator[tuple[Transport, s
         yield transport, network
         transport.settle()
     finally:
+        forget_circles()
         transport.forget()
         dist.destroy_process_group()
 

@@ -85,7 +85,7 @@ class Features:
         """Exchange the features of ``shard`` once and prepare layer 0."""
         if shard.x is None:
             raise InputError(f"graph {shard.graph!r} has no features; give it `x` (one row per node) to train on it")
-        x = _densify(shard.x)
+        x = densify(shard.x)
         # Sparse features are transposed before they move.
         x = x if isinstance(x, Csr) else x.to(device)
         if exchange.policy.resend_input:
@@ -118,7 +118,8 @@ def _cut(x: Tensor | Csr, head: int) -> tuple[Tensor | Csr, Tensor | Csr]:
     return x[:head], x[head:]
 
 
-def _densify(x: Tensor | Csr) -> Tensor | Csr:
+def densify(x: Tensor | Csr) -> Tensor | Csr:
+    """Bag-of-words rows as they are while they are sparse enough to gain from it, else as a dense matrix."""
     if isinstance(x, Csr) and x.nnz > SPARSE_LIMIT * x.num_rows * x.num_cols:
         return x.to_dense()
     return x

@@ -50,8 +50,11 @@ class GraphModel(nn.Module):
         dropout: float = 0.5,
         norm: str = "layer",
         seed: int = 0,
+        residual: float = 0.0,
     ) -> None:
+        """``residual``: share of a hidden block's input in its output (see ``pipeline``); 0 is none."""
         super().__init__()
+        self.residual = residual
         if norm not in NORMS:
             raise InputError(f"norm {norm!r} is unknown; use one of {', '.join(NORMS)}")
         if num_layers < 1 or hidden_channels < 1:

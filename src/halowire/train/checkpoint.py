@@ -34,17 +34,24 @@ class Progress:
 
 
 def save_checkpoint(
-    run: Path, progress: Progress, model: nn.Module, optimiser: torch.optim.Optimizer, settings: dict[str, Any]
+    run: Path,
+    progress: Progress,
+    model: dict[str, Tensor],
+    optimiser: dict[int, dict[str, Tensor]],
+    settings: dict[str, Any],
 ) -> Path:
-    """Write ``checkpoints/epoch-<n>/`` with ``state.safetensors`` and ``state.json``; keep the newest few."""
+    """Write ``checkpoints/epoch-<n>/`` with ``state.safetensors`` and ``state.json``; keep the newest few.
+
+    ``model`` and ``optimiser`` are whole, the latter by the places of the parameters in the model.
+    """
     folder = run / "checkpoints"
     final = folder / f"epoch-{progress.epoch:06d}"
     temporary = folder / f".{final.name}.tmp"
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir(parents=True)
-    tensors = {f"model.{name}": value for name, value in model.state_dict().items()}
+    tensors = {f"model.{name}": value for name, value in model.items()}
     tensors |= {f"best.{name}": value for name, value in progress.best_weights.items()}
-    for index, state in optimiser.state_dict()["state"].items():
+    for index, state in optimiser.items():
         tensors |= {f"optim.{index}.{name}": value for name, value in state.items()}
     tensors["random"] = torch.get_rng_state()
     save_file(
@@ -109,14 +116,19 @@ def parse_checkpoint(record: bytes, tensors: bytes) -> tuple[dict[str, Any], dic
 
 
 def restore(
-    record: dict[str, Any], tensors: dict[str, Tensor], model: nn.Module, optimiser: torch.optim.Optimizer
+    record: dict[str, Any],
+    tensors: dict[str, Tensor],
+    model: nn.Module,
+    optimiser: torch.optim.Optimizer,
+    places: list[int],
 ) -> Progress:
-    """Put a checkpoint into ``model`` and ``optimiser``; how far the run was."""
+    """Put a checkpoint into ``model`` and ``optimiser``, of the parameters ``places``; how far the run was."""
     model.load_state_dict(_under(tensors, "model."))
     states: dict[int, dict[str, Tensor]] = {}
     for name, value in _under(tensors, "optim.").items():
         index, _, key = name.partition(".")
-        states.setdefault(int(index), {})[key] = value
+        if int(index) in places:
+            states.setdefault(places.index(int(index)), {})[key] = value
     optimiser.load_state_dict({"state": states, "param_groups": optimiser.state_dict()["param_groups"]})
     torch.set_rng_state(tensors["random"])
     return Progress(**record["progress"], best_weights=_under(tensors, "best."))

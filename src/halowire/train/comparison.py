@@ -108,7 +108,9 @@ class Comparison:
             for recipe in self.recipes:
                 own = {name: value for name, value in self.settings.items() if name not in idle[recipe]}
                 own["seed"] = seed
-                shared = recipe_config(recipe).replace(own).partition == cut
+                config = recipe_config(recipe).replace(own)
+                # With more than one stage there are fewer parts than workers, so the run cuts the graph itself.
+                shared = config.partition == cut and (config.mesh.stages, config.mesh.parts) == (1, 0)
                 if shared:
                     # The graph is read before the shards are cut: the run itself has no use for these.
                     own = {name: value for name, value in own.items() if not name.startswith("graph.")}

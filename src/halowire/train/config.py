@@ -19,16 +19,18 @@ THREADS_PER_CORE = 8
 class ModelConfig:
     """The model."""
 
-    name: Literal["sage", "gcn"] = "sage"
-    """graph layer"""
+    name: Literal["sage", "gcn", "gcnii", "resgcn"] = "sage"
+    """graph layer: GraphSAGE, GCN, or those of the deep models GCNII and ResGCN+"""
     layers: int = 3
     """number of graph layers"""
     hidden: int = 256
     """width of the hidden layers"""
     dropout: float = 0.5
     """share of the hidden values that are dropped, 0 <= p < 1"""
-    norm: Literal["layer", "none"] = "layer"
-    """normalisation after each hidden layer"""
+    norm: Literal["auto", "layer", "none"] = "auto"
+    """normalisation before each ReLU; `auto`: LayerNorm, but none in gcnii"""
+    residual: float = 0.0
+    """gcn and sage: share of a hidden layer's input in its output, 0 <= r < 1"""
 
 
 @dataclass(frozen=True)
@@ -120,12 +122,24 @@ class FreshnessConfig:
 class MeshConfig:
     """Workers as stages x parts."""
 
-    stages: Literal[1] = 1
-    """stages the layers are split over"""
+    stages: int = 1
+    """stages the layers are split over; 0: workers / parts"""
     parts: int = 0
-    """parts the nodes are split over; 0: one per worker"""
-    chunks: Literal[1] = 1
-    """chunks of a part that move through the stages one after another"""
+    """parts the nodes are split over; 0: workers / stages"""
+    chunks: int = 0
+    """chunks of a part that move through the stages one after another; 0: 4 x stages, 1 if there is one stage"""
+    shuffle: bool = True
+    """draw a new order of the chunks in every epoch"""
+    history: int = 23
+    """epochs between two snapshots of the rows that chunks to come are seen with; 1: last epoch's rows"""
+    gradient_rule: Literal["double", "position", "stale"] = "double"
+    """weight of gradients between chunks: 2 if current, by place, or last epoch's for the missing ones"""
+    keep: Literal["all", "rows"] = "all"
+    """kept for backward: input and aggregate of every layer, or aggregates alone, to compute the rest again"""
+    costs: Literal["predicted", "measured"] = "predicted"
+    """cost of a layer, by which the layers are split: from its sizes, or from a short run at set-up"""
+    split: str = ""
+    """layers of every stage, such as 8,8,16; by default so that the slowest stage is as fast as possible"""
 
 
 @dataclass(frozen=True)
@@ -233,7 +247,7 @@ def check_config(config: Config) -> None:
     at_least = {
         "epochs": 1, "early_stop": 0, "threads": 0, "seed": 0, "model.layers": 1, "model.hidden": 1, "eval.every": 1,
         "checkpoint.every": 0, "optim.warmup": 0, "optim.step_every": 1, "optim.clip": 0, "optim.weight_decay": 0,
-        "mesh.parts": 0,
+        "mesh.stages": 0, "mesh.parts": 0, "mesh.chunks": 0, "mesh.history": 1,
     }  # fmt: skip
     values = config.flat()
     for name, least in at_least.items():
@@ -241,6 +255,8 @@ def check_config(config: Config) -> None:
             raise InputError(f"--{name.replace('_', '-')} is {values[name]}; it must be at least {least}")
     if not 0 <= config.model.dropout < 1:
         raise InputError(f"--model.dropout is {config.model.dropout}; it must lie in 0 <= p < 1")
+    if not 0 <= config.model.residual < 1:
+        raise InputError(f"--model.residual is {config.model.residual}; it must lie in 0 <= r < 1")
     if config.seed >= 2**63:
         raise InputError(f"--seed is {config.seed}; it must be below 2**63")
     for name in ("optim.lr", "optim.step_factor"):

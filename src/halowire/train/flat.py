@@ -33,7 +33,8 @@ class FlatGradients:
     no message of their own. The buffer is cut into pieces of neighbouring parameters. Backward finishes the last layer
     first: from the end, every piece is launched as soon as its gradients are complete, in the same order on every
     worker, and travels while backward goes on. The first layers' piece leaves with the extras when backward is over.
-    With a ``codec`` there is one piece.
+    There is one piece with a ``codec``, where the workers do not all share their parameters, and where several backward
+    passes add up.
     """
 
     def __init__(
@@ -42,15 +43,20 @@ class FlatGradients:
         extras: int,
         transport: Transport,
         codec: GradientCodec | None = None,
+        peers: Transport | None = None,
+        early: bool = True,
         smallest: int = SMALLEST_PIECE,
     ) -> None:
-        self._transport, self._codec, self.where = transport, codec, "weight gradients"
+        """``peers`` train the same parameters (all workers, if not given); ``early``: backward runs once per epoch."""
+        self._transport, self._peers = transport, peers or transport
+        self._codec, self.where = codec, "weight gradients"
         sizes = [p.numel() for p in parameters]
         self._buffer = torch.zeros(extras + sum(sizes), device=parameters[0].device)
         self._extras, self.gradients = torch.split(self._buffer, [extras, sum(sizes)])
         for parameter, part in zip(parameters, torch.split(self.gradients, sizes), strict=True):
             parameter.grad = part.view_as(parameter)
-        cuts = [0] if codec else cut_pieces(sizes, smallest // self._buffer.element_size())
+        whole = codec is not None or self._peers is not transport or not early
+        cuts = [0] if whole else cut_pieces(sizes, smallest // self._buffer.element_size())
         self._pieces = _pieces(self._buffer, [extras, *sizes], cuts)
         self._next, self._under_way = 0, list[Pending]()
         for piece in self._pieces[:-1]:
@@ -65,15 +71,18 @@ class FlatGradients:
             piece.missing = piece.stop - piece.first
 
     def reduce(self, extras: Sequence[float], epoch: int = 0) -> list[float]:
-        """Sum the gradients and ``extras`` over all workers; the sums of the extras, which are never coded."""
+        """Sum ``extras`` over all workers, the gradients over the peers; the sums of the extras, never coded."""
         self._extras.copy_(torch.tensor(extras))
-        if self._codec is None:
+        if self._codec is None and self._peers is self._transport:
             self._launch(len(self._pieces))
             while self._under_way:
                 self._transport.wait(self._under_way.pop(0))
+            return [float(value) for value in self._extras]
+        if self._codec is None:
+            self._peers.all_reduce(self.gradients, self.where)
         else:
             self._codec.all_reduce(self.gradients, epoch, self.where)
-            self._transport.all_reduce(self._extras, self.where)
+        self._transport.all_reduce(self._extras, self.where)
         return [float(value) for value in self._extras]
 
     def _complete(self, piece: _Piece, parameter: Tensor) -> None:
@@ -87,10 +96,12 @@ class FlatGradients:
             self._under_way.append(self._transport.start_reduce(piece.values, self.where))
         self._next = max(self._next, stop)
 
-    def clip(self, largest: float) -> None:
-        """Scale the whole gradient down to the norm ``largest``, if it is longer."""
+    def clip(self, largest: float, line: Transport | None = None) -> None:
+        """Scale the whole gradient down to the norm ``largest``, if it is longer; ``line`` holds the rest of it."""
         if largest > 0:
             norm = torch.linalg.vector_norm(self.gradients)
+            if line is not None and line.size > 1:
+                norm = line.all_reduce(norm.square()[None], "norm of the gradient")[0].sqrt()
             self.gradients.mul_(torch.clamp(largest / (norm + 1e-12), max=1.0))
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-from halowire.events import EVAL, GRADIENT, TRAIN, Entry, EventLog
+from halowire.events import EVAL, GRADIENT, STAGE, TRAIN, Entry, EventLog
 from halowire.exchange import GradientCodec, HaloExchange, Transport
 from halowire.kernels import InputError
 from halowire.train.checkpoint import (
@@ -27,9 +27,11 @@ from halowire.train.checkpoint import (
 )
 from halowire.train.config import Config
 from halowire.train.flat import FlatGradients, broadcast_parameters
+from halowire.train.runner import GraphParallel, Runner
 from halowire.train.schedule import learning_rate
 from halowire.train.summary import largest_memory, peak_memory, summarise, total_sent
-from halowire.train.view import View, build_model
+from halowire.train.view import View
+from halowire.train.whole import Whole
 
 # Numbers reduced together with the gradients: loss, wish to stop, bytes, change and norm of the halo rows, and the
 # seconds of rank 0.
@@ -71,19 +73,22 @@ class Hooks:
 class Trainer:
     """Trains one model on this worker's shard, in step with the other workers."""
 
-    def __init__(self, train: View, evaluation: View, config: Config, transport: Transport, run: Path) -> None:
-        """Build the model and give every worker the same weights; ``train`` and ``evaluation`` are one view unless
-        the training is inductive."""
+    def __init__(
+        self, train: View | Runner, evaluation: View | None, config: Config, transport: Transport, run: Path
+    ) -> None:
+        """Give every worker the same weights. ``train`` is a runner, or a view for graph parallelism with the view
+        ``evaluation``, the same one unless the training is inductive."""
         self.config, self.transport, self.run_folder, self.hooks = config, transport, run, Hooks(Silent())
-        self.train, self.evaluation = train, evaluation
-        shard = train.shard
-        width = train.features.own.num_cols
-        self.model = build_model(config.model, width, shard.num_classes, config.seed).to(train.ids.device)
-        self.parameters = list(self.model.parameters())
-        broadcast_parameters(self.parameters, transport)
-        bits = config.rate.weights
-        self.codec = None if bits == 32 else GradientCodec(bits, transport, config.seed)
-        self.flat = FlatGradients(self.parameters, EXTRAS, transport, self.codec)
+        if isinstance(train, View):
+            self.runner: Runner = GraphParallel(train, evaluation or train, config, transport)
+        else:
+            self.runner = train
+        self.model, self.parameters = self.runner.model, list(self.runner.parameters.values())
+        self._whole = Whole(self.model, self.runner.parameters, self.runner.peers, transport)
+        broadcast_parameters(list(self.model.parameters()), transport)
+        bits, peers, early = config.rate.weights, self.runner.peers, isinstance(self.runner, GraphParallel)
+        self.codec = None if bits == 32 else GradientCodec(bits, peers, config.seed)
+        self.flat = FlatGradients(self.parameters, EXTRAS, transport, self.codec, peers, early)
         self.optimiser = torch.optim.Adam(
             self.parameters, lr=config.optim.lr, weight_decay=config.optim.weight_decay, foreach=True
         )
@@ -101,7 +106,7 @@ class Trainer:
             return
         values, state = parse_checkpoint(record, tensors)
         _refuse_changes(values["settings"], self._settings())
-        self.progress = restore(values, state, self.model, self.optimiser)
+        self.progress = restore(values, state, self.model, self.optimiser, self._whole.own_places)
         self._sent_before = dict(self.progress.sent)
         if self._wire_remembers:
             self._load_wire(load_wire(self.run_folder, self.progress.epoch, self.transport.rank))
@@ -127,31 +132,22 @@ class Trainer:
             "end", time=time.time(), status=status, best_epoch=self.progress.best_epoch, peak_memory_bytes=peak_memory()
         )
         log.close()
-        metric = self.evaluation.task.metric
-        return summarise(
-            self.config, self.train.shard.graph, self.transport.size, metric, self.progress, memory, status
-        )
+        metric, graph = self.runner.task.metric, self.runner.shard.graph
+        return summarise(self.config, graph, self.transport.size, metric, self.progress, memory, status)
 
     def forward_backward(self, epoch: int) -> Tensor:
         """One pass forward and backward; this worker's share of the loss.
 
         The weight gradients gather in ``self.flat``, whose ``reduce`` must follow: some are under way already.
         """
-        ledger = self.transport.ledger
         self.flat.zero()
         self.flat.where = f"epoch {epoch}, weight gradients"
-        with ledger.phase("forward"):
-            logits = self.model(self.train.features, self.train.step(self.config.seed, epoch, training=True))
-            loss = self.train.task.loss(logits)
-        with ledger.phase("backward"):
-            loss.backward()  # type: ignore[no-untyped-call]
-        return loss.detach()
+        return self.runner.forward_backward(epoch)
 
     def logits(self) -> Tensor:
-        """Logits of the owned rows, evaluated exactly: float32, fresh, nothing dropped."""
-        with torch.no_grad(), self.transport.ledger.account(EVAL):
-            out: Tensor = self.model(self.evaluation.features, self.evaluation.step())
-        return out
+        """Logits of the owned rows (of none where another stage has them), evaluated exactly: float32, fresh, nothing
+        dropped."""
+        return self.runner.logits()
 
     def _epoch(self, log: EventLog) -> bool:
         """Train one epoch; whether some worker was asked to stop."""
@@ -160,7 +156,7 @@ class Trainer:
         start = time.perf_counter()
         with ledger.account(TRAIN):
             loss = float(self.forward_backward(epoch))
-            mine = [loss, float(self.hooks.should_stop()), ledger.now.sent[TRAIN]]
+            mine = [loss, float(self.hooks.should_stop()), wire_bytes(ledger.now)]
             mine += self.exchange.take_change()
             mine.append(time.perf_counter() - start if self.transport.rank == 0 else 0.0)
             with ledger.phase("reduce"):
@@ -171,7 +167,7 @@ class Trainer:
                 )
             self.steer(total, clock, change, norm)
             with ledger.phase("optimise"):
-                self.flat.clip(self.config.optim.clip)
+                self.flat.clip(self.config.optim.clip, self.runner.line)
                 self.optimiser.param_groups[0]["lr"] = rate
                 self.optimiser.step()
         seconds, entry = time.perf_counter() - start, ledger.take()
@@ -204,8 +200,11 @@ class Trainer:
     ) -> None:
         log.write(
             "epoch", epoch=epoch, loss=loss, lr=rate, seconds=seconds, phases=dict(entry.phases),
-            wire_bytes=entry.sent[TRAIN], gradient_bytes=entry.sent[GRADIENT], exchanges=entry.exchange_list(), **wire,
+            wire_bytes=wire_bytes(entry), stage_bytes=entry.sent[STAGE], gradient_bytes=entry.sent[GRADIENT],
+            exchanges=entry.exchange_list(), **wire,
         )  # fmt: skip
+        if (more := self.runner.events(epoch)) is not None:
+            log.write("timeline", epoch=epoch, **more)
 
     def _evaluate_now(self) -> bool:
         return self.progress.epoch % self.config.eval.every == 0 or self.progress.epoch == self.config.epochs
@@ -215,11 +214,11 @@ class Trainer:
         progress, start = self.progress, time.perf_counter()
         logits = self.logits()
         with self.transport.ledger.account(EVAL):
-            metrics = self.evaluation.task.evaluate(logits, self.transport)
+            metrics = self.runner.task.evaluate(logits, self.transport)
         entry = self.transport.ledger.take()
         if math.isnan(metrics["val"]):
             raise InputError(
-                f"the {self.evaluation.task.metric} of the validation nodes is undefined, they lack a class; "
+                f"the {self.runner.task.metric} of the validation nodes is undefined, they lack a class; "
                 "use another --task.metric or another split"
             )
         log.write(
@@ -232,7 +231,7 @@ class Trainer:
         self.hooks.observer.evaluated(progress.epoch - 1, metrics)
         if not progress.best or metrics["val"] > progress.best["val"]:
             progress.best, progress.best_epoch, progress.stale_evaluations = metrics, progress.epoch - 1, 0
-            progress.best_weights = {name: value.clone() for name, value in self.model.state_dict().items()}
+            progress.best_weights = {name: value.detach().clone() for name, value in self.model.named_parameters()}
         else:
             progress.stale_evaluations += 1
         return 0 < self.config.early_stop <= progress.stale_evaluations
@@ -244,23 +243,25 @@ class Trainer:
             return
         if self._wire_remembers:
             base = self.exchange.policy.base
-            state = self.exchange.state() | (self.codec.state if self.codec else {}) | (base.state() if base else {})
+            state = self.runner.state() | (self.codec.state if self.codec else {}) | (base.state() if base else {})
             save_wire(self.run_folder, self.progress.epoch, self.transport.rank, state)
         now = total_sent(self.transport)
         self.progress.sent = {account: self._sent_before.get(account, 0) + sent for account, sent in now.items()}
+        weights = self._whole.complete({name: value.detach() for name, value in self.model.named_parameters()})
+        moments = self._whole.optimiser(self.optimiser)
+        best = self.progress.best_weights
+        whole = replace(self.progress, best_weights=self._whole.complete(best) if best else {})
         if self.transport.rank == 0:
-            save_checkpoint(self.run_folder, self.progress, self.model, self.optimiser, self._settings())
+            save_checkpoint(self.run_folder, whole, weights, moments, self._settings())
 
     @property
     def exchange(self) -> HaloExchange:
         """The exchange that training uses."""
-        return self.train.spread.exchange
+        return self.runner.exchange
 
     @property
     def _wire_remembers(self) -> bool:
-        policy = self.exchange.policy
-        codes = policy.decay is not None or policy.base is not None or self.codec is not None
-        return codes or policy.freshness.delayed
+        return self.runner.remembers or self.codec is not None or self.exchange.policy.base is not None
 
     def _load_wire(self, state: dict[str, Tensor]) -> None:
         weights = {name: value for name, value in state.items() if name.startswith("gradient.")}
@@ -270,33 +271,35 @@ class Trainer:
         if self.exchange.policy.base is not None:  # before the messages, whose bits depend on it
             self.exchange.policy.base.load_state(base)
         rest = state.keys() - weights.keys() - base.keys()
-        self.exchange.load_state({name: state[name] for name in rest})
+        self.runner.load_state({name: state[name] for name in rest})
 
     def _settings(self) -> dict[str, Any]:
         """What a resumed run must share with the one it continues."""
         values = self.config.to_dict()
         fixed = {
             name: values[name]
-            for name in ("seed", "precision", "model", "optim", "rate", "freshness", "task", "recipe")
+            for name in ("seed", "precision", "model", "optim", "rate", "freshness", "task", "recipe", "mesh")
         }
-        return fixed | {"graph": self.train.shard.graph, "workers": self.transport.size}
+        return fixed | {"graph": self.runner.shard.graph, "workers": self.transport.size}
 
     def _facts(self) -> dict[str, Any]:
-        shard, spread = self.evaluation.shard, self.train.spread
-        alone = self.transport.size == 1 or self.config.freshness.mode == "never"
+        shard = self.runner.shard
         return {
             "rank": self.transport.rank,
             "workers": self.transport.size,
             "graph": shard.graph,
             "recipe": self.config.recipe,
             "nodes": shard.num_nodes,
-            "features": self.evaluation.features.own.num_cols,
+            "features": self.runner.num_features,
             "classes": shard.num_classes,
             "owned_rows": shard.num_owned,
             "halo_rows": shard.num_halo,
-            "overlap": {} if alone else self.model.overlap(),
-            "interior_share": 1 - spread.head / max(1, spread.inner.num_rows),
-        }
+        } | self.runner.facts()
+
+
+def wire_bytes(entry: Entry) -> int:
+    """Halo and stage bytes sent by this worker in an epoch."""
+    return entry.sent[TRAIN] + entry.sent[STAGE]
 
 
 def _refuse_changes(before: dict[str, Any], now: dict[str, Any]) -> None:

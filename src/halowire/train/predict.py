@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -12,9 +13,9 @@ from torch import Tensor
 from halowire.events import EVAL
 from halowire.exchange import Transport
 from halowire.kernels import InputError
+from halowire.partition import Shard
 from halowire.train.checkpoint import best_weights
-from halowire.train.config import Config
-from halowire.train.view import View, build_model
+from halowire.train.runner import Runner
 
 FORMATS = (".npy", ".csv")
 
@@ -27,26 +28,29 @@ def check_format(out: Path) -> None:
         )
 
 
-def predict_shard(view: View, config: Config, run: Path) -> Tensor:
-    """Logits ``[n, C]`` of the owned rows, from the best weights of ``run``."""
-    model = build_model(config.model, view.features.own.num_cols, view.shard.num_classes, config.seed).to(
-        view.ids.device
-    )
-    model.load_state_dict(best_weights(run))
-    with torch.no_grad():
-        out: Tensor = model(view.features, view.step())
-    return out
+class Holder(Protocol):
+    """Who has logits: a view, or a runner."""
+
+    @property
+    def shard(self) -> Shard:
+        """The rows that the logits are of."""
 
 
-def gather_predictions(logits: Tensor, view: View, transport: Transport) -> tuple[Tensor, Tensor] | None:
+def predict(runner: Runner, run: Path) -> Tensor:
+    """Logits ``[n, C]`` of the owned rows (of none where another stage has them), from the best weights of ``run``."""
+    runner.model.load_state_dict(best_weights(run))
+    return runner.logits()
+
+
+def gather_predictions(logits: Tensor, holder: Holder, transport: Transport) -> tuple[Tensor, Tensor] | None:
     """(logits, original ids) of all nodes in the order of the user's graph, on rank 0; None elsewhere."""
     counts = torch.zeros(transport.size, dtype=torch.int64)
-    counts[transport.rank] = logits.shape[0]
+    count = counts[transport.rank] = logits.shape[0]
     with transport.ledger.account(EVAL):
         transport.all_reduce(counts, "gathering of the predictions", EVAL)
         each = [int(count) for count in counts]
-        rows = transport.gather_rows(view.shard.rows, each, "gathering of the predictions")
-        ids = transport.gather_rows(view.shard.ids, each, "gathering of the predictions")
+        rows = transport.gather_rows(holder.shard.rows[:count], each, "gathering of the predictions")
+        ids = transport.gather_rows(holder.shard.ids[:count], each, "gathering of the predictions")
         values = transport.gather_rows(logits.cpu(), each, "gathering of the predictions")
     if rows is None or ids is None or values is None:
         return None

@@ -54,6 +54,27 @@ RECIPES: dict[str, Recipe] = {
             rate__code="levels",
             rate__decay=0.8,
         ),
+        _recipe(
+            "gnnpipe",
+            "GNNPipe: the layers split over the workers, chunks of the graph through them one after another",
+            mesh__stages=0,
+            mesh__parts=1,
+        ),
+        _recipe(
+            "hybrid",
+            "GNNPipe with two parts: stages of two workers that exchange halo rows",
+            mesh__stages=0,
+            mesh__parts=2,
+        ),
+        _recipe(
+            "gnnpipe-1bit",
+            "GNNPipe with one bit per value between the stages: two levels per row, forward rows as decayed changes",
+            mesh__stages=0,
+            mesh__parts=1,
+            rate__bits=1,
+            rate__code="levels",
+            rate__decay=0.8,
+        ),
     )
 }
 

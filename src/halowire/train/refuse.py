@@ -9,8 +9,11 @@ from halowire.graph import Graph
 from halowire.kernels import InputError
 from halowire.partition import read_manifest
 from halowire.partition.manifest import is_shard_folder
-from halowire.train.config import Config
+from halowire.pipeline.mesh import Mesh
+from halowire.pipeline.split import parse_split
+from halowire.train.config import Config, MeshConfig
 from halowire.train.job import Job
+from halowire.train.stages import mesh_of, needs_stages
 
 MAY_CHANGE = ("epochs", "early_stop", "threads", "device", "deadline", "eval.every", "checkpoint.every")
 """Settings that a resumed run may change."""
@@ -34,12 +37,12 @@ def refuse_untrainable(graph: Graph) -> None:
         )
 
 
-def refuse_idle_settings(shards: Path, workers: int, config: Config, default: Config) -> None:
+def refuse_idle_settings(shards: Path, num_parts: int, config: Config, default: Config) -> None:
     """Refuse what does not fit a folder of shards, or comes too late for it."""
     manifest = read_manifest(shards)
-    if manifest["num_parts"] != workers:
+    if manifest["num_parts"] != num_parts:
         raise InputError(
-            f"{shards} holds {manifest['num_parts']} shards, but there are {workers} workers; they must be equal"
+            f"{shards} holds {manifest['num_parts']} shards, but the workers are {num_parts} parts; they must be equal"
         )
     if config.task.inductive and not manifest["inductive"]:
         raise InputError(
@@ -60,6 +63,63 @@ def refuse_idle_settings(shards: Path, workers: int, config: Config, default: Co
             f"{shards} was cut with --partition.metis {manifest.get('metis', 'auto')}; "
             f"--partition.metis {config.partition.metis} belongs to `halowire partition`"
         )
+
+
+def refuse_mesh(config: Config, workers: int) -> None:
+    """Refuse a mesh that cannot be, and what has no meaning, or no effect, on it."""
+    mesh = mesh_of(config, workers)
+    mesh.refuse_impossible(config.model.layers, mesh.chunks)
+    default, given = MeshConfig(), config.mesh
+    idle = {
+        "split": ("more than one stage", mesh.stages > 1),
+        "costs": ("more than one stage, split by halowire", mesh.stages > 1 and not given.split),
+        "shuffle": ("more than one chunk", mesh.chunks > 1),
+        "history": ("more than one chunk", mesh.chunks > 1),
+        "gradient_rule": ("more than one chunk", mesh.chunks > 1),
+        "keep": ("stages, chunks, --model.residual, gcnii or resgcn", needs_stages(config, mesh)),
+    }
+    for name, (needed, has) in idle.items():
+        if not has and getattr(given, name) != getattr(default, name):
+            raise InputError(f"--mesh.{name.replace('_', '-')} has no effect without {needed}")
+    if given.split:
+        parse_split(given.split, mesh.stages, config.model.layers)
+    if config.model.residual and (config.model.name not in ("gcn", "sage") or config.model.layers < 3):
+        raise InputError("--model.residual belongs to hidden layers of gcn and sage: use one of them, with 3 layers")
+    _refuse_wire(config, mesh)
+
+
+def _refuse_wire(config: Config, mesh: Mesh) -> None:
+    rate, mode = config.rate, config.freshness.mode
+    delayed = mode in ("delayed", "adaptive")
+    if mesh.stages > 1 and delayed:
+        raise InputError(
+            f"--freshness.mode {mode} has no meaning between stages: a stage cannot go on without its input; "
+            "use fresh rows, or one stage"
+        )
+    if mesh.stages > 1 and rate.rows < 1:
+        raise InputError(
+            "--rate.rows has no meaning between stages: a row that does not arrive has no value to go on with; "
+            "use fewer bits or columns, or one stage"
+        )
+    if rate.nodes == "degree" and (mesh.stages > 1 or mesh.chunks > 1):
+        raise InputError(
+            "--rate.nodes degree ranks the halo nodes of whole parts, which neither stages nor chunks send; "
+            "use one stage and --mesh.chunks 1"
+        )
+    if rate.resend_input and needs_stages(config, mesh):
+        raise InputError("--rate.resend-input belongs to plain gcn and sage in one stage; leave it out")
+    if mesh.chunks > 1 and mesh.parts > 1:
+        reasons = {
+            f"--freshness.mode {mode}": delayed,
+            "--rate.rows": rate.rows < 1,
+            "--rate.decay": rate.decay >= 0,
+        }
+        for name, chosen in reasons.items():
+            if chosen:
+                raise InputError(
+                    f"{name} does not go with several chunks in several parts: halo rows of chunks are this epoch's, "
+                    "all of them, after dropout; use --mesh.chunks 1 or --mesh.parts 1"
+                )
 
 
 def refuse_other_job(job: Job, graph: Any) -> None:

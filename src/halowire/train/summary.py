@@ -5,18 +5,20 @@ from __future__ import annotations
 import re
 import resource
 import statistics
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from halowire.events import EVAL, GRADIENT, SETUP, TRAIN
+from halowire.events import EVAL, GRADIENT, SETUP, STAGE, TRAIN
 from halowire.exchange import Transport
 from halowire.kernels.info import kernels_in_use
 from halowire.train.checkpoint import Progress
 from halowire.train.config import Config
+from halowire.train.stages import mesh_of
 
-ACCOUNT_ORDER = (SETUP, TRAIN, EVAL, GRADIENT)
+ACCOUNT_ORDER = (SETUP, TRAIN, STAGE, EVAL, GRADIENT)
 
 
 def peak_memory() -> int:
@@ -57,7 +59,7 @@ def summarise(
         "recipe": config.recipe,
         "model": config.model.name,
         "workers": workers,
-        "mesh": {"stages": config.mesh.stages, "parts": workers, "chunks": config.mesh.chunks},
+        "mesh": asdict(mesh_of(config, workers)),
         "epochs": progress.epoch,
         "seed": config.seed,
         "metric": metric,
@@ -66,7 +68,9 @@ def summarise(
         "test": progress.best.get("test"),
         "epoch_seconds": _median(progress.epoch_seconds),
         "wait_seconds": _median(progress.wait_seconds),
-        "wire_bytes_per_epoch": sent[TRAIN] / epochs,
+        "wire_bytes_per_epoch": (sent[TRAIN] + sent[STAGE]) / epochs,
+        "halo_bytes_per_epoch": sent[TRAIN] / epochs,
+        "stage_bytes_per_epoch": sent[STAGE] / epochs,
         "wire_bytes_total": sum(sent.values()),
         "setup_wire_bytes": sent[SETUP],
         "eval_wire_bytes": sent[EVAL],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
@@ -35,6 +35,11 @@ class Task:
         train, val, test = (mask.to(device) for mask in masks if mask is not None)
         kind = choose_metric(metric, shard.multi_label, shard.num_classes)
         return Task(shard.y.to(device), (train, val, test), train.nonzero()[:, 0], shard.counts["train"], kind)
+
+    def part(self, at: slice) -> Task:
+        """The same task on the rows ``at`` alone; the shares of the loss still add up to the whole graph's mean."""
+        masks = (self.masks[0][at], self.masks[1][at], self.masks[2][at])
+        return replace(self, y=self.y[at], masks=masks, train_rows=masks[0].nonzero()[:, 0])
 
     def loss(self, logits: Tensor) -> Tensor:
         """This worker's share of the loss: its sum over the local training rows, divided by the global count.

@@ -10,8 +10,8 @@ from torch import Tensor
 from halowire.events import SETUP
 from halowire.exchange import HaloExchange, Policy, Transport
 from halowire.exchange.grades import by_base, grade_counts
-from halowire.kernels import Csr
 from halowire.nn import MODELS, Features, GraphModel, Propagation, Step
+from halowire.nn.deep import DEEP_MODELS, DeepModel
 from halowire.nn.model import exchanged_widths
 from halowire.partition import Shard
 from halowire.train.config import Config, ModelConfig
@@ -32,7 +32,7 @@ class View:
     @staticmethod
     def of(shard: Shard, config: Config, transport: Transport, device: torch.device) -> View:
         """Prepare ``shard``; its input features cross the wire here, once."""
-        exchange = HaloExchange(shard, transport, device, _policy(shard, config, transport))
+        exchange = HaloExchange(shard, transport, device, policy_for(shard, config, transport, shard.num_features))
         spread = Propagation.of(shard, MODELS[config.model.name].conv.normalisation, exchange, device)
         features = Features.of(shard, spread, exchange, device)
         return View(shard, spread, features, Task.of(shard, config.task.metric, device), shard.ids.to(device))
@@ -42,19 +42,30 @@ class View:
         return Step(self.spread, self.ids, seed, epoch, training)
 
 
-def _policy(shard: Shard, config: Config, transport: Transport) -> Policy:
-    features = shard.x
-    width = 0 if features is None else features.num_cols if isinstance(features, Csr) else features.shape[1]
-    widths = exchanged_widths(width, config.model.hidden, shard.num_classes, config.model.layers)
+def policy_for(shard: Shard, config: Config, transport: Transport, num_features: int) -> Policy:
+    """The policy of a shard's wire; ``transport`` goes to the workers that share its halos."""
+    widths = travelling_widths(config.model, num_features, shard.num_classes)
     halo_rows = transport.all_reduce(torch.tensor([shard.num_halo]), "reduction of the halo sizes", SETUP)
     grades = None
     if config.rate.nodes == "degree":
         grades = by_base(transport.all_reduce(grade_counts(shard), "reduction of the grades", SETUP))
-    return policy_of(config, widths, int(halo_rows), grades, width)
+    return policy_of(config, widths, int(halo_rows), grades, num_features)
 
 
-def build_model(config: ModelConfig, num_features: int, num_classes: int, seed: int) -> GraphModel:
+def travelling_widths(config: ModelConfig, num_features: int, num_classes: int) -> list[int]:
+    """Columns of the rows that travel between parts in every exchange of an epoch, each way."""
+    if config.name in DEEP_MODELS:
+        return [config.hidden] * config.layers
+    return exchanged_widths(num_features, config.hidden, num_classes, config.layers)
+
+
+def build_model(config: ModelConfig, num_features: int, num_classes: int, seed: int) -> GraphModel | DeepModel:
     """The model that the settings describe, with weights drawn from ``seed``."""
+    if config.name in DEEP_MODELS:
+        return DEEP_MODELS[config.name](
+            num_features, config.hidden, num_classes, config.layers, config.dropout, config.norm, seed
+        )
+    norm = "layer" if config.norm == "auto" else config.norm
     return MODELS[config.name](
-        num_features, config.hidden, num_classes, config.layers, config.dropout, config.norm, seed
+        num_features, config.hidden, num_classes, config.layers, config.dropout, norm, seed, config.residual
     )

@@ -94,7 +94,7 @@ def test_an_override_without_effect_on_a_recipe_is_left_out_and_said(halowire):
     assert said.code == 0
     never = "with --freshness.mode never, which sends no rows"
     assert said.err.splitlines() == [
-        "warning: exact runs without --rate.code (it has no effect without a rate of 1 bit)",
+        "warning: exact runs without --rate.code (it has no effect without a rate of 1, 2 or 4 bits)",
         f"warning: isolated runs without --rate.code (it has no effect {never})",
     ]
     rates = {r: json.loads(Path(f"both/{r}-seed0/config.json").read_text())["rate"] for r in record()["recipes"]}

@@ -1,0 +1,51 @@
+"""The timeline of one epoch on one worker: what it did when, for the drawing of the pipeline."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Timeline:
+    """Intervals of an epoch: ``(kind, chunk, block, start, end)``, seconds from the start of the epoch.
+
+    Kinds: ``forward``, ``backward`` (a chunk through all blocks of the stage), ``wait`` (for a chunk from the next
+    stage), ``transfer`` (coding and handing over), ``exchange`` (waiting for halo rows inside forward or backward).
+    ``block`` is -1 where an interval belongs to no single block.
+    """
+
+    clock: Callable[[], float] = time.perf_counter
+    recording: bool = False
+    spans: list[tuple[str, int, int, float, float]] = field(default_factory=list)
+    _start: float = 0.0
+
+    def begin(self, recording: bool) -> None:
+        """An epoch begins."""
+        self.recording, self._start = recording, self.clock()
+        self.spans = []
+
+    @contextmanager
+    def span(self, kind: str, chunk: int, block: int = -1) -> Iterator[None]:
+        """Record the block."""
+        if not self.recording:
+            yield
+            return
+        start = self.clock() - self._start
+        yield
+        self.spans.append((kind, chunk, block, start, self.clock() - self._start))
+
+    def bubble(self) -> float:
+        """Share of the time from the first to the last interval in which no chunk was in work."""
+        if not self.spans:
+            return 0.0
+        length = max(span[4] for span in self.spans) - min(span[3] for span in self.spans)
+        busy = sum(end - start for kind, _, _, start, end in self.spans if kind in ("forward", "backward", "transfer"))
+        return max(0.0, 1 - busy / length) if length else 0.0
+
+
+def ideal_bubble(stages: int, chunks: int) -> float:
+    """``(S - 1) / (C + S - 1)``: the share of idle time of equal stages and chunks without any transfer."""
+    return (stages - 1) / (chunks + stages - 1)

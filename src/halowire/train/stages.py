@@ -1,0 +1,222 @@
+"""The pipeline as a runner: this worker's stage of the model on its part of the graph."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from halowire.exchange import HaloExchange, Policy, Transport
+from halowire.kernels import Csr, InputError
+from halowire.nn import Propagation
+from halowire.nn.deep import DeepModel
+from halowire.nn.overlap import plain_overlap
+from halowire.nn.propagation import SYMMETRIC
+from halowire.partition import Shard
+from halowire.pipeline.border import Border
+from halowire.pipeline.chunk_exchange import ChunkExchange
+from halowire.pipeline.chunk_spread import ChunkSpread
+from halowire.pipeline.chunks import Chunks, chunk_numbers, renumber
+from halowire.pipeline.engine import Engine, Side
+from halowire.pipeline.inputs import Inputs
+from halowire.pipeline.lists import Routes
+from halowire.pipeline.measure import measured_costs
+from halowire.pipeline.mesh import Mesh, Seat
+from halowire.pipeline.split import parse_split, predicted_costs, split
+from halowire.pipeline.spread import Spread, WholeSpread
+from halowire.pipeline.stage import Model, Stage, exchange_layer
+from halowire.pipeline.timeline import Timeline, ideal_bubble
+from halowire.train.config import Config
+from halowire.train.task import Task
+from halowire.train.view import build_model, policy_for
+
+TIMELINE_EPOCH = 2
+"""The epoch whose timeline is always recorded: the first ones warm up caches and buffers."""
+CPU = torch.device("cpu")
+
+
+def mesh_of(config: Config, workers: int) -> Mesh:
+    """The mesh that the settings ask for."""
+    return Mesh.of(config.mesh.stages, config.mesh.parts, config.mesh.chunks, workers)
+
+
+def needs_stages(config: Config, mesh: Mesh) -> bool:
+    """Whether the pipeline runs the model: all but plain GCN and GraphSAGE in graph parallelism."""
+    plain = config.model.name in ("gcn", "sage") and not config.model.residual
+    return not plain or mesh.stages > 1 or mesh.chunks > 1
+
+
+class Pipeline:
+    """Trains one stage of a model on one part; see :class:`halowire.train.runner.Runner`."""
+
+    def __init__(self, train: Shard, whole: Shard, config: Config, mesh: Mesh, transport: Transport) -> None:
+        """``train`` and ``whole`` are one shard unless training leaves out nodes or edges; all workers call this."""
+        self._config, self.seat = config, Seat.of(mesh, transport)
+        seat = self.seat
+        self.peers = seat.peers
+        self.line: Transport | None = seat.line
+        self.num_features, same = whole.num_features, train is whole
+        self.model: Model = build_model(config.model, self.num_features, whole.num_classes, config.seed)
+        bounds = self._split(train)
+        stage = Stage.of(self.model, *bounds[seat.stage])
+        next_layer = 0 if seat.last else exchange_layer(self.model, bounds[seat.stage + 1][0])
+        self.parameters = stage.parameters
+        if not seat.first:
+            train, whole = replace(train, x=None), replace(whole, x=None)
+        train, chunks = self._chunk(train)
+        policy = policy_for(train, config, seat.peers, self.num_features)
+        timeline = Timeline()
+        side = self._side(train, stage, chunks, next_layer, policy, timeline)
+        if same:
+            whole, evaluation = train, replace(side, chunks=Chunks.whole(train.num_owned), spread=self._exact)
+        else:
+            alone = Chunks.whole(whole.num_owned)
+            evaluation = self._side(whole, stage, alone, next_layer, policy, timeline, training=False)
+        task = Task.of(train, config.task.metric, CPU)
+        self._tasks = [task.part(chunks.at(chunk)) for chunk in range(chunks.count)]
+        self.shard = whole
+        self.task = Task.of(whole, config.task.metric, CPU)
+        if not seat.last:
+            self.task = self.task.part(slice(0, 0))
+        self.engine = Engine(seat, stage, side, evaluation, self._loss, config.mesh.keep == "all", timeline)
+
+    def forward_backward(self, epoch: int) -> Tensor:
+        """All chunks through this worker's stage and back."""
+        return self.engine.forward_backward(self._config.seed, epoch, self._records(epoch))
+
+    def logits(self) -> Tensor:
+        """Those of this part on the last stage, none on the others."""
+        found = self.engine.logits()
+        return found if self.seat.last else found.new_zeros(0, self.shard.num_classes)
+
+    @property
+    def remembers(self) -> bool:
+        """Historical rows do, and the wires with delta coding or delayed rows."""
+        policy = self.exchange.policy
+        return self.seat.mesh.chunks > 1 or policy.decay is not None or policy.freshness.delayed
+
+    def state(self) -> dict[str, Tensor]:
+        """That of the exchange, of the stage links, and the historical rows."""
+        side = self.engine.train
+        return self.exchange.state() | side.border.state() | side.spread.state()
+
+    def load_state(self, state: dict[str, Tensor]) -> None:
+        """Each takes its own."""
+        side = self.engine.train
+        side.border.load_state(state)
+        side.spread.load_state(state)
+        own = ("border.", "history.", "stale.")
+        self.exchange.load_state({name: value for name, value in state.items() if not name.startswith(own)})
+
+    def facts(self) -> dict[str, Any]:
+        """Every block launches its own exchange: only its inner product hides it."""
+        if self.peers.size == 1 or self._config.freshness.mode == "never":
+            return {"overlap": {}}
+        words = plain_overlap("blocks of a pipeline cut at their aggregation")
+        return {"overlap": {str(layer): words for layer in range(1, len(self.model.blocks))}}
+
+    def events(self, epoch: int) -> dict[str, Any] | None:
+        """The timeline of an epoch that was recorded."""
+        if not self._records(epoch):
+            return None
+        mesh, timeline = self.seat.mesh, self.engine.timeline
+        return {
+            "stage": self.seat.stage,
+            "part": self.seat.part,
+            "spans": timeline.spans,
+            "bubble": timeline.bubble(),
+            "ideal_bubble": ideal_bubble(mesh.stages, mesh.chunks),
+        }
+
+    def _records(self, epoch: int) -> bool:
+        return epoch == TIMELINE_EPOCH
+
+    def _loss(self, chunk: int, logits: Tensor) -> tuple[Tensor, Tensor]:
+        with torch.enable_grad():
+            leaf = logits.detach().requires_grad_()
+            loss = self._tasks[chunk].loss(leaf)
+            (grad,) = torch.autograd.grad(loss, leaf)
+        return loss.detach(), grad
+
+    def _split(self, shard: Shard) -> list[tuple[int, int]]:
+        """First and last block of every stage, the same on all workers."""
+        mesh, blocks, world = self.seat.mesh, len(self.model.blocks), self.seat.world
+        sizes = torch.zeros(world.size, 3, dtype=torch.int64)
+        sizes[world.rank] = torch.tensor([shard.num_owned, shard.num_edges, _values(shard.x)])
+        world.all_reduce(sizes, "reduction of the sizes", account=None)
+        mesh.refuse_impossible(blocks, int(sizes[:, 0].min()))
+        nodes, edges, values = (int(size) // mesh.stages for size in sizes.sum(0))
+        if self._config.mesh.split:
+            counts = parse_split(self._config.mesh.split, mesh.stages, blocks)
+        else:
+            costs = torch.tensor(predicted_costs(self.model, nodes, edges, values), dtype=torch.float64)
+            if self._config.mesh.costs == "measured" and mesh.stages > 1:
+                if world.rank == 0:
+                    costs = torch.tensor(self._measure(shard), dtype=torch.float64)
+                world.broadcast(costs, "sharing of the measured costs")
+            counts = split(costs.tolist(), mesh.stages)
+        ends = torch.tensor([0, *counts]).cumsum(0).tolist()
+        return list(itertools.pairwise(ends))
+
+    def _measure(self, shard: Shard) -> list[float]:
+        if shard.x is None:
+            raise InputError(f"graph {shard.graph!r} has no features; give it `x` (one row per node) to train on it")
+        inner = (shard.symmetric() if self._kind == SYMMETRIC else shard.mean())[0]
+        return measured_costs(self.model, inner, shard.x, shard.ids)
+
+    @property
+    def _kind(self) -> str:
+        return self.model.normalisation if isinstance(self.model, DeepModel) else self.model.conv.normalisation
+
+    def _chunk(self, shard: Shard) -> tuple[Shard, Chunks]:
+        """The first stage of every part cuts it into chunks and tells the others."""
+        seat, config = self.seat, self._config
+        count = seat.mesh.chunks
+        if count == 1:
+            return shard, Chunks.whole(shard.num_owned)
+        numbers = torch.empty(shard.num_owned, dtype=torch.int64)
+        if seat.first:
+            numbers = chunk_numbers(shard, count, config.seed)
+        seat.line.broadcast(numbers, "sharing of the chunks")
+        shard, bounds = renumber(shard, numbers, count)
+        return shard, Chunks(bounds, seat.part, config.seed, config.mesh.shuffle)
+
+    def _side(
+        self,
+        shard: Shard,
+        stage: Stage,
+        chunks: Chunks,
+        next_layer: int,
+        policy: Policy,
+        timeline: Timeline,
+        training: bool = True,
+    ) -> Side:
+        """``shard`` made ready for a stage; the features, where the stage needs them, cross the wire here, once."""
+        seat, mesh = self.seat, self._config.mesh
+        exchange = HaloExchange(shard, seat.peers, CPU, policy)
+        deep = isinstance(self.model, DeepModel)
+        p = Propagation.of(shard, self._kind, exchange, CPU)
+        inputs = None
+        if stage.entry is not None:
+            inputs = Inputs.of(shard, exchange, None if deep else (p.inner, p.halo))
+        spread: Spread = WholeSpread(p, timeline)
+        if training:
+            self.exchange, self._exact = exchange, spread
+        if chunks.count > 1:
+            swaps = None
+            if seat.mesh.parts > 1:
+                routes = Routes.of(shard, p.halo, chunks, exchange)
+                swaps = ChunkExchange(routes, seat.peers, policy, shard.ids)
+            widths = [block.width for block in stage.blocks]
+            spread = ChunkSpread(p, swaps, chunks, widths, mesh.history, mesh.gradient_rule, timeline)
+        return Side(chunks, shard.ids, inputs, spread, Border(seat, stage, next_layer, shard.ids, policy))
+
+
+def _values(x: Tensor | Csr | None) -> int:
+    """How many values of the features are stored."""
+    if x is None:
+        return 0
+    return x.nnz if isinstance(x, Csr) else x.numel()

@@ -1,0 +1,85 @@
+"""Several chunks: every gradient equals the slow reference of current and historical rows, over three epochs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from halowire.pipeline.chunks import Chunks
+from halowire.train.config import Config
+from halowire.train.view import build_model
+from tests.parity.chunk_reference import ChunkReference
+from tests.parity.test_exact import CLASSES, FEATURES, assert_close, make_graph
+from tests.parity.test_stages import EPOCHS, make_config, train_here
+
+
+def steps_of(results: list[dict], config: Config, epoch: int, parts: int) -> list[torch.Tensor]:
+    """Rows in work in every step, from what the first stage of every part says of its chunks."""
+    orders = [Chunks((0,) * (config.mesh.chunks + 1), part, config.seed, config.mesh.shuffle) for part in range(parts)]
+    found = []
+    for step in range(config.mesh.chunks):
+        rows = []
+        for part in range(parts):
+            chunk = orders[part].order(epoch)[step]
+            rows.append(results[part]["rows"][results[part]["chunks"] == chunk])
+        found.append(torch.from_numpy(np.concatenate(rows)))
+    return found
+
+
+def compare(results: list[dict], case: str, config: Config, parts: int) -> None:
+    model = build_model(config.model, FEATURES, CLASSES, config.seed)
+    reference = ChunkReference(make_graph(case), config, dict(model.named_parameters()))
+    last = [result for result in results if result["last"]]
+    rows = np.concatenate([result["rows"] for result in last])
+    for result in results:
+        assert len(np.unique(result["chunks"])) == config.mesh.chunks
+    for epoch in range(EPOCHS):
+        loss, grads = reference.chunked_epoch(epoch, steps_of(results, config, epoch, parts))
+        with torch.no_grad():
+            want = reference.logits(None).numpy()
+        got = np.empty_like(want)
+        got[rows] = np.concatenate([result["epochs"][epoch][2] for result in last])
+        for result in results:
+            assert_close(f"loss of epoch {epoch}", np.array([result["epochs"][epoch][0]]), np.array([loss]))
+            for name, grad in result["epochs"][epoch][1].items():
+                assert_close(f"gradient of {name} in epoch {epoch}", grad, grads[name].numpy())
+        assert_close(f"logits after epoch {epoch}", got, want)
+
+
+@pytest.mark.parametrize("rule", ["double", "position", "stale"])
+@pytest.mark.parametrize("history", [2, 1])
+@pytest.mark.parametrize("shuffle", [True, False])
+@pytest.mark.parametrize("parts", [1, 2])
+def test_every_switch(on_workers, parts, shuffle, history, rule):
+    config = make_config(
+        "gcnii", 2, mesh__chunks=4, mesh__shuffle=shuffle, mesh__history=history, mesh__gradient_rule=rule
+    )
+    compare(on_workers(2 * parts, train_here, "plain", config), "plain", config, parts)
+
+
+@pytest.mark.parametrize("model", ["gcn", "sage", "gcnii", "resgcn"])
+@pytest.mark.parametrize("case", ["plain", "directed-weighted", "sparse"])
+@pytest.mark.parametrize("parts", [1, 2])
+def test_every_model_and_graph(on_workers, parts, case, model):
+    config = make_config(model, 2, mesh__chunks=3, mesh__history=2, model__layers=4)
+    compare(on_workers(2 * parts, train_here, case, config), case, config, parts)
+
+
+@pytest.mark.parametrize(("workers", "stages"), [(1, 1), (4, 4), (2, 1)])
+def test_other_meshes(on_workers, workers, stages):
+    config = make_config("resgcn", stages, mesh__chunks=5, mesh__history=2)
+    compare(on_workers(workers, train_here, "plain", config), "plain", config, workers // stages)
+
+
+@pytest.mark.parametrize("model", ["gcn", "sage", "gcnii", "resgcn"])
+def test_keeping_less_gives_the_same_bits(on_workers, model):
+    results = [
+        on_workers(2, train_here, "plain", make_config(model, 2, mesh__chunks=3, mesh__keep=keep))
+        for keep in ("all", "rows")
+    ]
+    for all_kept, rows_kept in zip(*results, strict=True):
+        for want, got in zip(all_kept["epochs"], rows_kept["epochs"], strict=True):
+            assert want[0] == got[0]
+            for name, grad in want[1].items():
+                np.testing.assert_array_equal(got[1][name], grad, err_msg=name)

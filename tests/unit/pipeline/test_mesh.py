@@ -1,0 +1,90 @@
+"""The mesh: what is possible, what is chosen, what is refused and with which words."""
+
+from __future__ import annotations
+
+import pytest
+
+from halowire.kernels import InputError
+from halowire.pipeline.mesh import Mesh
+from halowire.train.config import Config
+from halowire.train.recipes import recipe_config
+from halowire.train.refuse import refuse_mesh
+from halowire.train.stages import mesh_of, needs_stages
+
+
+@pytest.mark.parametrize(
+    ("asked", "workers", "found"),
+    [
+        ((1, 0, 0), 4, (1, 4, 1)),
+        ((0, 0, 0), 4, (1, 4, 1)),
+        ((0, 1, 0), 4, (4, 1, 16)),
+        ((0, 2, 0), 4, (2, 2, 8)),
+        ((2, 0, 3), 4, (2, 2, 3)),
+        ((0, 1, 0), 1, (1, 1, 1)),
+        ((1, 2, 5), 2, (1, 2, 5)),
+    ],
+)
+def test_the_mesh_of_settings(asked, workers, found):
+    assert Mesh.of(*asked, workers) == Mesh(*found)
+
+
+def test_every_worker_has_one_place():
+    mesh = Mesh(3, 2, 1)
+    places = [mesh.place(rank) for rank in range(mesh.workers)]
+    assert len(set(places)) == 6 and places[3] == (1, 1)
+    assert [mesh.rank(*place) for place in places] == list(range(6))
+
+
+@pytest.mark.parametrize(("stages", "parts"), [(3, 0), (0, 3), (2, 1), (8, 1), (0, 5)])
+def test_a_mesh_that_does_not_fit_names_those_that_do(stages, parts):
+    with pytest.raises(InputError, match=r"do not fit 4 workers; possible stages x parts: 1 x 4, 2 x 2, 4 x 1"):
+        Mesh.of(stages, parts, 0, 4)
+
+
+def test_more_stages_than_blocks_and_more_chunks_than_nodes_are_refused():
+    with pytest.raises(InputError, match=r"4 stages cannot share 3 blocks.*: 1 x 4, 2 x 2;"):
+        Mesh(4, 1, 8).refuse_impossible(3, 100)
+    with pytest.raises(InputError, match=r"chunks is 8, but the smallest part has 7 nodes"):
+        Mesh(4, 1, 8).refuse_impossible(4, 7)
+    Mesh(4, 1, 8).refuse_impossible(4, 8)
+
+
+@pytest.mark.parametrize(
+    ("settings", "workers", "words"),
+    [
+        ({"mesh.stages": 4}, 4, "cannot share 3 blocks"),
+        ({"mesh.stages": 2, "mesh.split": "1,1"}, 2, "2 stages and 2 blocks in all"),
+        ({"mesh.stages": 2, "mesh.split": "3,x"}, 2, "number of blocks of every stage"),
+        ({"mesh.split": "3"}, 1, "no effect without more than one stage"),
+        ({"mesh.history": 5}, 1, "no effect without more than one chunk"),
+        ({"mesh.stages": 2, "mesh.chunks": 1, "mesh.shuffle": False}, 2, "no effect without more than one chunk"),
+        ({"mesh.gradient_rule": "stale"}, 2, "no effect without more than one chunk"),
+        ({"mesh.keep": "rows"}, 2, "no effect without stages"),
+        ({"model.name": "gcnii", "model.residual": 0.1}, 1, "belongs to hidden layers of gcn and sage"),
+        ({"mesh.stages": 2, "freshness.mode": "delayed"}, 2, "a stage cannot go on without its input"),
+        ({"mesh.stages": 2, "rate.rows": 0.5}, 2, "a row that does not arrive"),
+        ({"mesh.chunks": 2, "rate.rows": 0.5}, 2, "does not go with several chunks in several parts"),
+        ({"mesh.chunks": 2, "freshness.mode": "delayed"}, 2, "does not go with several chunks in several parts"),
+        ({"mesh.stages": 2, "rate.decay": 0.5}, 4, "does not go with several chunks in several parts"),
+    ],
+)
+def test_what_has_no_meaning_is_refused_with_the_reason(settings, workers, words):
+    with pytest.raises(InputError, match=words):
+        refuse_mesh(Config().replace(settings), workers)
+
+
+@pytest.mark.parametrize(
+    ("name", "workers", "found"),
+    [("gnnpipe", 2, (2, 1, 8)), ("gnnpipe-1bit", 3, (3, 1, 12)), ("hybrid", 4, (2, 2, 8)), ("exact", 4, (1, 4, 1))],
+)
+def test_recipes_resolve_with_the_number_of_workers(name, workers, found):
+    config = recipe_config(name)
+    refuse_mesh(config, workers)
+    assert mesh_of(config, workers) == Mesh(*found)
+
+
+def test_plain_models_in_graph_parallelism_need_no_stages():
+    assert not needs_stages(Config(), Mesh(1, 4, 1))
+    for settings in ({"model.name": "gcnii"}, {"model.name": "resgcn"}, {"model.residual": 0.1}):
+        assert needs_stages(Config().replace(settings), Mesh(1, 4, 1))
+    assert needs_stages(Config(), Mesh(2, 2, 1)) and needs_stages(Config(), Mesh(1, 2, 3))
