@@ -7,8 +7,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from halowire.exchange import BACKWARD, FORWARD, Policy
+from halowire.exchange.subset import column_subset
 from halowire.graph import Graph
+from halowire.kernels.random import stream_key
 from tests.parity.deep_reference import DeepReference
+from tests.parity.wire_reference import quantise
 
 
 class _Aggregate(torch.autograd.Function):
@@ -17,27 +21,55 @@ class _Aggregate(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, a: Tensor, reference: ChunkReference, block: int, rows: Tensor) -> Tensor:
         ctx.where = reference, block, rows
-        buffer = reference.buffer(reference.rows_of, block, a.shape[1])
-        buffer[rows] = a
-        return reference.a[rows] @ buffer
+        return reference.swap(reference.a, reference.rows_of, a, FORWARD, block, rows)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         reference, block, rows = ctx.where
-        buffer = reference.buffer(reference.grads_of, block, grad.shape[1])
-        buffer[rows] = grad
-        return reference.a.T[rows] @ buffer, None, None, None
+        return reference.swap(reference.a.T, reference.grads_of, grad, BACKWARD, block, rows), None, None, None
 
 
 class ChunkReference(DeepReference):
     """Trains chunk by chunk: ``steps(epoch)`` are the rows in work in every step, of all parts together."""
 
-    def __init__(self, graph: Graph, config, weights: dict[str, Tensor]) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        config,
+        weights: dict[str, Tensor],
+        owner: Tensor | None = None,
+        policy: Policy | None = None,
+    ) -> None:
+        """``owner`` and ``policy``: rows travel between parts as ``policy`` says; without them, exactly."""
         super().__init__(graph, config, weights)
+        self.owner, self.policy, self.now = owner, policy, 0
         self.period, self.rule = config.mesh.history, config.mesh.gradient_rule
         self.rows_of: dict[int, Tensor] = {}
         self.grads_of: dict[int, Tensor] = {}
         self.snapshot: dict[int, Tensor] = {}
+
+    def swap(
+        self, matrix: Tensor, buffers: dict[int, Tensor], values: Tensor, direction: str, block: int, rows: Tensor
+    ) -> Tensor:
+        """``values`` of the rows in work into the buffer, then these rows of the product.
+
+        The second half of a buffer's columns is what other parts see of a row.
+        """
+        width = values.shape[1]
+        buffer = self.buffer(buffers, block, 2 * width)
+        buffer[rows] = torch.cat([values, self.seen(values, direction, block, rows)], 1)
+        same = torch.ones_like(matrix) if self.owner is None else (self.owner[:, None] == self.owner[None, :]).float()
+        return (matrix * same)[rows] @ buffer[:, :width] + (matrix * (1 - same))[rows] @ buffer[:, width:]
+
+    def seen(self, values: Tensor, direction: str, block: int, rows: Tensor) -> Tensor:
+        """What a row looks like to other parts: coded, where there is a policy."""
+        if self.policy is None:
+            return values
+        p, width, layer = self.policy, values.shape[1], block + (self.name in ("gcnii", "resgcn"))
+        columns = column_subset(width, p.rates(self.now, layer, FORWARD).columns(width), p.seed, self.now, layer)
+        rate = p.rates(self.now, layer, direction)
+        stream = stream_key(p.seed, self.now, layer, 500 if direction == FORWARD else 1500)
+        return quantise(values.detach(), rate.bits, rate.code, stream, self.graph.ids[rows], columns)
 
     def buffer(self, buffers: dict[int, Tensor], block: int, width: int) -> Tensor:
         return buffers.setdefault(block, torch.zeros(self.a.shape[0], width))
@@ -45,6 +77,7 @@ class ChunkReference(DeepReference):
     def chunked_epoch(self, epoch: int, steps: list[Tensor]) -> tuple[float, dict[str, Tensor]]:
         """(loss, gradients) of one epoch; the weights are updated."""
         self.optimiser.zero_grad()
+        self.now = epoch
         if epoch % self.period != 0:
             self.rows_of = {
                 block: self.snapshot.get(block, torch.zeros_like(rows)).clone() for block, rows in self.rows_of.items()

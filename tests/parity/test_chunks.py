@@ -8,7 +8,8 @@ import torch
 
 from halowire.pipeline.chunks import Chunks
 from halowire.train.config import Config
-from halowire.train.view import build_model
+from halowire.train.view import build_model, travelling_widths
+from halowire.train.wire import policy_of
 from tests.parity.chunk_reference import ChunkReference
 from tests.parity.test_exact import CLASSES, FEATURES, assert_close, make_graph
 from tests.parity.test_stages import EPOCHS, make_config, train_here
@@ -83,3 +84,33 @@ def test_keeping_less_gives_the_same_bits(on_workers, model):
             assert want[0] == got[0]
             for name, grad in want[1].items():
                 np.testing.assert_array_equal(got[1][name], grad, err_msg=name)
+
+
+HALOS = {
+    "half": {"rate.bits": 16},
+    "1 bit": {"rate.bits": 1, "rate.backward_bits": 4},
+    "columns": {"rate.ratio": 2.0},
+    "columns x bits": {"rate.ratio": 2.0, "rate.bits": 8},
+}
+
+
+@pytest.mark.parametrize("case", HALOS)
+@pytest.mark.parametrize("model", ["gcnii", "sage"])
+def test_coded_halos_of_chunks(on_workers, model, case):
+    """One stage, two parts: halo rows in work travel in the code of the settings, own rows never."""
+    config = make_config(model, 1, mesh__chunks=3, mesh__history=2, model__norm="none").replace(HALOS[case])
+    results = on_workers(2, train_here, "plain", config)
+    graph = make_graph("plain")
+    owner = torch.empty(graph.num_nodes, dtype=torch.int64)
+    for part, result in enumerate(results):
+        owner[torch.from_numpy(result["rows"])] = part
+    weights = dict(build_model(config.model, FEATURES, CLASSES, config.seed).named_parameters())
+    policy = policy_of(config, travelling_widths(config.model, FEATURES, CLASSES), 0)
+    reference = ChunkReference(graph, config, weights, owner, policy)
+    for epoch in range(EPOCHS):
+        _, grads = reference.chunked_epoch(epoch, steps_of(results, config, epoch, 2))
+        for result in results:
+            for name, got in result["epochs"][epoch][1].items():
+                want = grads[name].numpy()
+                worst, limit = np.abs(got - want).max(), 1e-3 * np.abs(want).max()
+                assert worst <= limit, f"{name} in epoch {epoch}: differs by {worst}, allowed {limit}"

@@ -10,13 +10,16 @@ import pytest
 import torch
 
 from halowire.exchange import Transport
-from halowire.partition import cut, partition
+from halowire.partition import cut, partition, read_shard, write_shards
 from halowire.train.config import Config
 from halowire.train.loop import EXTRAS, Trainer
 from halowire.train.stages import Pipeline, mesh_of
 from halowire.train.view import build_model
+from halowire.train.wire import policy_of
 from tests.parity.deep_reference import DeepReference
+from tests.parity.reference import dropout_factor
 from tests.parity.test_exact import CLASSES, FEATURES, NODES, assert_close, make_graph
+from tests.parity.wire_reference import DenseWire
 
 EPOCHS = 3
 
@@ -96,3 +99,82 @@ def test_gcnii_with_a_norm_and_resgcn_without(on_workers):
     for model, norm in (("gcnii", "layer"), ("resgcn", "none")):
         config = make_config(model, 2, model__norm=norm)
         compare(on_workers(2, train_here, "plain", config), "plain", config)
+
+
+def inductive_here(rank: int, shards: str, config: Config) -> dict[str, object]:
+    transport = Transport()
+    mesh = mesh_of(config, transport.size)
+    train, whole = (read_shard(shards, rank % mesh.parts, train=train) for train in (True, False))
+    runner = Pipeline(train, whole, config, mesh, transport)
+    trainer = Trainer(runner, None, config, transport, Path(tempfile.mkdtemp()))
+    trainer.forward_backward(0)
+    trainer.flat.reduce([0.0] * EXTRAS, transport, "test", peers=runner.peers)
+    grads = {name: p.grad.numpy().copy() for name, p in runner.parameters.items()}
+    trainer.optimiser.step()
+    found = {"grads": grads, "logits": trainer.logits().numpy().copy(), "rows": whole.rows.numpy()}
+    transport.settle()
+    runner.peers.settle()
+    return found | {"last": runner.seat.last}
+
+
+@pytest.mark.parametrize("model", ["sage", "gcnii"])
+def test_inductive_training_sees_training_nodes_only(on_workers, tmp_path, model):
+    config, graph = make_config(model, 2, task__inductive=True), make_graph("plain")
+    shards = write_shards(graph, partition(graph, 2, method="random"), tmp_path / "shards", inductive=True)
+    results = on_workers(4, inductive_here, str(shards), config)
+    weights = dict(build_model(config.model, FEATURES, CLASSES, config.seed).named_parameters())
+    reference = DeepReference(graph.subgraph(graph.train_mask), config, weights)
+    _, grads = reference.epoch(0)
+    whole = DeepReference(graph, config, reference.weights)
+    with torch.no_grad():
+        want = whole.logits(None).numpy()
+    for result in results:
+        for name, got in result["grads"].items():
+            assert_close(name, got, grads[name].numpy())
+        if result["last"]:
+            assert_close("logits", result["logits"], want[result["rows"]])
+
+
+class WireReference(DeepReference):
+    """Graph parallelism over the wire of a policy."""
+
+    def __init__(self, graph, config: Config, weights, owner: torch.Tensor) -> None:
+        super().__init__(graph, config, weights)
+        self.wire = DenseWire(self.a, owner, graph.ids, policy_of(config, [16] * config.model.layers, 0))
+
+    def logits(self, epoch: int | None) -> torch.Tensor:
+        u, ids = self.enter(slice(None)), self.graph.ids
+        h0 = u.relu()
+        for block in self.blocks:
+            v, a = self.before(u, block, epoch, ids)
+            undropped = mask = None
+            if self.wire.policy.decay is not None:
+                undropped = u.relu().detach()
+                mask = dropout_factor(self.dropout, self.seed, epoch, block, ids, u.shape[1])
+            u = self.after(self.wire.product(a, epoch, block + 1, undropped, mask), v, u, h0, block)
+        return self.leave(u, epoch, ids)
+
+
+WIRES = {
+    "1 bit": {"rate.bits": 1},
+    "delayed": {"freshness.mode": "delayed", "rate.bits": 8, "freshness.sync_every": 2},
+    "delta": {"rate.bits": 4, "rate.decay": 0.8},
+    "rows": {"rate.rows": 0.4},
+}
+
+
+@pytest.mark.parametrize("case", WIRES)
+def test_deep_models_over_every_wire_of_graph_parallelism(on_workers, case):
+    config = make_config("gcnii", 1, model__layers=3).replace(WIRES[case])
+    results = on_workers(2, train_here, "plain", config)
+    graph = make_graph("plain")
+    owner = partition(graph, 2, method="random", seed=4).owner
+    weights = dict(build_model(config.model, FEATURES, CLASSES, config.seed).named_parameters())
+    reference = WireReference(graph, config, weights, owner)
+    for epoch in range(EPOCHS):
+        _, grads = reference.epoch(epoch)
+        for result in results:
+            for name, got in result["epochs"][epoch][1].items():
+                want = grads[name].numpy()
+                worst, limit = np.abs(got - want).max(), 1e-3 * np.abs(want).max()
+                assert worst <= limit, f"{name} in epoch {epoch}: differs by {worst}, allowed {limit}"
