@@ -22,19 +22,20 @@ def _exchange_sparse(x: Csr, shard: Shard, transport: Transport) -> Csr:
     """Row lengths first, so that the receiver knows the sizes; then the columns; then the values, if there are any."""
     send = x.select_rows(shard.send_index)
     lengths = send.indptr.diff()
-    halo_lengths = _exchange_flat(lengths, shard.send_counts, shard.recv_counts, transport)
+    halo_lengths = exchange_flat(lengths, shard.send_counts, shard.recv_counts, transport)
     indptr = torch.zeros(halo_lengths.numel() + 1, dtype=torch.int64)
     torch.cumsum(halo_lengths, 0, out=indptr[1:])
     out_sizes = _sums(lengths, shard.send_counts)
     in_sizes = _sums(halo_lengths, shard.recv_counts)
-    indices = _exchange_flat(send.indices, out_sizes, in_sizes, transport)
-    weight = None if send.weight is None else _exchange_flat(send.weight, out_sizes, in_sizes, transport)
+    indices = exchange_flat(send.indices, out_sizes, in_sizes, transport)
+    weight = None if send.weight is None else exchange_flat(send.weight, out_sizes, in_sizes, transport)
     return Csr(indptr, indices, weight, x.num_cols)
 
 
-def _exchange_flat(
+def exchange_flat(
     values: Tensor, send_counts: tuple[int, ...], recv_counts: tuple[int, ...], transport: Transport
 ) -> Tensor:
+    """Values of any type, grouped by peer, to the peers; what arrives, grouped likewise. Byte for byte."""
     width = values.element_size()
     received = torch.empty(sum(recv_counts) * width, dtype=torch.uint8)
     data = values.contiguous().view(torch.uint8)
