@@ -3,8 +3,11 @@
 from halowire.api import Run, partition, predict, train
 from halowire.graph import Graph, block_model, load, rmat
 from halowire.kernels import InputError
+from halowire.launch.shard import shard
 from halowire.nn import GCN, SAGE, GCNConv, SAGEConv
+from halowire.nn.foreign.drop_edges import DropEdges
 from halowire.train.config import Config
+from halowire.train.distribute import distribute
 from halowire.train.recipes import RECIPES
 
 __all__ = [
@@ -12,15 +15,18 @@ __all__ = [
     "RECIPES",
     "SAGE",
     "Config",
+    "DropEdges",
     "GCNConv",
     "Graph",
     "InputError",
     "Run",
     "SAGEConv",
     "block_model",
+    "distribute",
     "load",
     "partition",
     "predict",
     "rmat",
+    "shard",
     "train",
 ]

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from halowire.exchange import Transport
 from halowire.graph import Graph
-from halowire.kernels import InputError
+from halowire.kernels import Csr, InputError
 from halowire.nn.foreign.edges import Edges
 from halowire.nn.foreign.link import Link
 from halowire.nn.foreign.reduction import Reduction, WholeMean
@@ -88,6 +88,25 @@ def cut_data(
         if name != "edge_index"
     }
     return ShardData(shard, link, Edges.of(local, link), parts)
+
+
+def of_shard(shard: Shard, transport: Transport, device: torch.device) -> ShardData:
+    """A shard, such as one read from disk, under PyG's names; its edges are sorted by destination."""
+    link = Link(shard, transport, device)
+    pieces = [
+        torch.stack([matrix.indices.long() + first, matrix.row_index()])
+        for matrix, first in ((shard.inner, 0), (shard.halo, shard.num_owned))
+    ]
+    edges = torch.cat(pieces, 1)
+    order = torch.argsort(edges[1], stable=True)
+    names = ("x", "y", "train_mask", "val_mask", "test_mask")
+    tensors: dict[str, Any] = {name: value for name in names if (value := getattr(shard, name)) is not None}
+    if isinstance(shard.x, Csr):
+        tensors["x"] = shard.x.to_dense()
+    if shard.inner.weight is not None and shard.halo.weight is not None:
+        tensors["edge_weight"] = torch.cat([shard.inner.weight, shard.halo.weight])[order]
+    placed = {name: value.to(device) for name, value in tensors.items()}
+    return ShardData(shard, link, Edges.of(edges[:, order].to(device), link), placed)
 
 
 def tensor_kinds(tensors: Mapping[str, Any], num_nodes: int, num_edges: int) -> dict[str, str]:
