@@ -1,6 +1,7 @@
 """halowire trains graph neural networks on whole graphs that are spread over many workers."""
 
 from halowire.api import Run, partition, predict, train
+from halowire.fit import Fit, fit
 from halowire.graph import Graph, block_model, load, rmat
 from halowire.kernels import InputError
 from halowire.launch.shard import shard
@@ -16,6 +17,7 @@ __all__ = [
     "SAGE",
     "Config",
     "DropEdges",
+    "Fit",
     "GCNConv",
     "Graph",
     "InputError",
@@ -23,6 +25,7 @@ __all__ = [
     "SAGEConv",
     "block_model",
     "distribute",
+    "fit",
     "load",
     "partition",
     "predict",

@@ -43,10 +43,10 @@ def train_worker(job: Job, prepare: Callable[[], None] | None = None) -> dict[st
             _say_where(trainer, place, console)
         title = f"{job.graph} {job.config.recipe}"
         with console.progress(job.config.epochs, title) as bar:
-            summary = trainer.run(Hooks(_Narrator(bar), wish))
+            summary = trainer.run(Hooks(Narrator(bar), wish))
         summary |= {"partition": read_manifest(job.shards).get("quality")}
         if place.rank == 0:
-            _write_results(job, summary, console)
+            write_results(job, summary, console)
     return summary
 
 
@@ -56,7 +56,7 @@ def predict_worker(job: Job, out: Path) -> None:
     device = choose_device(job.config.device, place)
     set_threads(job.config.threads, place)
     with joined(device, job.config.deadline) as (transport, _):
-        shard = _shard(job, transport)
+        shard = read_part(job, transport)
         view = View.of(shard, job.config, transport, device)
         found = gather_predictions(predict_shard(view, job.config, job.run), view, transport)
 
@@ -77,7 +77,7 @@ def roundtrip_worker(deadline: float = 60.0) -> None:
                 print(f"round trip      rank {first} - rank {second}: {1e6 * seconds:.0f} us, {speed / 1e6:.0f} MB/s")
 
 
-class _Narrator:
+class Narrator:
     """Tells the console's progress bar what the loop reports."""
 
     def __init__(self, progress: Progress) -> None:
@@ -132,19 +132,21 @@ def _say_where(trainer: Trainer, place: Place, console: Console) -> None:
 
 
 def _views(job: Job, transport: Transport, device: torch.device) -> tuple[View, View]:
-    whole = _shard(job, transport)
+    whole = read_part(job, transport)
     evaluation = View.of(whole, job.config, transport, device)
-    part = _shard(job, transport, train=True) if job.config.task.inductive else whole
+    part = read_part(job, transport, train=True) if job.config.task.inductive else whole
     if job.config.freshness.mode == "never":
         part = part.isolated()
     return (evaluation if part is whole else View.of(part, job.config, transport, device)), evaluation
 
 
-def _shard(job: Job, transport: Transport, train: bool = False) -> Shard:
+def read_part(job: Job, transport: Transport, train: bool = False) -> Shard:
+    """This worker's shard of ``job``; ``train``: that of the training subgraph."""
     return agreed(lambda: read_shard(job.shards, transport.rank, train=train), transport, "reading of the shards")
 
 
-def _write_results(job: Job, summary: dict[str, Any], console: Console) -> None:
+def write_results(job: Job, summary: dict[str, Any], console: Console) -> None:
+    """Write `summary.json` and the report, and print the table."""
     temporary = job.run / ".summary.json.tmp"
     temporary.write_text(json.dumps(plain(summary), indent=1, allow_nan=False) + "\n")
     temporary.rename(job.run / "summary.json")

@@ -23,7 +23,9 @@ ORDER = [
     "launch",
     "report",
     "worker",
+    "fit_worker",
     "api",
+    "fit",
     "cli",
 ]
 FILES = sorted(path for path in ROOT.rglob("*.py") if path.name != "__main__.py" and path != ROOT / "__init__.py")

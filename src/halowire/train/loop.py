@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from halowire.events import EVAL, GRADIENT, TRAIN, Entry, EventLog
 from halowire.exchange import GradientCodec, HaloExchange, Transport
@@ -70,15 +70,24 @@ class Hooks:
 class Trainer:
     """Trains one model on this worker's shard, in step with the other workers."""
 
-    def __init__(self, train: View, evaluation: View, config: Config, transport: Transport, run: Path) -> None:
-        """Build the model and give every worker the same weights; ``train`` and ``evaluation`` are one view unless
-        the training is inductive."""
+    def __init__(
+        self,
+        train: View,
+        evaluation: View,
+        config: Config,
+        transport: Transport,
+        run: Path,
+        model: nn.Module | None = None,
+    ) -> None:
+        """Build the model, unless one is given, and give every worker the same weights; ``train`` and ``evaluation``
+        are one view unless the training is inductive."""
         self.config, self.transport, self.run_folder, self.hooks = config, transport, run, Hooks(Silent())
         self.train, self.evaluation = train, evaluation
         shard = train.shard
         width = train.features.own.num_cols
-        self.model = build_model(config.model, width, shard.num_classes, config.seed).to(train.ids.device)
-        self.parameters = list(self.model.parameters())
+        own = model or build_model(config.model, width, shard.num_classes, config.seed)
+        self.model = own.to(train.ids.device)
+        self.parameters = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
         broadcast_parameters(self.parameters, transport)
         bits = config.rate.weights
         self.codec = None if bits == 32 else GradientCodec(bits, transport, config.seed)

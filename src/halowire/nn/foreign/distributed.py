@@ -54,10 +54,10 @@ class Distributed:
     def _try(self, args: tuple[Any, ...]) -> None:
         # With these inputs alone the plain model may fail; then the first real call is rehearsed.
         with contextlib.suppress(UncheckableError):
-            self._exchange_of(args, {})
+            self.exchange_of(args)
 
     def _before(self, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        exchange = self._exchange_of(args, kwargs)
+        exchange = self.exchange_of(args, kwargs)
         training = model.training and torch.is_grad_enabled()
         self._account = self.data.transport.ledger.account(TRAIN if training else EVAL)
         self._account.__enter__()
@@ -69,9 +69,9 @@ class Distributed:
         self._account.__exit__(None, None, None)
         return _guarded(out, self.data)
 
-    def _exchange_of(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> HaloExchange:
+    def exchange_of(self, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> HaloExchange:
         """The exchange for this kind of call; the first one of a kind is rehearsed, by all workers at once."""
-        call = Call.of(args, kwargs, self.data)
+        call = Call.of(args, kwargs or {}, self.data)
         key = call.key()
         if key not in self._exchanges:
             widths = self._agreed_rehearsal(call)
@@ -111,6 +111,12 @@ def distribute(model: nn.Module, data: ShardData, make_policy: PolicyMaker | Non
     model.to(data.link.device)
     object.__setattr__(model, ATTRIBUTE, Distributed(model, data, make_policy or (lambda widths, halo_rows: Policy())))
     return model
+
+
+def state_of(model: nn.Module) -> Distributed:
+    """What halowire keeps for a distributed model."""
+    state: Distributed = model.__dict__[ATTRIBUTE]
+    return state
 
 
 def forget_cached(model: nn.Module) -> None:

@@ -35,6 +35,10 @@ class Reduction:
         """Synchronise the next epoch of ``exchange`` when its rows have changed too much."""
         self._exchanges.append(exchange)
 
+    def hand_over(self) -> None:
+        """From now on another loop sums the gradients."""
+        self.running = True
+
     def begin(self) -> None:
         """A backward pass has begun."""
         if self.running:

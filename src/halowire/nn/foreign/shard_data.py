@@ -70,24 +70,34 @@ def cut_data(
         transport: the connection to the other workers.
         device: where the part is put.
     """
-    device = device or torch.device("cpu")
-    edge_index, num_nodes = tensors["edge_index"].cpu(), owner.numel()
-    graph = Graph.from_edge_index(edge_index, num_nodes)
+    graph = Graph.from_edge_index(tensors["edge_index"].cpu(), owner.numel())
     shard = cut(graph, Partition(owner, transport.size))[transport.rank]
+    return place_data(shard, local_tensors(tensors, owner, shard), transport, device or torch.device("cpu"))
+
+
+def local_tensors(tensors: Mapping[str, Any], owner: Tensor, shard: Shard) -> dict[str, Any]:
+    """The part of ``tensors`` that belongs to ``shard``, cut from a graph without ids of its own; edges in its rows."""
+    edge_index, num_nodes = tensors["edge_index"].cpu(), owner.numel()
     place = torch.full((num_nodes,), -1)
-    held = torch.cat([shard.rows, shard.halo_ids])  # without ids of its own, a graph's ids are its rows
+    held = torch.cat([shard.rows, shard.halo_ids])
     place[held] = torch.arange(held.numel())
-    mine = (owner[edge_index[1]] == transport.rank).nonzero()[:, 0]
-    link = Link(shard, transport, device)
-    local = place[edge_index[:, mine].long()].to(device)
+    mine = (owner[edge_index[1]] == shard.rank).nonzero()[:, 0]
     kinds = tensor_kinds(tensors, num_nodes, edge_index.shape[1])
     chosen = {"node": shard.rows, "edge": mine}
     parts = {
-        name: _pick(value, chosen[kinds[name]], device) if name in kinds else value
+        name: _pick(value, chosen[kinds[name]]) if name in kinds else value
         for name, value in tensors.items()
         if name != "edge_index"
     }
-    return ShardData(shard, link, Edges.of(local, link), parts)
+    return {"edge_index": place[edge_index[:, mine].long()], **parts}
+
+
+def place_data(shard: Shard, tensors: Mapping[str, Any], transport: Transport, device: torch.device) -> ShardData:
+    """What `local_tensors` gave, connected to the other workers."""
+    link = Link(shard, transport, device)
+    placed = {name: value.to(device) if isinstance(value, Tensor) else value for name, value in tensors.items()}
+    edges = placed.pop("edge_index")
+    return ShardData(shard, link, Edges.of(edges, link), placed)
 
 
 def of_shard(shard: Shard, transport: Transport, device: torch.device) -> ShardData:
@@ -128,7 +138,7 @@ def tensor_kinds(tensors: Mapping[str, Any], num_nodes: int, num_edges: int) -> 
     return kinds
 
 
-def _pick(value: Tensor, rows: Tensor, device: torch.device) -> Tensor:
+def _pick(value: Tensor, rows: Tensor) -> Tensor:
     if value.layout != torch.strided:
         value = value.to_dense()
-    return value[rows.to(value.device)].to(device)
+    return value[rows.to(value.device)]

@@ -1,0 +1,67 @@
+"""What one worker process does for `halowire.fit`: train the user's model on its part and predict."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from torch import nn
+
+from halowire.launch import Place, choose_device, joined, set_threads, stop_wish
+from halowire.launch.by_value import read_by_value
+from halowire.nn.foreign.shard_data import place_data
+from halowire.partition import read_manifest
+from halowire.report import Console
+from halowire.train.job import Job
+from halowire.train.loop import Hooks, Trainer
+from halowire.train.own_model import LossFunction, own_view
+from halowire.train.predict import gather_predictions
+from halowire.train.view import View
+from halowire.worker import Narrator, read_part, write_results
+
+PREDICTIONS = "predictions.npy"
+
+
+@dataclass(frozen=True)
+class HandOver:
+    """What the program hands to its workers: the model, the loss, and what the model is called with."""
+
+    model: nn.Module
+    loss: LossFunction | None
+    inputs: tuple[str, ...] | None
+
+
+def part_file(folder: Path, rank: int) -> Path:
+    """Where a worker finds the tensors of its part."""
+    return folder / f"part-{rank}"
+
+
+def model_file(folder: Path) -> Path:
+    """Where a worker finds the model."""
+    return folder / "model"
+
+
+def fit_worker(job: Job, folder: Path) -> dict[str, Any]:
+    """Train this worker's part of ``job`` with what ``folder`` holds; the summary."""
+    place = Place.here()
+    device = choose_device(job.config.device, place)
+    set_threads(job.config.threads, place)
+    console = Console(quiet=job.quiet or place.rank > 0)
+    given: HandOver = read_by_value(model_file(folder))
+    with joined(device, job.config.deadline) as (transport, _), stop_wish() as wish:
+        part = read_part(job, transport)
+        data = place_data(part, read_by_value(part_file(folder, transport.rank)), transport, device)
+        own, view = own_view(given.model, data, job.config, given.loss, given.inputs)
+        trainer = Trainer(cast(View, view), cast(View, view), job.config, transport, job.run, own)
+        with console.progress(job.config.epochs, f"{job.graph} {job.config.recipe}") as bar:
+            summary = trainer.run(Hooks(Narrator(bar), wish))
+        summary |= {"partition": read_manifest(job.shards).get("quality"), "model": type(given.model).__name__}
+        if trainer.progress.best_weights:
+            own.load_state_dict(trainer.progress.best_weights)
+        found = gather_predictions(trainer.logits(), cast(View, view), transport)
+        if found is not None:
+            np.save(job.run / PREDICTIONS, found[0].numpy(), allow_pickle=False)
+            write_results(job, summary, console)
+    return summary
