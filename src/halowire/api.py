@@ -253,12 +253,15 @@ def _load(graph: Any, config: Config) -> Graph:
     return load(graph, source.undirected, features=source.features or None, labels=source.labels or None)
 
 
-def cut_shards(graph: Graph, num_parts: int, out: Path, config: Config, console: Console) -> Path:
-    """Cut ``graph`` under ``config``, tell how well, and write the shards to ``out``."""
+def cut_shards(
+    graph: Graph, num_parts: int, out: Path, config: Config, console: Console, widths: Sequence[int] | None = None
+) -> Path:
+    """Cut ``graph`` under ``config``, tell how well for rows of ``widths``, and write the shards to ``out``."""
     if out.exists() and not is_shard_folder(out) and (not out.is_dir() or any(out.iterdir())):
         raise InputError(f"{out} exists and is not a folder of shards; choose another name or remove it first")
     owners = parts.partition(graph, num_parts, config.partition.method, config.seed)
-    widths = exchanged_widths(graph.num_features, config.model.hidden, graph.num_classes, config.model.layers)
+    if widths is None:
+        widths = exchanged_widths(graph.num_features, config.model.hidden, graph.num_classes, config.model.layers)
     quality = parts.measure(graph, owners, widths)
     if config.task.inductive and graph.train_mask is not None:
         # Training exchanges rows of the training subgraph only.

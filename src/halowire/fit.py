@@ -82,7 +82,7 @@ def fit(
     job = Job(run, "graph", "graph", run / "shards", workers, config, quiet=quiet, table=not quiet)
     if overwrite:
         delete_run(run, shards=True)
-    cut_shards(graph, workers, job.shards, config, Console(quiet=quiet))
+    cut_shards(graph, workers, job.shards, config, Console(quiet=quiet), widths=())
     run.mkdir(parents=True, exist_ok=True)
     job.write()
     with tempfile.TemporaryDirectory(prefix="halowire-") as folder:
@@ -119,7 +119,7 @@ def _hand_over(folder: Path, job: Job, tensors: dict[str, Any], num_nodes: int, 
 def _graph(tensors: dict[str, Any], num_nodes: int) -> Graph:
     """What training needs of the graph beside the model's inputs."""
     names = ("x", "y", "train_mask", "val_mask", "test_mask")
-    known = {name: tensors.get(name) for name in names}
+    known: dict[str, Any] = {name: tensors.get(name) for name in names}
     for name in names[2:]:
         mask = known[name]
         if mask is not None and mask.dim() == 2:

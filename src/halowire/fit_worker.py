@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+import torch
 from torch import nn
 
+from halowire.kernels.random import stream_key
 from halowire.launch import Place, choose_device, joined, set_threads, stop_wish
 from halowire.launch.by_value import read_by_value
 from halowire.nn.foreign.shard_data import place_data
@@ -51,6 +53,8 @@ def fit_worker(job: Job, folder: Path) -> dict[str, Any]:
     console = Console(quiet=job.quiet or place.rank > 0)
     given: HandOver = read_by_value(model_file(folder))
     with joined(device, job.config.deadline) as (transport, _), stop_wish() as wish:
+        # Dropout of a foreign model draws from torch's generator: another stream on every worker, the same every run.
+        torch.manual_seed(stream_key(job.config.seed, 0, 0, transport.rank) >> 1)
         part = read_part(job, transport)
         data = place_data(part, read_by_value(part_file(folder, transport.rank)), transport, device)
         own, view = own_view(given.model, data, job.config, given.loss, given.inputs)

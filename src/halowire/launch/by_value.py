@@ -30,28 +30,42 @@ def read_by_value(file: Path) -> Any:
 
 
 class _ByValue(pickle.Pickler):
-    """Pickles classes and functions of the main module by their content, everything else as usual."""
+    """Pickles classes and functions of the main module and of functions by their content, the rest as usual."""
 
     def reducer_override(self, value: Any) -> Any:
         """How to make ``value`` anew."""
-        if isinstance(value, types.ModuleType):
-            return importlib.import_module, (value.__name__,)
         if isinstance(value, types.CellType):
             # A cell is made empty and filled later: a method's cell holds the class that holds the method.
             return _empty_cell, (), _cell_state(value), None, None, _fill_cell
-        if isinstance(value, types.FunctionType) and value.__module__ == OWN:
-            made_of = (marshal.dumps(value.__code__), value.__closure__)
-            return _empty_function, made_of, _function_state(value), None, None, _fill_function
-        if isinstance(value, type) and value.__module__ == OWN:
-            return (
-                _empty_class,
-                (type(value), value.__name__, value.__bases__),
-                _class_state(value),
-                None,
-                None,
-                _fill_class,
-            )
-        return NotImplemented
+        if isinstance(value, types.FunctionType) and _is_own(value):
+            parts: tuple[Any, ...] = (marshal.dumps(value.__code__), value.__closure__)
+            return _empty_function, parts, _function_state(value), None, None, _fill_function
+        if isinstance(value, type) and _is_own(value):
+            parts = (type(value), value.__name__, value.__bases__)
+            return _empty_class, parts, _class_state(value), None, None, _fill_class
+        return _wrapper(value)
+
+
+def _wrapper(value: Any) -> Any:
+    """What pickle does not know, but is made of what it knows."""
+    if isinstance(value, types.ModuleType):
+        return importlib.import_module, (value.__name__,)
+    if isinstance(value, staticmethod | classmethod):
+        return type(value), (value.__func__,)
+    if isinstance(value, property):
+        return property, (value.fget, value.fset, value.fdel, value.__doc__)
+    if isinstance(value, types.MappingProxyType):
+        return _read_only, (dict(value),)
+    return NotImplemented
+
+
+def _is_own(value: Any) -> bool:
+    """Whether a worker cannot import ``value``: it is the script's or the notebook's, or made inside a function."""
+    return value.__module__ == OWN or "<" in value.__qualname__
+
+
+def _read_only(values: dict[Any, Any]) -> types.MappingProxyType[Any, Any]:
+    return types.MappingProxyType(values)
 
 
 def _empty_cell() -> types.CellType:
