@@ -21,12 +21,10 @@ def join(device: torch.device, deadline: float = 600.0) -> Transport:
     transport, _ = stack.enter_context(joined(device, deadline))
 
     def leave() -> None:
-        # After an error the others may never take what was sent to them.
-        if getattr(sys, "last_value", None) is None:
-            stack.close()
-        else:
+        if getattr(sys, "last_value", None) is not None:
+            # After an error the others may never take what was sent to them.
             transport.forget()
-            dist.destroy_process_group()
+        stack.close()
 
     atexit.register(leave)
     return transport
