@@ -13,6 +13,7 @@ from torch import nn
 from halowire.kernels.random import stream_key
 from halowire.launch import Place, choose_device, joined, set_threads, stop_wish
 from halowire.launch.by_value import read_by_value
+from halowire.nn.foreign.distributed import state_of
 from halowire.nn.foreign.shard_data import place_data
 from halowire.partition import read_manifest
 from halowire.report import Console
@@ -62,6 +63,7 @@ def fit_worker(job: Job, folder: Path) -> dict[str, Any]:
         with console.progress(job.config.epochs, f"{job.graph} {job.config.recipe}") as bar:
             summary = trainer.run(Hooks(Narrator(bar), wish))
         summary |= {"partition": read_manifest(job.shards).get("quality"), "model": type(given.model).__name__}
+        summary |= {"native_layers": state_of(given.model).native}
         if trainer.progress.best_weights:
             own.load_state_dict(trainer.progress.best_weights)
         found = gather_predictions(trainer.logits(), cast(View, view), transport)

@@ -64,4 +64,4 @@ def test_accepted_models_equal_plain_pyg(layers, residual, nodes, density, parts
         model = Stack(layers, residual)
     names = ("x", "edge_index")
     want = run_plain(model, graph, names)
-    compare(run_threads(parts, lambda transport: run_part(transport, model, graph, owner, names)), want)
+    compare(run_threads(parts, lambda transport: run_part(transport, model, graph, owner, names)), want, floor=1.0)

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from halowire.events import EVAL, SETUP, TRAIN
 from halowire.exchange import HaloExchange, Policy
 from halowire.kernels import InputError
+from halowire.nn.foreign.native import use_native
 from halowire.nn.foreign.prepare import refuse_unsupported, spread_norms
 from halowire.nn.foreign.reduction import Guarded
 from halowire.nn.foreign.rehearsal import Call, UncheckableError, rehearse
@@ -27,7 +28,8 @@ ATTRIBUTE = "_halowire"
 class Distributed:
     """What halowire keeps for one model on one shard; reached by hooks on the model's forward.
 
-    ``epoch`` counts the training passes: it chooses the rate, and with delayed rows whose message is used.
+    ``epoch`` counts the training passes: it chooses the rate, and with delayed rows whose message is used. ``norms``
+    are the layers with whole-graph statistics, ``native`` those that the native kernels serve.
     """
 
     def __init__(self, model: nn.Module, data: ShardData, make_policy: PolicyMaker) -> None:
@@ -35,7 +37,7 @@ class Distributed:
         self._make_policy = make_policy
         self._pristine = copy.deepcopy(model)
         self._exchanges: dict[str, HaloExchange] = {}
-        self.norms = spread_norms(model, data.link)
+        self.norms, self.native = spread_norms(model, data.link), use_native(model)
         _share_weights(model, data)
         data.reduction.add(list(model.parameters()))
         self._rehearse_signature()
