@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from halowire.api import Run, partition, predict, train
+    from halowire.fit import Fit, fit
     from halowire.graph import Graph, block_model, load, rmat
     from halowire.kernels import InputError
+    from halowire.launch.shard import shard
     from halowire.nn import GCN, SAGE, GCNConv, SAGEConv
+    from halowire.nn.foreign.drop_edges import DropEdges
     from halowire.train.config import Config
+    from halowire.train.distribute import distribute
     from halowire.train.recipes import RECIPES
 
 __all__ = [
@@ -20,25 +24,34 @@ __all__ = [
     "RECIPES",
     "SAGE",
     "Config",
+    "DropEdges",
+    "Fit",
     "GCNConv",
     "Graph",
     "InputError",
     "Run",
     "SAGEConv",
     "block_model",
+    "distribute",
+    "fit",
     "load",
     "partition",
     "predict",
     "rmat",
+    "shard",
     "train",
 ]
 
 _PLACES = {
     "halowire.api": ("Run", "partition", "predict", "train"),
     "halowire.graph": ("Graph", "block_model", "load", "rmat"),
+    "halowire.fit": ("Fit", "fit"),
     "halowire.kernels": ("InputError",),
+    "halowire.launch.shard": ("shard",),
     "halowire.nn": ("GCN", "SAGE", "GCNConv", "SAGEConv"),
+    "halowire.nn.foreign.drop_edges": ("DropEdges",),
     "halowire.train.config": ("Config",),
+    "halowire.train.distribute": ("distribute",),
     "halowire.train.recipes": ("RECIPES",),
 }
 

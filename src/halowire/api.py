@@ -80,7 +80,7 @@ def partition(
         {"partition.method": method, "partition.metis": metis, "seed": seed, "task.inductive": inductive}
     )
     check_config(config)
-    return _cut(load(graph, undirected=undirected), num_parts, Path(out), config, Console(quiet=quiet))
+    return cut_shards(load(graph, undirected=undirected), num_parts, Path(out), config, Console(quiet=quiet))
 
 
 def train(
@@ -118,7 +118,7 @@ def train(
     if tensorboard and importlib.util.find_spec("tensorboard") is None:
         raise InputError("tensorboard is not installed: pip install 'halowire[report]', or leave --tensorboard out")
     name = _graph_name(graph)
-    run = _run_folder(out, f"{name}-{recipe}", resume, overwrite)
+    run = run_folder(out, f"{name}-{recipe}", resume, overwrite)
     shards = Path(graph) if is_shards(graph) else run / "shards"
     job = Job(run, name, _source(graph, name), shards, workers, config, resume, quiet, tensorboard, table)
     if resume:
@@ -135,24 +135,23 @@ def train(
         if overwrite and not again:
             delete_run(run, shards=cut)
         if loaded is not None:
-            _cut(loaded, mesh_of(config, workers).parts, shards, config, Console(quiet=quiet or Place.here().rank > 0))
+            parts, teller = mesh_of(config, workers).parts, Console(quiet=quiet or Place.here().rank > 0)
+            cut_shards(loaded, parts, shards, config, teller)
         if Place.here().rank == 0:
             run.mkdir(parents=True, exist_ok=True)
             job.write()
 
     if launched():
-        return _finished(job, train_worker(job, prepare))
+        return finished(job, train_worker(job, prepare))
     choose_device(config.device, replace(Place.here(), local_size=workers))
     prepare()
     if workers == 1 and not max_restarts:
-        return _finished(job, train_worker(job))
+        return finished(job, train_worker(job))
     try:
         run_local(workers, WORKER, ["train", str(run)], max_restarts)
-    except WorkerError as error:
-        raise TrainingError(f"{error}; {_way_on(job)}") from None
-    except KeyboardInterrupt:
-        raise Interrupted(_way_on(job)) from None
-    return _finished(job, json.loads((run / "summary.json").read_text()))
+    except (WorkerError, KeyboardInterrupt) as error:
+        raise worker_error(job, error) from None
+    return finished(job, json.loads((run / "summary.json").read_text()))
 
 
 def compare(
@@ -261,12 +260,16 @@ def _load(graph: Any, config: Config) -> Graph:
     return load(graph, source.undirected, features=source.features or None, labels=source.labels or None)
 
 
-def _cut(graph: Graph, num_parts: int, out: Path, config: Config, console: Console) -> Path:
+def cut_shards(
+    graph: Graph, num_parts: int, out: Path, config: Config, console: Console, widths: Sequence[int] | None = None
+) -> Path:
+    """Cut ``graph`` under ``config``, tell how well for rows of ``widths``, and write the shards to ``out``."""
     if out.exists() and not is_shard_folder(out) and (not out.is_dir() or any(out.iterdir())):
         raise InputError(f"{out} exists and is not a folder of shards; choose another name or remove it first")
     how = {"auto": {}, "recursive": {"recursive": True}, "kway": {"recursive": False}}[config.partition.metis]
     owners = choose_owners(graph, num_parts, config.partition.method, config.seed, **how)
-    widths = travelling_widths(config.model, graph.num_features, graph.num_classes)
+    if widths is None:
+        widths = travelling_widths(config.model, graph.num_features, graph.num_classes)
     quality = measure(graph, owners, widths)
     if config.task.inductive and graph.train_mask is not None:
         # Training exchanges rows of the training subgraph only.
@@ -297,7 +300,7 @@ def _shared_shards(graph: Any, workers: int, plan: Comparison, console: Console)
         if is_shard_folder(target):
             refuse_other_shards(target, workers, config, graph if isinstance(graph, Graph) else None)
         else:
-            _cut(read(), workers, target, config, Console(quiet=True))
+            cut_shards(read(), workers, target, config, Console(quiet=True))
             console.line(f"cut seed {cell.seed} into {workers} shards by {config.partition.method}: {target}")
         return target
 
@@ -339,7 +342,8 @@ def _graph_name(graph: Any) -> str:
     return "graph"
 
 
-def _run_folder(out: str | Path | None, name: str, resume: bool, overwrite: bool) -> Path:
+def run_folder(out: str | Path | None, name: str, resume: bool, overwrite: bool) -> Path:
+    """The folder of a run: ``out``, or a new one under `runs/`; refused where it holds what must not be lost."""
     if resume and overwrite:
         raise InputError("--resume goes on with an earlier run, --overwrite deletes it; give one of them")
     if out is None:
@@ -362,10 +366,16 @@ def _run_folder(out: str | Path | None, name: str, resume: bool, overwrite: bool
     return run
 
 
-def _finished(job: Job, summary: dict[str, Any]) -> Run:
+def finished(job: Job, summary: dict[str, Any]) -> Run:
+    """The run of ``job``, or the interruption that ended it."""
     if summary["status"] == "stopped":
         raise Interrupted(_way_on(job))
     return Run(job.run, summary)
+
+
+def worker_error(job: Job, error: BaseException) -> BaseException:
+    """What to raise where local workers ended early: why, how far they came, and how to go on."""
+    return TrainingError(f"{error}; {_way_on(job)}") if isinstance(error, WorkerError) else Interrupted(_way_on(job))
 
 
 def _way_on(job: Job) -> str:

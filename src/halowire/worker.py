@@ -44,10 +44,10 @@ def train_worker(job: Job, prepare: Callable[[], None] | None = None) -> dict[st
             _say_where(trainer, place, console)
         title = f"{job.graph} {job.config.recipe}"
         with console.progress(job.config.epochs, title) as bar:
-            summary = trainer.run(Hooks(_Narrator(bar), wish))
+            summary = trainer.run(Hooks(Narrator(bar), wish))
         summary |= {"partition": read_manifest(job.shards).get("quality")}
         if place.rank == 0:
-            _write_results(job, summary, console)
+            write_results(job, summary, console)
     return summary
 
 
@@ -57,7 +57,7 @@ def predict_worker(job: Job, out: Path) -> None:
     device = _device(job, place)
     set_threads(job.config.threads, place)
     with joined(device, job.config.deadline) as (transport, _):
-        shard, mesh = _shard(job, transport), mesh_of(job.config, transport.size)
+        shard, mesh = read_part(job, transport), mesh_of(job.config, transport.size)
         if needs_stages(job.config, mesh):
             runner: Runner = Pipeline(shard, shard, job.config, mesh, transport)
         else:
@@ -82,7 +82,7 @@ def roundtrip_worker(deadline: float = 60.0) -> None:
                 print(f"round trip      rank {first} - rank {second}: {1e6 * seconds:.0f} us, {speed / 1e6:.0f} MB/s")
 
 
-class _Narrator:
+class Narrator:
     """Tells the console's progress bar what the loop reports."""
 
     def __init__(self, progress: Progress) -> None:
@@ -146,8 +146,8 @@ def _device(job: Job, place: Place) -> torch.device:
 
 def _trainer(job: Job, transport: Transport, device: torch.device) -> Trainer:
     config, mesh = job.config, mesh_of(job.config, transport.size)
-    whole = _shard(job, transport)
-    part = _shard(job, transport, train=True) if config.task.inductive else whole
+    whole = read_part(job, transport)
+    part = read_part(job, transport, train=True) if config.task.inductive else whole
     if config.freshness.mode == "never":
         part = part.isolated()
     if needs_stages(config, mesh):
@@ -157,12 +157,14 @@ def _trainer(job: Job, transport: Transport, device: torch.device) -> Trainer:
     return Trainer(train, evaluation, config, transport, job.run)
 
 
-def _shard(job: Job, transport: Transport, train: bool = False) -> Shard:
+def read_part(job: Job, transport: Transport, train: bool = False) -> Shard:
+    """This worker's shard of ``job``; ``train``: that of the training subgraph."""
     part = mesh_of(job.config, transport.size).place(transport.rank)[1]
     return agreed(lambda: read_shard(job.shards, part, train=train), transport, "reading of the shards")
 
 
-def _write_results(job: Job, summary: dict[str, Any], console: Console) -> None:
+def write_results(job: Job, summary: dict[str, Any], console: Console) -> None:
+    """Write `summary.json` and the report, and print the table."""
     temporary = job.run / ".summary.json.tmp"
     temporary.write_text(json.dumps(plain(summary), indent=1, allow_nan=False) + "\n")
     temporary.rename(job.run / "summary.json")

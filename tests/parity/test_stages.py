@@ -108,7 +108,7 @@ def inductive_here(rank: int, shards: str, config: Config) -> dict[str, object]:
     runner = Pipeline(train, whole, config, mesh, transport)
     trainer = Trainer(runner, None, config, transport, Path(tempfile.mkdtemp()))
     trainer.forward_backward(0)
-    trainer.flat.reduce([0.0] * EXTRAS, transport, "test", peers=runner.peers)
+    trainer.flat.reduce([0.0] * EXTRAS)
     grads = {name: p.grad.numpy().copy() for name, p in runner.parameters.items()}
     trainer.optimiser.step()
     found = {"grads": grads, "logits": trainer.logits().numpy().copy(), "rows": whole.rows.numpy()}

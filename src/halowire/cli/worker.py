@@ -1,4 +1,4 @@
-"""The entry point of the worker processes that halowire starts itself: `train RUN`, `predict RUN FILE`, `roundtrip`."""
+"""The entry point of halowire's own workers: `train RUN`, `fit RUN FOLDER`, `predict RUN FILE`, `roundtrip`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from halowire.cli.explain import explain
+from halowire.fit_worker import fit_worker
 from halowire.launch import INTERRUPTED, tell_launcher
 from halowire.train.job import Job
 from halowire.worker import predict_worker, roundtrip_worker, train_worker
@@ -29,6 +30,8 @@ def run(arguments: list[str]) -> int:
     verb, *rest = arguments
     if verb == "train":
         return INTERRUPTED if train_worker(Job.read(Path(rest[0])))["status"] == "stopped" else 0
+    if verb == "fit":
+        return INTERRUPTED if fit_worker(Job.read(Path(rest[0])), Path(rest[1]))["status"] == "stopped" else 0
     if verb == "predict":
         predict_worker(Job.read(Path(rest[0])), Path(rest[1]))
     else:

@@ -59,6 +59,11 @@ class HaloExchange:
         self._epoch = epoch
 
     @property
+    def epoch(self) -> int | None:
+        """The training epoch that messages belong to; None: they are exact."""
+        return self._epoch
+
+    @property
     def _decay(self) -> float:
         return 1.0 if self.policy.decay is None else self.policy.decay
 
@@ -85,6 +90,16 @@ class HaloExchange:
         """``out += matrix @ halo`` for the rows ``[h, k]`` of ``flight``, with the owners' dropout if given."""
         if flight is not None:
             self._add(flight, matrix, out, drop)
+
+    def finish_rows(self, flight: Flight | None, width: int) -> Tensor:
+        """The halo rows ``[h, width]`` of ``flight`` themselves, zeros without one; valid until the next message."""
+        if flight is None:
+            return torch.zeros(self.num_halo, width, device=self.halo_ids.device)
+        data = self._land(flight)
+        with self.transport.ledger.phase("pack"):
+            if flight.terms.epoch < 0:
+                return flight.terms.codec.decode(data, width)
+            return self._rows(flight.terms, data)
 
     def start_back(self, halo_grad: Tensor, layer: int) -> Flight | None:
         """Launch the gradients of the halo rows ``[h, k]`` towards their owners."""

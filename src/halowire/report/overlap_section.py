@@ -51,7 +51,7 @@ def spelt(ways: Mapping[str, list[str]]) -> list[str]:
 def layers_words(layers: list[str]) -> str:
     """layer 1; layers 1 and 2; layers 1, 2 and 3."""
     if len(layers) == 1:
-        return f"layer {layers[0]}"
+        return "all layers" if layers[0] == "all" else f"layer {layers[0]}"
     return f"layers {', '.join(layers[:-1])} and {layers[-1]}"
 
 

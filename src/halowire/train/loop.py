@@ -74,7 +74,12 @@ class Trainer:
     """Trains one model on this worker's shard, in step with the other workers."""
 
     def __init__(
-        self, train: View | Runner, evaluation: View | None, config: Config, transport: Transport, run: Path
+        self,
+        train: View | Runner,
+        evaluation: View | None,
+        config: Config,
+        transport: Transport,
+        run: Path,
     ) -> None:
         """Give every worker the same weights. ``train`` is a runner, or a view for graph parallelism with the view
         ``evaluation``, the same one unless the training is inductive."""
@@ -86,9 +91,9 @@ class Trainer:
         self.model, self.parameters = self.runner.model, list(self.runner.parameters.values())
         self._whole = Whole(self.model, self.runner.parameters, self.runner.peers, transport)
         broadcast_parameters(list(self.model.parameters()), transport)
-        bits, peers, early = config.rate.weights, self.runner.peers, isinstance(self.runner, GraphParallel)
+        bits, peers = config.rate.weights, self.runner.peers
         self.codec = None if bits == 32 else GradientCodec(bits, peers, config.seed)
-        self.flat = FlatGradients(self.parameters, EXTRAS, transport, self.codec, peers, early)
+        self.flat = FlatGradients(self.parameters, EXTRAS, transport, self.codec, peers, self.runner.one_backward)
         self.optimiser = torch.optim.Adam(
             self.parameters, lr=config.optim.lr, weight_decay=config.optim.weight_decay, foreach=True
         )
@@ -231,7 +236,7 @@ class Trainer:
         self.hooks.observer.evaluated(progress.epoch - 1, metrics)
         if not progress.best or metrics["val"] > progress.best["val"]:
             progress.best, progress.best_epoch, progress.stale_evaluations = metrics, progress.epoch - 1, 0
-            progress.best_weights = {name: value.detach().clone() for name, value in self.model.named_parameters()}
+            progress.best_weights = {name: value.clone() for name, value in self.model.state_dict().items()}
         else:
             progress.stale_evaluations += 1
         return 0 < self.config.early_stop <= progress.stale_evaluations
@@ -247,7 +252,7 @@ class Trainer:
             save_wire(self.run_folder, self.progress.epoch, self.transport.rank, state)
         now = total_sent(self.transport)
         self.progress.sent = {account: self._sent_before.get(account, 0) + sent for account, sent in now.items()}
-        weights = self._whole.complete({name: value.detach() for name, value in self.model.named_parameters()})
+        weights = self._whole.complete(self.model.state_dict())
         moments = self._whole.optimiser(self.optimiser)
         best = self.progress.best_weights
         whole = replace(self.progress, best_weights=self._whole.complete(best) if best else {})

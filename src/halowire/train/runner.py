@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from halowire.events import EVAL
 from halowire.exchange import HaloExchange, Transport
 from halowire.nn import GraphModel
-from halowire.nn.deep import DeepModel
 from halowire.partition import Shard
 from halowire.train.config import Config
 from halowire.train.task import Task
@@ -21,12 +20,12 @@ class Runner(Protocol):
     """One worker's part of a model on its part of a graph.
 
     Attributes:
-        model: the whole model; this worker trains ``parameters`` of it, by name, and no others.
+        parameters: those of the model that this worker trains, by name.
         shard: what evaluation sees; ``task`` its labels (none where this worker has no logits).
         peers: the workers that train the same parameters; ``line`` those that train the others, on the same part.
+        one_backward: an epoch has one backward pass, after which a gradient is complete.
     """
 
-    model: GraphModel | DeepModel
     parameters: dict[str, nn.Parameter]
     shard: Shard
     num_features: int
@@ -34,6 +33,11 @@ class Runner(Protocol):
     peers: Transport
     line: Transport | None
     exchange: HaloExchange
+    one_backward: bool
+
+    @property
+    def model(self) -> nn.Module:
+        """The whole model."""
 
     def forward_backward(self, epoch: int) -> Tensor:
         """One pass forward and backward; this worker's share of the loss."""
@@ -67,10 +71,13 @@ class GraphParallel:
         self._ledger = transport.ledger
         self.peers, self.shard, self.task = transport, evaluation.shard, evaluation.task
         width = train.features.own.num_cols
-        self.model = build_model(config.model, width, train.shard.num_classes, config.seed).to(train.ids.device)
+        self.model = build_model(config.model, width, train.shard.num_classes, config.seed).to(
+            train.ids.device
+        )
         self.parameters = dict(self.model.named_parameters())
         self.exchange, self.num_features = train.spread.exchange, width
         self.line: Transport | None = None
+        self.one_backward = True
 
     def forward_backward(self, epoch: int) -> Tensor:
         """By autograd, through the blocks of the model."""

@@ -54,7 +54,7 @@ class Pipeline:
 
     def __init__(self, train: Shard, whole: Shard, config: Config, mesh: Mesh, transport: Transport) -> None:
         """``train`` and ``whole`` are one shard unless training leaves out nodes or edges; all workers call this."""
-        self._config, self.seat = config, Seat.of(mesh, transport)
+        self._config, self.seat, self.one_backward = config, Seat.of(mesh, transport), False
         seat = self.seat
         self.peers = seat.peers
         self.line: Transport | None = seat.line

@@ -11,10 +11,10 @@ STEP, MOMENTS = "step", ("exp_avg", "exp_avg_sq")
 
 
 class Whole:
-    """Names of all parameters of a model, and of those that this worker trains."""
+    """Names of all parameters of a model that are trained, and of those that this worker trains."""
 
     def __init__(self, model: nn.Module, own: dict[str, nn.Parameter], peers: Transport, transport: Transport) -> None:
-        self._shapes = {name: parameter.shape for name, parameter in model.named_parameters()}
+        self._shapes = {name: value.shape for name, value in model.named_parameters() if value.requires_grad}
         self._names, self._own = list(self._shapes), list(own)
         self._speaks, self._transport = peers.rank == 0, transport
 
@@ -28,17 +28,17 @@ class Whole:
         """``tensors`` of all parameters: this worker's from here, the others' from the stages that train them.
 
         All workers call this together. The first worker of every stage gives its tensors, the others zeros, and all
-        are added up.
+        are added up. What nobody trains (buffers, frozen parameters) is the same everywhere and stays as it is.
         """
         if len(self._own) == len(self._names):
-            return {name: tensors[name] for name in self._names}
+            return tensors
         flat = torch.zeros(sum(shape.numel() for shape in self._shapes.values()))
         pieces = torch.split(flat, [shape.numel() for shape in self._shapes.values()])
         places = dict(zip(self._names, pieces, strict=True))
         for name in self._own if self._speaks else ():
             places[name].copy_(tensors[name].detach().reshape(-1))
         self._transport.all_reduce(flat, "gathering of the weights", account=None)
-        return {name: piece.view(self._shapes[name]).clone() for name, piece in places.items()}
+        return tensors | {name: piece.view(self._shapes[name]).clone() for name, piece in places.items()}
 
     def optimiser(self, optimiser: torch.optim.Optimizer) -> dict[int, dict[str, Tensor]]:
         """The state of Adam for all parameters, by their places."""

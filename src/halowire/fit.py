@@ -1,0 +1,143 @@
+"""``halowire.fit``: train a PyG model on local workers with one call, from a script or a notebook."""
+
+from __future__ import annotations
+
+import copy
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from halowire.api import WORKER, Run, cut_shards, finished, run_folder, worker_error
+from halowire.fit_worker import PREDICTIONS, HandOver, fit_worker, model_file, part_file
+from halowire.graph import Graph
+from halowire.kernels import InputError
+from halowire.launch import WorkerError, launched, run_local
+from halowire.launch.by_value import write_by_value
+from halowire.launch.shard import tensors_of
+from halowire.nn.foreign.prepare import refuse_unsupported
+from halowire.nn.foreign.shard_data import local_tensors
+from halowire.partition import read_shard
+from halowire.report import Console
+from halowire.train.checkpoint import best_weights
+from halowire.train.config import Config, check_config
+from halowire.train.job import Job, delete_run
+from halowire.train.own_model import LossFunction, required_inputs, trained_weights
+from halowire.train.recipes import recipe_config
+from halowire.train.refuse import refuse_untrainable
+
+
+@dataclass(frozen=True)
+class Fit(Run):
+    """A trained model, its run folder and summary, and the logits of every node in the user's order."""
+
+    model: nn.Module
+    predictions: Tensor
+
+
+def fit(
+    model: nn.Module,
+    data: Any,
+    workers: int = 1,
+    recipe: str = "exact",
+    *,
+    loss: LossFunction | None = None,
+    inputs: Sequence[str] | None = None,
+    settings: Mapping[str, Any] | None = None,
+    out: str | Path | None = None,
+    overwrite: bool = False,
+    quiet: bool = False,
+) -> Fit:
+    """Train ``model`` on ``data``, spread over ``workers`` local processes; no torchrun, no guard of the main module.
+
+    Args:
+        model: a module of PyG layers, as for `halowire.distribute`; it is not changed.
+        data: a PyG ``Data`` (or anything `halowire.load` reads) with features, labels and the three masks.
+        workers: number of local workers.
+        recipe: a named, complete setting.
+        loss: ``loss(out, part)`` with one value for each of the worker's rows that count; halowire divides their sum by
+            the number of all workers' values. Left out: cross entropy of the training nodes.
+        inputs: names of the tensors that ``forward`` is called with; left out, those that it must be given.
+        settings: overrides with the names of the command line, such as ``{"epochs": 100, "optim.lr": 0.005}``.
+        out: the run folder; by default a new one under ``runs/``.
+        overwrite: delete an earlier run in ``out``.
+        quiet: no progress.
+    """
+    config = recipe_config(recipe).replace(settings or {})
+    _refuse(config, settings or {}, workers)
+    refuse_unsupported(model)
+    tensors, num_nodes = tensors_of(data)
+    graph = _graph(tensors, num_nodes)
+    refuse_untrainable(graph)
+    names = tuple(inputs) if inputs else tuple(required_inputs(model, tuple(tensors)))
+    if missing := [name for name in names if name not in tensors]:
+        raise InputError(f"the graph has no {', '.join(missing)}; it has {', '.join(tensors)}")
+    run = run_folder(out, f"graph-{recipe}", False, overwrite)
+    job = Job(run, "graph", "graph", run / "shards", workers, config, quiet=quiet, table=not quiet)
+    if overwrite:
+        delete_run(run, shards=True)
+    cut_shards(graph, workers, job.shards, config, Console(quiet=quiet), widths=())
+    run.mkdir(parents=True, exist_ok=True)
+    job.write()
+    with tempfile.TemporaryDirectory(prefix="halowire-") as folder:
+        _hand_over(Path(folder), job, tensors, num_nodes, HandOver(_plain_copy(model), loss, names))
+        summary = _train(job, Path(folder))
+    trained = _plain_copy(model)
+    trained.load_state_dict(trained_weights(best_weights(run)))
+    done = finished(job, summary)
+    return Fit(done.folder, done.summary, trained.eval(), torch.from_numpy(np.load(run / PREDICTIONS)))
+
+
+def _train(job: Job, folder: Path) -> dict[str, Any]:
+    if job.workers == 1:
+        return fit_worker(job, folder)
+    try:
+        run_local(job.workers, WORKER, ["fit", str(job.run), str(folder)])
+    except (WorkerError, KeyboardInterrupt) as error:
+        raise worker_error(job, error) from None
+    summary: dict[str, Any] = json.loads((job.run / "summary.json").read_text())
+    return summary
+
+
+def _hand_over(folder: Path, job: Job, tensors: dict[str, Any], num_nodes: int, given: HandOver) -> None:
+    """Write every worker's part and the model where only the workers look."""
+    write_by_value(given, model_file(folder))
+    shards = [read_shard(job.shards, rank, verify=False) for rank in range(job.workers)]
+    owner = torch.empty(num_nodes, dtype=torch.int64)
+    for shard in shards:
+        owner[shard.rows] = shard.rank
+    for shard in shards:
+        write_by_value(local_tensors(tensors, owner, shard), part_file(folder, shard.rank))
+
+
+def _graph(tensors: dict[str, Any], num_nodes: int) -> Graph:
+    """What training needs of the graph beside the model's inputs."""
+    names = ("x", "y", "train_mask", "val_mask", "test_mask")
+    known: dict[str, Any] = {name: tensors.get(name) for name in names}
+    for name in names[2:]:
+        mask = known[name]
+        if mask is not None and mask.dim() == 2:
+            raise InputError(f"{name} has {mask.shape[1]} splits; choose one: data.{name} = data.{name}[:, 0]")
+    return Graph.from_edge_index(tensors["edge_index"], num_nodes, **known)
+
+
+def _plain_copy(model: nn.Module) -> nn.Module:
+    return copy.deepcopy(model).cpu()
+
+
+def _refuse(config: Config, settings: Mapping[str, Any], workers: int) -> None:
+    check_config(config)
+    if launched():
+        raise InputError("fit starts its workers itself; under torchrun use halowire.shard and halowire.distribute")
+    if workers < 1:
+        raise InputError(f"workers is {workers}; at least one is needed")
+    if idle := [name for name in settings if name.startswith(("model.", "mesh.", "graph."))]:
+        raise InputError(f"the setting {idle[0]} has no effect on a model of one's own")
+    if config.task.inductive or config.precision != Config().precision:
+        raise InputError("fit trains a model of one's own in float32 on the whole graph; leave task.inductive out")

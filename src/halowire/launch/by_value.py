@@ -1,0 +1,133 @@
+"""Handing a model to the program's own workers: classes of a script or a notebook travel with their code."""
+
+from __future__ import annotations
+
+import builtins
+import importlib
+import io
+import marshal
+import pickle
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+OWN = "__main__"
+"""The module whose classes and functions a worker cannot import."""
+
+
+def write_by_value(value: Any, file: Path) -> None:
+    """Write ``value`` to ``file``, which only this user can read."""
+    buffer = io.BytesIO()
+    _ByValue(buffer, protocol=pickle.HIGHEST_PROTOCOL).dump(value)
+    file.touch(mode=0o600)
+    file.write_bytes(buffer.getvalue())
+
+
+def read_by_value(file: Path) -> Any:
+    """What the program that started this worker wrote with `write_by_value`."""
+    return pickle.loads(file.read_bytes())
+
+
+class _ByValue(pickle.Pickler):
+    """Pickles classes and functions of the main module and of functions by their content, the rest as usual."""
+
+    def reducer_override(self, value: Any) -> Any:
+        """How to make ``value`` anew."""
+        if isinstance(value, types.CellType):
+            # A cell is made empty and filled later: a method's cell holds the class that holds the method.
+            return _empty_cell, (), _cell_state(value), None, None, _fill_cell
+        if isinstance(value, types.FunctionType) and _is_own(value):
+            parts: tuple[Any, ...] = (marshal.dumps(value.__code__), value.__closure__)
+            return _empty_function, parts, _function_state(value), None, None, _fill_function
+        if isinstance(value, type) and _is_own(value):
+            parts = (type(value), value.__name__, value.__bases__)
+            return _empty_class, parts, _class_state(value), None, None, _fill_class
+        return _wrapper(value)
+
+
+def _wrapper(value: Any) -> Any:
+    """What pickle does not know, but is made of what it knows."""
+    if isinstance(value, types.ModuleType):
+        return importlib.import_module, (value.__name__,)
+    if isinstance(value, staticmethod | classmethod):
+        return type(value), (value.__func__,)
+    if isinstance(value, property):
+        return property, (value.fget, value.fset, value.fdel, value.__doc__)
+    if isinstance(value, types.MappingProxyType):
+        return _read_only, (dict(value),)
+    return NotImplemented
+
+
+def _is_own(value: Any) -> bool:
+    """Whether a worker cannot import ``value``: it is the script's or the notebook's, or made inside a function."""
+    return value.__module__ == OWN or "<" in value.__qualname__
+
+
+def _read_only(values: dict[Any, Any]) -> types.MappingProxyType[Any, Any]:
+    return types.MappingProxyType(values)
+
+
+def _empty_cell() -> types.CellType:
+    return types.CellType()
+
+
+def _cell_state(cell: types.CellType) -> tuple[Any, ...]:
+    try:
+        return (cell.cell_contents,)
+    except ValueError:
+        return ()
+
+
+def _fill_cell(cell: types.CellType, state: tuple[Any, ...]) -> None:
+    if state:
+        cell.cell_contents = state[0]
+
+
+def _function_state(function: types.FunctionType) -> dict[str, Any]:
+    known = function.__globals__
+    return {
+        "globals": {name: known[name] for name in sorted(_names(function.__code__)) if name in known},
+        "attributes": {
+            name: getattr(function, name)
+            for name in ("__defaults__", "__kwdefaults__", "__dict__", "__qualname__", "__doc__", "__annotations__")
+        },
+    }
+
+
+def _names(code: types.CodeType) -> set[str]:
+    """Global names that ``code`` and the functions inside it may use."""
+    inner = (_names(part) for part in code.co_consts if isinstance(part, types.CodeType))
+    return set(code.co_names).union(*inner)
+
+
+def _empty_function(code: bytes, cells: tuple[types.CellType, ...] | None) -> types.FunctionType:
+    known = {"__builtins__": builtins, "__name__": OWN}
+    return types.FunctionType(marshal.loads(code), known, closure=cells)
+
+
+def _fill_function(function: types.FunctionType, state: dict[str, Any]) -> None:
+    function.__globals__.update(state["globals"])
+    for name, value in state["attributes"].items():
+        setattr(function, name, value)
+
+
+def _class_state(kind: type) -> dict[str, Any]:
+    return {name: value for name, value in vars(kind).items() if not _is_made_anew(name, value)}
+
+
+def _is_made_anew(name: str, value: Any) -> bool:
+    """What every class gets by itself, and what PyG generates for a layer when it is made or unpickled."""
+    generated = getattr(value, "__module__", None)
+    if isinstance(value, types.FunctionType) and generated is not None and generated.startswith(f"{OWN}_"):
+        return True
+    return name in ("__dict__", "__weakref__") or name.startswith(("_orig_", "_jinja_"))
+
+
+def _empty_class(meta: Callable[..., type], name: str, bases: tuple[type, ...]) -> type:
+    return types.new_class(name, bases, {"metaclass": meta})
+
+
+def _fill_class(kind: type, state: dict[str, Any]) -> None:
+    for name, value in state.items():
+        setattr(kind, name, value)

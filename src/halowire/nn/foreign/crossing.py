@@ -1,0 +1,77 @@
+"""The three ways in which a foreign model's values cross to other workers, as autograd functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+
+from halowire.exchange import HaloExchange, Transport
+
+
+class Extend(Function):
+    """``[n, k]`` owned rows to ``[n + h, k]`` owned and halo rows; backward, the halo's gradients return and are added.
+
+    ``epoch`` is the training epoch whose rate and freshness apply, or None for an exact exchange.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, exchange: HaloExchange, number: int, epoch: int | None) -> Tensor:
+        """Send the boundary rows, append what arrives."""
+        ctx.exchange, ctx.number, ctx.epoch = exchange, number, epoch
+        exchange.begin(epoch)
+        delta = epoch is not None and exchange.policy.decay is not None
+        halo = exchange.finish_rows(exchange.start(rows, number, delta), rows.shape[1])
+        return torch.cat([rows, halo])
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        """Send the halo's gradients back, add what returns to the owned rows' own."""
+        exchange: HaloExchange = ctx.exchange
+        exchange.begin(ctx.epoch)
+        own, halo = torch.split(grads[0], [grads[0].shape[0] - exchange.num_halo, exchange.num_halo])
+        flight = exchange.start_back(halo.contiguous(), ctx.number)
+        total = own.clone(memory_format=torch.contiguous_format)
+        exchange.finish_back(flight, total)
+        return total, None, None, None
+
+
+class Return(Function):
+    """``[n + h, k]`` partial sums to ``[n, k]`` complete ones: the halo's parts return to their owners, exactly."""
+
+    @staticmethod
+    def forward(ctx: Any, parts: Tensor, exchange: HaloExchange, number: int) -> Tensor:
+        """Send the halo's parts to their owners, add what arrives."""
+        ctx.exchange, ctx.number = exchange, number
+        exchange.begin(None)
+        own, halo = torch.split(parts, [parts.shape[0] - exchange.num_halo, exchange.num_halo])
+        total = own.clone(memory_format=torch.contiguous_format)
+        exchange.finish_back(exchange.start_back(halo.contiguous(), number), total)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        """The gradient of a part is the gradient of its sum, which its owner knows."""
+        exchange: HaloExchange = ctx.exchange
+        exchange.begin(None)
+        grad = grads[0].contiguous()
+        halo = exchange.finish_rows(exchange.start(grad, ctx.number), grad.shape[1])
+        return torch.cat([grad, halo]), None, None
+
+
+class WholeSum(Function):
+    """The sum of a tensor over all workers, on every worker; backward likewise, as every loss depends on it."""
+
+    @staticmethod
+    def forward(ctx: Any, value: Tensor, transport: Transport) -> Tensor:
+        """``sum over workers p of value_p``."""
+        ctx.transport = transport
+        return transport.all_reduce(value.clone(), "whole-graph sum of a layer", account=None)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        """``sum over workers p of grad_p``."""
+        total = grads[0].clone(memory_format=torch.contiguous_format)
+        return ctx.transport.all_reduce(total, "whole-graph sum of a layer's gradient", account=None), None

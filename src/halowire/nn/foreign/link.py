@@ -1,0 +1,116 @@
+"""One shard's link to the others, as a foreign model uses it: rows of the halo, sums at sources, whole-graph sums."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from halowire.exchange import HaloExchange, Policy, Transport
+from halowire.exchange.features import exchange_flat
+from halowire.kernels import InputError
+from halowire.nn.foreign.crossing import Extend, Return, WholeSum
+from halowire.partition import Shard
+
+FIRST_EXACT = 10_000
+"""Numbers of exact messages come after this one, out of the way of those that the policy knows."""
+
+
+class Link:
+    """Extends tensors of owned rows by the halo's rows wherever a model reads nodes by an edge's source.
+
+    Every crossing of a pass has a number, the same on all workers because they run the same code: it is the ``layer``
+    of the policy, the ledger and the random numbers. Rows that carry a gradient are coded by the policy in training
+    passes; everything else (degrees, raw features, integers; all of evaluation) travels exactly.
+    """
+
+    def __init__(self, shard: Shard, transport: Transport, device: torch.device) -> None:
+        self.shard, self.transport, self.device = shard, transport, device
+        self.num_owned, self.num_halo = shard.num_owned, shard.num_halo
+        self.plain = HaloExchange(shard, transport, device, Policy())
+        self.exchange, self.epoch = self.plain, None
+        self.coded_widths: list[int] = []
+        self._number = 0
+        self._fixed: list[tuple[Tensor, Tensor]] = []
+
+    exchange: HaloExchange
+    epoch: int | None
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Link:
+        """A copied model has the same link."""
+        return self
+
+    def begin(self, exchange: HaloExchange | None = None, epoch: int | None = None) -> None:
+        """What follows is a pass over ``exchange`` in training epoch ``epoch``; None: exact."""
+        self.exchange, self.epoch = exchange or self.plain, epoch
+        self.coded_widths, self._number = [], 0
+
+    def keep(self, rows: Tensor) -> Tensor:
+        """Fetch the halo's rows of ``rows`` ``[n, ...]`` now, once, for good: ``rows`` never change. Gives ``rows``."""
+        if self.transport.size > 1:
+            self._fixed.append((rows, self.extend(rows, 0)))
+        return rows
+
+    def extend(self, values: Tensor, dim: int) -> Tensor:
+        """``values`` with the halo's rows appended along ``dim``, whose extent grows from ``n`` to ``n + h``."""
+        if self.transport.size == 1:
+            return values
+        for known, extended in self._fixed:
+            if values is known and dim == 0:
+                return extended
+        first = values.movedim(dim, 0)
+        rows = first.reshape(self.num_owned, -1)
+        if rows.dtype == torch.float32:
+            extended = Extend.apply(rows.contiguous(), self.exchange, self._next(rows), self._epoch_of(rows))  # type: ignore[no-untyped-call]
+        else:
+            extended = torch.cat([rows, self._fetch(rows)])
+        return extended.view(self.num_owned + self.num_halo, *first.shape[1:]).movedim(0, dim)
+
+    def collect(self, parts: Tensor, dim: int) -> Tensor:
+        """Partial sums of owned and halo rows, ``n + h`` along ``dim``, to complete sums of owned rows."""
+        if self.transport.size == 1:
+            return parts
+        first = parts.movedim(dim, 0)
+        rows = first.reshape(self.num_owned + self.num_halo, -1)
+        kind = rows.dtype
+        if kind != torch.float32 and (rows.requires_grad or kind.is_floating_point):
+            raise InputError(f"sums at the edges' sources are float32 or whole numbers, not {kind}; call model.float()")
+        total = Return.apply(rows.float().contiguous(), self.exchange, self._exact_number())  # type: ignore[no-untyped-call]
+        out: Tensor = total.to(kind).view(self.num_owned, *first.shape[1:]).movedim(0, dim)
+        return out
+
+    def whole_sum(self, value: Tensor) -> Tensor:
+        """The sum of ``value`` over all workers."""
+        if self.transport.size == 1:
+            return value
+        out: Tensor = WholeSum.apply(value, self.transport)  # type: ignore[no-untyped-call]
+        return out
+
+    def _next(self, rows: Tensor) -> int:
+        if not self._carries_gradient(rows):
+            return self._exact_number()
+        self.coded_widths.append(rows.shape[1])
+        return len(self.coded_widths)
+
+    def _exact_number(self) -> int:
+        self._number += 1
+        return FIRST_EXACT + self._number
+
+    def _epoch_of(self, rows: Tensor) -> int | None:
+        return self.epoch if self._carries_gradient(rows) else None
+
+    @staticmethod
+    def _carries_gradient(rows: Tensor) -> bool:
+        return rows.requires_grad and torch.is_grad_enabled()
+
+    def _fetch(self, rows: Tensor) -> Tensor:
+        """The halo's rows of any type without a gradient, byte for byte."""
+        if rows.requires_grad:
+            raise InputError(
+                f"halo rows travel as float32, but these are {rows.dtype}; call model.float() and x.float()"
+            )
+        shard, width = self.shard, rows.shape[1]
+        sent = rows[shard.send_index.to(rows.device)].reshape(-1)
+        send, received = (tuple(count * width for count in each) for each in (shard.send_counts, shard.recv_counts))
+        as_bytes = sent.byte() if sent.dtype == torch.bool else sent
+        flat = exchange_flat(as_bytes.cpu(), send, received, self.transport)
+        return flat.to(rows.device).to(rows.dtype).view(self.num_halo, width)

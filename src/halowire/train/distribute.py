@@ -1,0 +1,63 @@
+"""``halowire.distribute``: a PyG model on a shard, under the wire settings of a recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from torch import nn
+
+from halowire.exchange import Policy
+from halowire.kernels import InputError
+from halowire.nn.foreign import distributed
+from halowire.nn.foreign.shard_data import ShardData
+from halowire.train.config import Config, check_config
+from halowire.train.recipes import recipe_config
+from halowire.train.wire import policy_of
+
+USED = ("rate.", "freshness.", "seed", "epochs")
+"""Settings that a distributed model has a use for; a loop of one's own decides about all others."""
+Model = TypeVar("Model", bound=nn.Module)
+
+
+def distribute(
+    model: Model, data: ShardData, recipe: str = "exact", settings: Mapping[str, Any] | None = None
+) -> Model:
+    """Make ``model`` run on this worker's part of a graph; the same object, with the same ``state_dict`` keys.
+
+    ``model`` is any module whose forward takes ``edge_index``, such as ``(x, edge_index, ...)``: layers of PyTorch
+    Geometric, or code of its own that reads nodes by edges. Called with the tensors of ``data``, it gives the output of
+    the owned rows. Wherever it reads rows by the edges' sources, the halo's rows are exchanged, and their gradients
+    return in backward; rows that carry gradients are coded by the recipe while training, everything else is exact.
+    Normalisation layers get the statistics of the whole graph. All workers get rank 0's weights.
+
+    The model is first rehearsed on a small random graph, cut in two, and refused where it does not equal the plain
+    model there. Make the loss with ``data.mean``.
+
+    Args:
+        model: the model, in float32.
+        data: this worker's part, from `halowire.shard`.
+        recipe: a named setting of the wire.
+        settings: overrides of ``rate.*``, ``freshness.*``, ``seed`` and ``epochs`` (for schedules of the rate).
+    """
+    config = recipe_config(recipe).replace(settings or {})
+    check_config(config)
+    for name in settings or {}:
+        if not name.startswith(USED):
+            raise InputError(f"the setting {name} has no effect on a distributed model; it uses rate.* and freshness.*")
+    distributed.distribute(model, data, wire_policy(config))
+    return model
+
+
+def wire_policy(config: Config) -> distributed.PolicyMaker:
+    """How a distributed model's rows travel under ``config``."""
+    if config.freshness.mode == "never":
+        raise InputError(
+            f"recipe {config.recipe} leaves out the edges between workers; a model of one's own sees all edges: give "
+            "it a graph without them, or another recipe"
+        )
+
+    def make(widths: Sequence[int], halo_rows: int) -> Policy:
+        return policy_of(config, widths, halo_rows)
+
+    return make

@@ -1,0 +1,150 @@
+"""A model of the user's own as a runner of the training loop, and a loss of the user's own as its task."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from halowire.events import EVAL
+from halowire.exchange import Transport
+from halowire.kernels import InputError
+from halowire.nn.foreign.distributed import distribute, state_of
+from halowire.nn.foreign.shard_data import ShardData
+from halowire.nn.overlap import plain_overlap
+from halowire.nn.step import Step
+from halowire.train.config import Config
+from halowire.train.distribute import wire_policy
+from halowire.train.task import Task
+
+LossFunction = Callable[[Tensor, ShardData], Tensor]
+"""``loss(out, data)`` gives one value for each of this worker's rows that count, or several."""
+PREFIX = "model."
+
+
+class OwnModel(nn.Module):
+    """The user's model, called by the loop as the library's own models are."""
+
+    def __init__(self, model: nn.Module, data: ShardData, inputs: Sequence[str]) -> None:
+        super().__init__()
+        self.model = model
+        self._data, self._inputs = data, tuple(inputs)
+
+    def call_inputs(self) -> tuple[Tensor, ...]:
+        """What the model is called with."""
+        return tuple(getattr(self._data, name) for name in self._inputs)
+
+    def forward(self, features: object, step: Step) -> Tensor:
+        """Output of the owned rows, ``[n, C]``."""
+        self.model.train(step.training)
+        state_of(self.model).epoch = step.epoch
+        out = self.model(*self.call_inputs())
+        if not isinstance(out, Tensor) or out.dim() != 2:
+            raise InputError(f"the model gives {type(out).__name__}; fit needs one tensor [nodes, classes]")
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class OwnTask(Task):
+    """A task with a loss of the user's own."""
+
+    function: LossFunction | None = None
+    data: ShardData | None = None
+
+    def loss(self, logits: Tensor) -> Tensor:
+        """This worker's share: the sum of its values, divided by the number of all workers' values."""
+        if self.function is None or self.data is None:
+            return super().loss(logits)
+        values = self.function(logits, self.data)
+        if not isinstance(values, Tensor) or values.dim() == 0:
+            raise InputError("the loss must give one value per row, which halowire averages; use reduction='none'")
+        count = self.data.transport.all_reduce(torch.tensor([float(values.numel())]), "count of the loss's rows")
+        return values.sum() / float(count)
+
+
+class OwnRunner:
+    """The user's model in graph parallelism; see :class:`halowire.train.runner.Runner`."""
+
+    def __init__(self, model: OwnModel, data: ShardData, task: Task, seed: int) -> None:
+        self.model, self.shard, self.task, self._seed = model, data.shard, task, seed
+        self.peers, self.num_features, self._ids = data.transport, data.shard.num_features, data.shard.ids
+        self.line: Transport | None = None
+        self.one_backward = True
+        self.exchange = state_of(model.model).exchange_of(model.call_inputs())
+        self.parameters = {name: value for name, value in model.named_parameters() if value.requires_grad}
+
+    def forward_backward(self, epoch: int) -> Tensor:
+        """By autograd, through the user's code."""
+        ledger = self.peers.ledger
+        with ledger.phase("forward"):
+            loss = self.task.loss(self.model(None, self._step(epoch, True)))
+        with ledger.phase("backward"):
+            loss.backward()  # type: ignore[no-untyped-call]
+        return loss.detach()
+
+    def logits(self) -> Tensor:
+        """float32, fresh, nothing dropped."""
+        with torch.no_grad(), self.peers.ledger.account(EVAL):
+            out: Tensor = self.model(None, self._step(0, False))
+        return out
+
+    @property
+    def remembers(self) -> bool:
+        """The exchange does, with delta coding or delayed rows."""
+        return self.exchange.policy.decay is not None or self.exchange.policy.freshness.delayed
+
+    def state(self) -> dict[str, Tensor]:
+        """That of the exchange."""
+        return self.exchange.state()
+
+    def load_state(self, state: dict[str, Tensor]) -> None:
+        """That of the exchange."""
+        self.exchange.load_state(state)
+
+    def facts(self) -> dict[str, Any]:
+        """A foreign layer launches its exchange itself, when all of its input is there."""
+        words = plain_overlap("foreign model")
+        return {"overlap": {"all": words} if self.peers.size > 1 else {}}
+
+    def events(self, epoch: int) -> dict[str, Any] | None:
+        """Nothing more."""
+        return None
+
+    def _step(self, epoch: int, training: bool) -> Step:
+        nothing: Any = None  # a model of one's own finds its graph in its inputs
+        return Step(nothing, self._ids, self._seed, epoch, training)
+
+
+def own_runner(
+    model: nn.Module, data: ShardData, config: Config, loss: LossFunction | None, inputs: Sequence[str] | None
+) -> OwnRunner:
+    """Distribute ``model`` over the shard and wrap it for the training loop."""
+    distribute(model, data, wire_policy(config))
+    data.reduction.hand_over()
+    own = OwnModel(model, data, inputs or required_inputs(model, data.keys))
+    task = Task.of(data.shard, config.task.metric, data.link.device)
+    if loss is not None:
+        task = OwnTask(task.y, task.masks, task.train_rows, task.train_count, task.metric, loss, data)
+    return OwnRunner(own, data, task, config.seed)
+
+
+def required_inputs(model: nn.Module, names: Sequence[str]) -> list[str]:
+    """The parameters that ``model.forward`` must be given, all of them tensors of the graph."""
+    parameters = inspect.signature(model.forward).parameters.values()
+    needed = [p.name for p in parameters if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
+    unknown = [name for name in needed if name not in names]
+    if unknown or not needed:
+        raise InputError(
+            f"forward of {type(model).__name__} takes {', '.join(needed) or 'nothing by name'}, the graph has "
+            f"{', '.join(names)}; name what it is called with: inputs=('x', 'edge_index', ...)"
+        )
+    return needed
+
+
+def trained_weights(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The user's names of the weights of a checkpoint."""
+    return {name.removeprefix(PREFIX): value for name, value in weights.items()}

@@ -1,0 +1,99 @@
+"""``halowire.fit``: from a plain script, with classes of its own, the result of the same loop in plain PyG."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import torch_geometric.nn as pyg
+from torch_geometric.data import Data
+
+import halowire
+from halowire.kernels import InputError
+
+HERE = Path(__file__).parent
+EXAMPLES = HERE.parents[1] / "examples"
+
+
+def run(*command: object) -> str:
+    done = subprocess.run(
+        [sys.executable, *map(str, command)],
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=150,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_script_with_classes_of_its_own(tmp_path):
+    facts = json.loads(run(HERE / "fit_script.py", tmp_path / "run").splitlines()[-1])
+    assert facts["loss"][1] == pytest.approx(facts["loss"][0], rel=1e-4)
+    assert facts["trained"] < 1e-3, "six steps of Adam apart by rounding only"
+    assert facts["predicted"] < 1e-3
+    assert facts["test"][1] == pytest.approx(facts["test"][0], abs=0.02)
+    assert facts["model"] == "Net"
+    assert facts["report"]
+
+
+def test_a_loop_of_at_most_25_lines():
+    script = EXAMPLES / "own_loop.py"
+    lines = [line for line in script.read_text().splitlines() if line.strip()]
+    assert len(lines) <= 25
+    out = run("-m", "torch.distributed.run", "--nproc-per-node", "2", script)
+    assert float(out.split()[-1]) > 0.6, out
+
+
+def make_data() -> Data:
+    graph = halowire.block_model(120, 700, 5, 3, seed=2)
+    names = ("y", "train_mask", "val_mask", "test_mask")
+    return Data(x=graph.x, edge_index=graph.edge_index(), **{name: getattr(graph, name) for name in names})
+
+
+def test_one_worker_repeats_exactly(tmp_path):
+    def once(name: str) -> torch.Tensor:
+        torch.manual_seed(1)
+        model = pyg.models.GraphSAGE(5, 8, 2, 3, dropout=0.3)
+        torch.manual_seed(hash(name) % 1000)
+        fit = halowire.fit(model, make_data(), settings={"epochs": 3, "seed": 4}, out=tmp_path / name, quiet=True)
+        return fit.predictions
+
+    assert torch.equal(once("first"), once("second"))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"settings": {"model.hidden": 4}}, "no effect"),
+        ({"inputs": ("x", "edge_index", "edge_attr")}, "has no edge_attr"),
+        ({"workers": 0}, "at least one"),
+        ({"recipe": "isolated"}, "another recipe"),
+        ({"loss": lambda out, part: out.mean()}, "one value per row"),
+    ],
+)
+def test_mistakes_are_told(tmp_path, change, words):
+    model = pyg.models.GraphSAGE(5, 8, 2, 3)
+    given = {"settings": {"epochs": 1}, "out": tmp_path / "run", "quiet": True} | change
+    with pytest.raises(InputError, match=words):
+        halowire.fit(model, make_data(), **given)
+
+
+def test_a_model_that_is_wrong_on_a_shard_is_refused(tmp_path):
+    class Pooled(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv = pyg.GCNConv(5, 3)
+
+        def forward(self, x, edge_index):
+            h = self.conv(x, edge_index)
+            return h - h.max(0).values
+
+    with pytest.raises(InputError, match="does not equal"):
+        halowire.fit(Pooled(), make_data(), settings={"epochs": 1}, out=tmp_path / "run", quiet=True)

@@ -1,0 +1,33 @@
+"""A distributed model equals the plain one on the whole graph, element by element, whatever its layers."""
+
+from __future__ import annotations
+
+import pytest
+
+from halowire.exchange import Transport
+from halowire.exchange.in_process import run_threads
+from tests.foreign.case import compare, make_graph, make_owner, run_part, run_plain
+from tests.foreign.models import MODELS, build
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_three_parts_equal_the_whole(name):
+    model, inputs = build(name)
+    graph, owner = make_graph(), make_owner(3)
+    want = run_plain(model, graph, inputs)
+    compare(run_threads(3, lambda transport: run_part(transport, model, graph, owner, inputs)), want)
+
+
+def part_here(rank: int, names: list[str]) -> list[dict[str, object]]:
+    transport = Transport()
+    graph, owner = make_graph(), make_owner(transport.size)
+    return [run_part(transport, model, graph, owner, inputs) for model, inputs in map(build, names)]
+
+
+def test_real_workers_equal_the_whole(on_workers):
+    names = ["GCNConv weighted", "SAGEConv mean", "GATConv mean, edge features", "APPNP", "PNAConv", "GIN model",
+             "own layer", "own arithmetic", "BatchNorm", "LayerNorm graph"]  # fmt: skip
+    found = on_workers(2, part_here, names)
+    for name, parts in zip(names, zip(*found, strict=True), strict=True):
+        model, inputs = build(name)
+        compare(list(parts), run_plain(model, make_graph(), inputs))

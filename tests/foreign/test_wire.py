@@ -1,0 +1,155 @@
+"""A foreign model's rows travel under the recipe: bytes by formula, one epoch late where asked, exact in evaluation."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+import torch_geometric.nn as pyg
+
+import halowire
+from halowire.events import EVAL, TRAIN
+from halowire.exchange.in_process import run_threads
+from halowire.nn.foreign.shard_data import cut_data
+from tests.foreign.case import CLASSES, FEATURES, assert_close, make_graph, make_owner
+from tests.foreign.models import HIDDEN, two
+
+
+def make_model() -> torch.nn.Module:
+    with torch.random.fork_rng():
+        torch.manual_seed(5)
+        return two(pyg.SAGEConv)
+
+
+def train_here(transport, model, recipe: str, passes: int) -> dict[str, object]:
+    data = cut_data(make_graph(), make_owner(transport.size), transport)
+    model = halowire.distribute(copy.deepcopy(model), data, recipe)
+    ledger, sent, outs = transport.ledger, [], []
+    for _ in range(passes):
+        before = ledger.totals[TRAIN]
+        out = model(data.x, data.edge_index)
+        sent.append(ledger.totals[TRAIN] - before)
+        data.mean(out.square()).backward()
+        outs.append(out.detach())
+    model.eval()
+    before = ledger.totals[EVAL]
+    with torch.no_grad():
+        evaluated = model(data.x, data.edge_index)
+    return {
+        "rows": data.rows, "sent": sent, "outs": outs, "eval": evaluated, "rows_sent": sum(data.shard.send_counts),
+        "eval_sent": ledger.totals[EVAL] - before,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("recipe", "row_bytes"), [("exact", 4 * HIDDEN), ("half", 2 * HIDDEN), ("sylvie-s", 1 + 4)])
+def test_bytes_follow_the_recipe_and_raw_features_are_not_sent_again(recipe, row_bytes):
+    for found in run_threads(2, lambda transport: train_here(transport, make_model(), recipe, 2)):
+        assert found["sent"] == [found["rows_sent"] * row_bytes] * 2
+        assert found["eval_sent"] == found["rows_sent"] * 4 * HIDDEN
+
+
+@pytest.mark.parametrize("recipe", ["exact", "sylvie-s", "sylvie-a", "varco", "halowire", "bns"])
+def test_evaluation_is_exact_under_every_recipe(recipe):
+    model, graph = make_model(), make_graph()
+    with torch.no_grad():
+        want = copy.deepcopy(model).eval()(graph["x"], graph["edge_index"])
+    for found in run_threads(3, lambda transport: train_here(transport, model, recipe, 2)):
+        assert_close("eval", found["eval"], want[found["rows"]])
+
+
+def test_delayed_rows_are_those_of_the_last_pass():
+    """Without a step the rows stay the same: nothing arrives in the first pass, the exact rows in the second."""
+    model, graph, owner = make_model(), make_graph(), make_owner(2)
+    want = model(graph["x"], graph["edge_index"])
+    row, col = graph["edge_index"]
+    hidden = model.norm(model.first(graph["x"], graph["edge_index"])).relu()
+    for found in run_threads(2, lambda transport: train_here(transport, model, "pipegcn", 2)):
+        rank = int(owner[found["rows"][0]])
+        alone = torch.where((owner == rank)[:, None], hidden, torch.zeros(()))
+        first = model.second(alone, torch.stack([row, col]))
+        assert_close("first pass", found["outs"][0], first[found["rows"]].detach())
+        assert_close("second pass", found["outs"][1], want[found["rows"]].detach())
+        assert float((found["outs"][0] - found["outs"][1]).abs().max()) > 1e-3
+
+
+def test_gradients_of_several_losses_add_up():
+    model, graph = make_model(), make_graph()
+    plain = copy.deepcopy(model)
+    plain(graph["x"], graph["edge_index"]).square().mean().backward()
+
+    def here(transport):
+        data = cut_data(graph, make_owner(transport.size), transport)
+        own = halowire.distribute(copy.deepcopy(model), data)
+        for _ in range(3):
+            data.mean(own(data.x, data.edge_index).square()).backward()
+        return [parameter.grad for parameter in own.parameters()]
+
+    for grads in run_threads(2, here):
+        for got, parameter in zip(grads, plain.parameters(), strict=True):
+            assert_close("gradient", got, 3 * parameter.grad)
+
+
+def test_weights_load_back_into_plain_pyg():
+    model, graph = make_model(), make_graph()
+
+    def here(transport):
+        data = cut_data(graph, make_owner(transport.size), transport)
+        own = halowire.distribute(copy.deepcopy(model), data, "sylvie-a")
+        optimiser = torch.optim.Adam(own.parameters(), lr=0.05)
+        for _ in range(5):
+            optimiser.zero_grad()
+            data.mean(own(data.x, data.edge_index).square()).backward()
+            optimiser.step()
+        own.eval()
+        with torch.no_grad():
+            return data.rows, own(data.x, data.edge_index), own.state_dict()
+
+    for rows, out, weights in run_threads(2, here):
+        fresh = two(pyg.SAGEConv)
+        fresh.load_state_dict(weights)
+        with torch.no_grad():
+            assert_close("output", out, fresh(graph["x"], graph["edge_index"])[rows])
+
+
+class Dropping(torch.nn.Module):
+    """DropEdge in front of layers that need degrees and edge features."""
+
+    def __init__(self, undirected: bool) -> None:
+        super().__init__()
+        self.drop = halowire.DropEdges(0.5, seed=7, undirected=undirected)
+        self.first, self.second = pyg.GCNConv(FEATURES, HIDDEN), pyg.GATConv(HIDDEN, CLASSES, edge_dim=3)
+
+    def forward(self, x, edge_index, edge_weight, edge_attr):
+        edge_index, edge_weight, edge_attr = self.drop(edge_index, edge_weight, edge_attr)
+        return self.second(self.first(x, edge_index, edge_weight).relu(), edge_index, edge_attr)
+
+
+@pytest.mark.parametrize("undirected", [False, True])
+def test_dropped_edges_are_the_same_for_any_number_of_workers(undirected):
+    model, graph = Dropping(undirected), make_graph()
+    names = ("x", "edge_index", "edge_weight", "edge_attr")
+    plain = copy.deepcopy(model)
+    want = [plain(*(graph[name] for name in names)).detach() for _ in range(2)]
+    assert float((want[0] - want[1]).abs().max()) > 1e-3, "every pass drops other edges"
+
+    def here(transport):
+        data = cut_data(graph, make_owner(transport.size), transport)
+        own = halowire.distribute(copy.deepcopy(model), data)
+        return data.rows, [own(*(getattr(data, name) for name in names)).detach() for _ in range(2)]
+
+    for rows, outs in run_threads(3, here):
+        for out, whole in zip(outs, want, strict=True):
+            assert_close("output", out, whole[rows])
+
+
+def test_dropped_edges_are_as_many_as_asked_for_and_symmetric():
+    nodes = torch.arange(200)
+    edges = torch.cartesian_prod(nodes, nodes).t()
+    drop = halowire.DropEdges(0.3, undirected=True)
+    kept = torch.zeros(200, 200)
+    left = drop(edges)
+    kept[left[0], left[1]] = 1
+    assert torch.equal(kept, kept.t())
+    assert float(kept.mean()) == pytest.approx(0.7, abs=0.01)
+    assert drop.eval()(edges) is edges
