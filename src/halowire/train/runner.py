@@ -71,9 +71,7 @@ class GraphParallel:
         self._ledger = transport.ledger
         self.peers, self.shard, self.task = transport, evaluation.shard, evaluation.task
         width = train.features.own.num_cols
-        self.model = build_model(config.model, width, train.shard.num_classes, config.seed).to(
-            train.ids.device
-        )
+        self.model = build_model(config.model, width, train.shard.num_classes, config.seed).to(train.ids.device)
         self.parameters = dict(self.model.named_parameters())
         self.exchange, self.num_features = train.spread.exchange, width
         self.line: Transport | None = None
