@@ -56,7 +56,7 @@ def _panel(name: str, case: Mapping[str, Any], rows: list[dict[str, Any]], top: 
     parts.append(tag("text", f"null transport {null:.2f} s", x=x(null) + 4, y=top + HEAD - 10, class_="limit"))
     for index, row in enumerate(rows):
         y, at = top + HEAD + ROW * (index + 0.5), x(row["seconds"])
-        words = f"{row['seconds']:.2f} s, {row['speed_up']:.1f} times exact"
+        words = f"{row['seconds']:.2f} s, {row['speed_up']:.1f} times as fast"
         parts.append(tag("text", row["recipe"], x=LEFT - 8, y=y + 4, text_anchor="end"))
         parts.append(tag("line", x1=LEFT, x2=at, y1=y, y2=y, class_="bar"))
         parts.append(tag("circle", cx=at, cy=y, r=4.5, class_="dot"))
