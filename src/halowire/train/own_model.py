@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 
 from halowire.events import EVAL
-from halowire.exchange import Transport
 from halowire.kernels import InputError
 from halowire.nn.foreign.distributed import distribute, state_of
 from halowire.nn.foreign.shard_data import ShardData
@@ -19,6 +18,7 @@ from halowire.nn.overlap import plain_overlap
 from halowire.nn.step import Step
 from halowire.train.config import Config
 from halowire.train.distribute import wire_policy
+from halowire.train.runner import OneStage
 from halowire.train.task import Task
 
 LossFunction = Callable[[Tensor, ShardData], Tensor]
@@ -66,14 +66,12 @@ class OwnTask(Task):
         return values.sum() / float(count)
 
 
-class OwnRunner:
+class OwnRunner(OneStage):
     """The user's model in graph parallelism; see :class:`halowire.train.runner.Runner`."""
 
     def __init__(self, model: OwnModel, data: ShardData, task: Task, seed: int) -> None:
         self.model, self.shard, self.task, self._seed = model, data.shard, task, seed
         self.peers, self.num_features, self._ids = data.transport, data.shard.num_features, data.shard.ids
-        self.line: Transport | None = None
-        self.one_backward = True
         self.exchange = state_of(model.model).exchange_of(model.call_inputs())
         self.parameters = {name: value for name, value in model.named_parameters() if value.requires_grad}
 
@@ -92,27 +90,10 @@ class OwnRunner:
             out: Tensor = self.model(None, self._step(0, False))
         return out
 
-    @property
-    def remembers(self) -> bool:
-        """The exchange does, with delta coding or delayed rows."""
-        return self.exchange.policy.decay is not None or self.exchange.policy.freshness.delayed
-
-    def state(self) -> dict[str, Tensor]:
-        """That of the exchange."""
-        return self.exchange.state()
-
-    def load_state(self, state: dict[str, Tensor]) -> None:
-        """That of the exchange."""
-        self.exchange.load_state(state)
-
     def facts(self) -> dict[str, Any]:
         """A foreign layer launches its exchange itself, when all of its input is there."""
         words = plain_overlap("foreign model")
         return {"overlap": {"all": words} if self.peers.size > 1 else {}}
-
-    def events(self, epoch: int) -> dict[str, Any] | None:
-        """Nothing more."""
-        return None
 
     def _step(self, epoch: int, training: bool) -> Step:
         nothing: Any = None  # a model of one's own finds its graph in its inputs

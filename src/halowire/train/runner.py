@@ -62,7 +62,32 @@ class Runner(Protocol):
         """What is to be told of ``epoch`` beside its numbers: the timeline of a pipeline."""
 
 
-class GraphParallel:
+class OneStage:
+    """What runners of one stage share: their exchange alone remembers, and there is no timeline."""
+
+    exchange: HaloExchange
+    line: Transport | None = None
+    one_backward = True
+
+    @property
+    def remembers(self) -> bool:
+        """The exchange does, with delta coding or delayed rows."""
+        return self.exchange.policy.decay is not None or self.exchange.policy.freshness.delayed
+
+    def state(self) -> dict[str, Tensor]:
+        """That of the exchange."""
+        return self.exchange.state()
+
+    def load_state(self, state: dict[str, Tensor]) -> None:
+        """That of the exchange."""
+        self.exchange.load_state(state)
+
+    def events(self, epoch: int) -> dict[str, Any] | None:
+        """Nothing more."""
+        return None
+
+
+class GraphParallel(OneStage):
     """GCN and GraphSAGE on every worker's own part, boundary rows first."""
 
     def __init__(self, train: View, evaluation: View, config: Config, transport: Transport) -> None:
@@ -74,8 +99,6 @@ class GraphParallel:
         self.model = build_model(config.model, width, train.shard.num_classes, config.seed).to(train.ids.device)
         self.parameters = dict(self.model.named_parameters())
         self.exchange, self.num_features = train.spread.exchange, width
-        self.line: Transport | None = None
-        self.one_backward = True
 
     def forward_backward(self, epoch: int) -> Tensor:
         """By autograd, through the blocks of the model."""
@@ -92,26 +115,9 @@ class GraphParallel:
             out: Tensor = self.model(self._evaluation.features, self._evaluation.step())
         return out
 
-    @property
-    def remembers(self) -> bool:
-        """The exchange does, with delta coding or delayed rows."""
-        return self.exchange.policy.decay is not None or self.exchange.policy.freshness.delayed
-
-    def state(self) -> dict[str, Tensor]:
-        """That of the exchange."""
-        return self.exchange.state()
-
-    def load_state(self, state: dict[str, Tensor]) -> None:
-        """That of the exchange."""
-        self.exchange.load_state(state)
-
     def facts(self) -> dict[str, Any]:
         """Layers run boundary first; the share of the rows that need nothing from other workers."""
         spread, alone = self._train.spread, self.peers.size == 1 or self._config.freshness.mode == "never"
         assert isinstance(self.model, GraphModel)
         overlap = {} if alone else self.model.overlap()
         return {"overlap": overlap, "interior_share": 1 - spread.head / max(1, spread.inner.num_rows)}
-
-    def events(self, epoch: int) -> dict[str, Any] | None:
-        """Nothing more."""
-        return None
