@@ -1,4 +1,7 @@
-"""Handing a model to the program's own workers: classes of a script or a notebook travel with their code."""
+"""Handing a model to the program's own workers: classes of a script or a notebook travel with their code.
+
+The one place that pickles: the file is written by this program, readable by this user alone, and read by its children.
+"""
 
 from __future__ import annotations
 

@@ -49,16 +49,8 @@ class GraphBlock(ABC):
         return
 
     def before(self, u: Tensor, rows: Rows, out: Tensor) -> Kept:
-        """Write ``a`` to ``out`` ``[m, width]``."""
-        v = empty(*u.shape) if self.multiplies else out
-        stats = self.activate.forward(u, rows, v)
-        if self.multiplies:
-            self.multiply(v, out)
-        return Kept(u, stats, v if self.uses_v or self.multiplies else None)
-
-    def multiply(self, v: Tensor, out: Tensor) -> None:
-        """``a = v W^T``, where weights come first."""
-        raise NotImplementedError
+        """Write ``a`` to ``out`` ``[m, width]``: ``v``, unless the weights come first."""
+        return Kept(u, self.activate.forward(u, rows, out), out if self.uses_v else None)
 
     def mix(self, kept: Kept, g: Tensor, initial: Tensor | None) -> None:
         """Take the aggregate (and overwrite it, where the initial rows are mixed in)."""
@@ -97,9 +89,14 @@ class ConvBlock(GraphBlock):
         super().__init__(layer, min(weight.shape), weight.shape[0], activate)
         self._weight, self._self, self._bias, self._scale, self._skip = weight, weight_self, bias, scale, skip
 
-    def multiply(self, v: Tensor, out: Tensor) -> None:
-        """``v W^T``."""
+    def before(self, u: Tensor, rows: Rows, out: Tensor) -> Kept:
+        """``v W^T`` where it is narrower."""
+        if not self.multiplies:
+            return super().before(u, rows, out)
+        v = empty(*u.shape)
+        stats = self.activate.forward(u, rows, v)
         torch.mm(v, self._weight.t(), out=out)
+        return Kept(u, stats, v)
 
     def after(self, kept: Kept, out: Tensor) -> None:
         """See the class."""
