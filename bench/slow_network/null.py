@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from halowire.exchange import Pending, Transport
+from halowire.exchange.pieces import Piece
 
 
 class NullTransport(Transport):
@@ -19,15 +20,16 @@ class NullTransport(Transport):
         super().__init__()
         self._blank: set[tuple[int, int]] = set()
 
-    def all_to_all(
-        self, send: Tensor, send_bytes: Sequence[int], received: Tensor, recv_bytes: Sequence[int], where: str
-    ) -> Pending:
+    def open(self, send: Tensor, received: Tensor, incoming: Sequence[Piece], where: str) -> Pending:
         """Done already; a buffer is blanked when it is first seen, since what lies in it may not be a number."""
         key = (received.data_ptr(), received.numel())
         if key not in self._blank:
             received.zero_()
             self._blank.add(key)
         return Pending((), received, send, where)
+
+    def dispatch(self, pending: Pending, pieces: Sequence[Piece]) -> None:
+        """Nothing leaves."""
 
     def start_reduce(self, tensor: Tensor, where: str, account: str | None = None) -> Pending:
         """The tensor as it is, at once."""

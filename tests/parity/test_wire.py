@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import tempfile
+from functools import partial
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 
-from halowire.exchange import Transport
+from halowire.exchange import Policy, Transport
 from halowire.graph import Graph, block_model
 from halowire.kernels import Csr, InputError
 from halowire.partition import cut, partition
@@ -40,7 +42,15 @@ def make_graph(method: str = "random"):
     return Graph.from_edge_index(edges, NODES, x=graph.x, y=graph.y, **masks, num_classes=CLASSES)
 
 
-def train_here(rank: int, settings: dict[str, object], method: str = "random") -> dict[str, object]:
+def train_here(
+    rank: int, settings: dict[str, object], method: str = "random", piece_rows: int = 4
+) -> dict[str, object]:
+    """Few rows make a message that leaves in pieces, so that all cases do unless they ask for whole ones."""
+    with mock.patch("halowire.train.wire.Policy", partial(Policy, piece_rows=piece_rows)):
+        return trained(rank, settings, method)
+
+
+def trained(rank: int, settings: dict[str, object], method: str) -> dict[str, object]:
     graph, transport = make_graph(method), Transport()
     shard = cut(graph, partition(graph, transport.size, method=method, seed=4))[rank]
     config = Config().replace(BASE | settings)
@@ -189,6 +199,16 @@ LARGE += ["input, varco", "sylvie-3d"]
 @pytest.mark.parametrize("case", LARGE)
 def test_large_interiors(on_workers, case):
     assert_gradients(on_workers(3, train_here, CASES[case], "range"), reference(CASES[case], 3, "range"))
+
+
+@pytest.mark.parametrize("case", ["half", "sylvie-s", "delta", "sylvie-a, bounded", "columns x bits"])
+def test_whole_messages(on_workers, case):
+    whole = on_workers(2, train_here, CASES[case], "random", NODES)
+    assert_gradients(whole, reference(CASES[case], 2))
+    pieces = on_workers(2, train_here, CASES[case], "random", 4)
+    assert [[sent for sent, _ in result["record"]] for result in whole] == [
+        [sent for sent, _ in result["record"]] for result in pieces
+    ], "pieces cost no bytes"
 
 
 def assert_gradients(results: list[dict], want: list[dict[str, np.ndarray]]) -> None:

@@ -4,7 +4,8 @@ from halowire.exchange.codec import Codec, Full, Packed, Source, codec_of
 from halowire.exchange.features import exchange_features
 from halowire.exchange.freshness import Freshness
 from halowire.exchange.gradients import GradientCodec
-from halowire.exchange.halo import Flight, HaloExchange
+from halowire.exchange.halo import HaloExchange
+from halowire.exchange.loading import Flight
 from halowire.exchange.policy import Policy
 from halowire.exchange.rate import BACKWARD, FORWARD, Rate
 from halowire.exchange.transport import Circle, LateError, Pending, Transport

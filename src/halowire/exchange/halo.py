@@ -2,36 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 
 from halowire.exchange.codec import Full, Source
+from halowire.exchange.loading import Flight, Loading, Wire, apply_delta
 from halowire.exchange.memory import Memory
+from halowire.exchange.pieces import Piece
 from halowire.exchange.policy import Policy
 from halowire.exchange.rate import BACKWARD, FORWARD
 from halowire.exchange.terms import Terms, TermsMaker
 from halowire.exchange.transport import Pending, Transport
 from halowire.kernels import Csr
 from halowire.kernels.activate import activate
-from halowire.kernels.buffers import empty
 from halowire.kernels.random import Drop
-from halowire.kernels.rows import take_rows
 from halowire.partition import Shard
 
 # How often, and on how many rows, the error of a code is measured.
 MEASURE_EVERY, MEASURED_ROWS = 10, 256
 # Messages of set-up and evaluation have buffers of their own: a delayed message may be waiting in the others.
 EXACT_SLOT = 2
-
-
-@dataclass(frozen=True, eq=False)
-class Flight:
-    """A halo message under way, and the terms it was sent under."""
-
-    pending: Pending
-    terms: Terms
 
 
 class HaloExchange:
@@ -46,9 +36,11 @@ class HaloExchange:
     def __init__(self, shard: Shard, transport: Transport, device: torch.device, policy: Policy | None = None) -> None:
         self.transport, self.policy = transport, policy or Policy()
         self.memory = Memory(device)
-        self._maker = TermsMaker(shard, self.policy)
+        self._maker = TermsMaker(shard, self.policy, in_pieces=device.type == "cpu")
         self._boundary_ids, self.halo_ids = shard.ids[: shard.num_boundary].to(device), shard.halo_ids.to(device)
         self.num_boundary, self.num_halo = shard.num_boundary, shard.num_halo
+        self._decay = 1.0 if self.policy.decay is None else self.policy.decay
+        self._wire = Wire(transport, self.memory, self._boundary_ids, self.halo_ids, self._decay)
         self.synchronise_next = False
         self._change = (0.0, 0.0)
         self._epoch: int | None = None
@@ -64,8 +56,16 @@ class HaloExchange:
         return self._epoch
 
     @property
-    def _decay(self) -> float:
-        return 1.0 if self.policy.decay is None else self.policy.decay
+    def cuts(self) -> tuple[int, ...]:
+        """Numbers of owned rows, ascending up to the boundary, whose completion lets a piece of a message leave."""
+        pieces = self._maker.all.pieces
+        return (self.num_boundary,) if pieces is None else pieces.cuts
+
+    @property
+    def halo_pieces(self) -> tuple[Piece, ...]:
+        """The parts of the halo whose gradients may leave one after another; none where all of them leave whole."""
+        pieces = self._maker.all.pieces
+        return pieces.halo if pieces is not None and any(piece.number for piece in pieces.halo) else ()
 
     @property
     def sends_undropped(self) -> bool:
@@ -85,6 +85,30 @@ class HaloExchange:
         ``delta``: the rows change slowly, so their changes are sent; only where the policy has a decay.
         """
         return self._start(rows[: self.num_boundary], layer, FORWARD, delta)
+
+    def load(self, layer: int, width: int, delta: bool = False) -> Loading:
+        """:meth:`start` piece by piece: a message of ``width`` columns whose rows are still to be computed."""
+        return self._load(layer, FORWARD, width, delta)
+
+    def load_back(self, layer: int, width: int) -> Loading:
+        """:meth:`start_back` piece by piece."""
+        return self._load(layer, BACKWARD, width)
+
+    def launch(self, loading: Loading, rows: Tensor) -> Flight | None:
+        """All ``rows`` of the message are computed, ``[>= boundary, k]`` or ``[h, k]``; the message to be used."""
+        terms, freshness = loading.terms, self.policy.freshness
+        if terms.direction == FORWARD:
+            rows = rows[: self.num_boundary]
+        if freshness.threshold and terms.direction == FORWARD and terms.layer > 0 and terms.epoch >= 0:
+            self._measure_change(rows, terms.layer)  # not of layer 0: the input never changes
+        flight = loading.close(rows)
+        if terms.epoch >= 0 and terms.epoch % MEASURE_EVERY == 0:
+            with self.transport.ledger.phase("pack"):
+                self._measure_error(rows, terms)
+        if terms.epoch < 0 or not freshness.delayed:
+            return flight
+        self._flights[terms.layer, terms.direction] = flight
+        return loading.previous if loading.late else flight
 
     def finish(self, flight: Flight | None, matrix: Csr, out: Tensor, drop: Drop | None = None) -> None:
         """``out += matrix @ halo`` for the rows ``[h, k]`` of ``flight``, with the owners' dropout if given."""
@@ -140,22 +164,26 @@ class HaloExchange:
         return change
 
     def _start(self, rows: Tensor, layer: int, direction: str, delta: bool = False) -> Flight | None:
-        epoch, width, key = self._epoch, rows.shape[1], (layer, direction)
+        loading = self._load(layer, direction, rows.shape[1], delta)
+        if direction == FORWARD:
+            loading.add(rows, rows.shape[0])
+        else:
+            for piece in loading.pieces_back:
+                loading.add_piece(rows, piece)
+        return self.launch(loading, rows)
+
+    def _load(self, layer: int, direction: str, width: int, delta: bool = False) -> Loading:
+        epoch, freshness = self._epoch, self.policy.freshness
         if epoch is None:
-            return self._launch(rows, self._maker.exact(layer, direction, width), slot=EXACT_SLOT)
-        freshness = self.policy.freshness
-        if freshness.threshold and direction == FORWARD and layer > 0:  # the input never changes
-            self._measure_change(rows, layer)
+            return Loading(self._wire, self._maker.exact(layer, direction, width), EXACT_SLOT)
         terms = self._maker.of(epoch, layer, direction, width, delta)
         if not freshness.delayed:
-            return self._launch(rows, terms, slot=0)
-        previous = self._flights.pop(key, None)
+            return Loading(self._wire, terms, 0)
+        previous = self._flights.pop((layer, direction), None)
         synchronous = self.synchronise_next or freshness.synchronous(epoch)
         if synchronous and previous is not None:
             self._absorb(previous)
-        flight = self._launch(rows, terms, slot=epoch % 2)
-        self._flights[key] = flight
-        return flight if synchronous else previous
+        return Loading(self._wire, terms, epoch % 2, previous, late=not synchronous)
 
     def _restore_flight(self, name: str, place: Tensor, state: dict[str, Tensor]) -> None:
         epoch, layer, width, delta = (int(value) for value in place)
@@ -163,29 +191,6 @@ class HaloExchange:
         data = state[f"flight.{name}.bytes"].to(self.halo_ids.device)
         terms = self._maker.of(epoch, layer, direction, width, bool(delta))
         self._flights[layer, direction] = Flight(Pending((), data, data, "restored"), terms)
-
-    def _launch(self, rows: Tensor, terms: Terms, slot: int) -> Flight:
-        forward = terms.direction == FORWARD
-        lists, ledger = terms.lists, self.transport.ledger
-        sizes = terms.sizes
-        key = (terms.layer, terms.direction, slot)
-        with ledger.phase("pack"):
-            send = self.memory.buffer(sum(sizes[0]), *key, "send")
-            received = self.memory.buffer(sum(sizes[1]), *key, "recv")
-            self.transport.settle(send)
-            if terms.delta:
-                self._encode_delta(rows, terms, send)
-            elif forward:
-                source = Source(self._boundary_ids, lists.index, lists.targets, terms.columns, terms.stream)
-                terms.codec.encode(rows, source, send)
-            else:
-                source = Source(self.halo_ids, lists.places, None, terms.columns, terms.stream)
-                terms.codec.encode(rows, source, send)
-            if terms.epoch >= 0 and terms.epoch % MEASURE_EVERY == 0:
-                self._measure_error(rows, terms)
-        ledger.sent(send.numel(), terms.layer, terms.direction)
-        where = f"layer {terms.layer}, {terms.direction}"
-        return Flight(self.transport.all_to_all(send, sizes[0], received, sizes[1], where), terms)
 
     def _add(self, flight: Flight, matrix: Csr, out: Tensor, drop: Drop | None) -> None:
         terms = flight.terms
@@ -222,7 +227,7 @@ class HaloExchange:
         if terms.delta:
             kept = self.memory.matrix(f"delta.recv.{terms.layer}", self.num_halo, terms.width)
             if self.memory.is_new(f"delta.{name}", terms.epoch):
-                _apply_delta(kept, values, terms.columns, self._decay)
+                apply_delta(kept, values, terms.columns, self._decay)
             rows = kept
         else:
             rows = self._spread(values, terms, forward)
@@ -245,18 +250,6 @@ class HaloExchange:
         columns = torch.arange(terms.width, device=values.device) if terms.columns is None else terms.columns
         full[chosen[:, None], columns[None, :]] = values * terms.factor
         return full
-
-    def _encode_delta(self, rows: Tensor, terms: Terms, out: Tensor) -> None:
-        """Send ``Q(h - g r)`` and take the same step as the receivers: ``r <- g r + Q(h - g r)``."""
-        kept = self.memory.matrix(f"delta.send.{terms.layer}", self.num_boundary, terms.width)
-        packed = self.memory.buffer(terms.row_bytes * self.num_boundary, "delta", terms.layer)
-        source = Source(self._boundary_ids, None, None, terms.columns, terms.stream)
-        # Two fresh matrices of this size would cost ten times the subtraction, in page faults.
-        change = torch.sub(rows, kept, alpha=self._decay, out=empty(*rows.shape))
-        terms.codec.encode(change, source, packed)
-        _apply_delta(kept, terms.codec.decode(packed, terms.sent_columns), terms.columns, self._decay)
-        width = terms.row_bytes
-        take_rows(packed.view(-1, width), terms.lists.index, out=out.view(-1, width))
 
     def _measure_error(self, rows: Tensor, terms: Terms) -> None:
         """Book the error of some rows: they are coded once more, with the same random numbers."""
@@ -290,14 +283,6 @@ class HaloExchange:
     def _land(self, flight: Flight) -> Tensor:
         with self.transport.ledger.waiting(flight.terms.layer, flight.terms.direction):
             return self.transport.wait(flight.pending)
-
-
-def _apply_delta(kept: Tensor, values: Tensor, columns: Tensor | None, decay: float) -> None:
-    """``r <- g r + values``, in two roundings that are the same on every machine; columns not sent stay."""
-    if columns is None:
-        kept.mul_(decay).add_(values)
-    else:
-        kept[:, columns] = (kept[:, columns] * decay).add_(values)
 
 
 def _add_columns(out: Tensor, columns: Tensor | None, part: Tensor) -> None:

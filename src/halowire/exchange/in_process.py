@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from halowire.events import Ledger
+from halowire.exchange.pieces import Piece
 from halowire.exchange.transport import LateError, Pending, Transport
 
 
@@ -65,22 +66,23 @@ class InProcessTransport(Transport):
         self._hub, self._number = hub, 0
         self._limit, self._outgoing = timedelta(seconds=hub.deadline), {}
 
-    def all_to_all(
-        self, send: Tensor, send_bytes: Sequence[int], received: Tensor, recv_bytes: Sequence[int], where: str
-    ) -> Pending:
-        """As `Transport.all_to_all`."""
+    def open(self, send: Tensor, received: Tensor, incoming: Sequence[Piece], where: str) -> Pending:
+        """As `Transport.open`."""
         self._number += 1
-        number, places = self._number, torch.split(received, list(recv_bytes))
-        for peer, part in enumerate(torch.split(send, list(send_bytes))):
-            if part.numel():
-                self._hub.put(("rows", number, self.rank, peer), part)
+        number = self._number
 
         def finish() -> None:
-            for peer, place in enumerate(places):
-                if place.numel():
-                    place.copy_(self._hub.take(("rows", number, peer, self.rank)))
+            for piece in incoming:
+                found = self._hub.take(("rows", number, piece.number, piece.peer, self.rank))
+                received[piece.start : piece.stop].copy_(found)
 
-        return Pending((_Arrival(finish),), received, send, where)  # type: ignore[arg-type]
+        return Pending((_Arrival(finish),), received, send, where, number)  # type: ignore[arg-type]
+
+    def dispatch(self, pending: Pending, pieces: Sequence[Piece]) -> None:
+        """As `Transport.dispatch`."""
+        for piece in pieces:
+            key = ("rows", pending.tag, piece.number, self.rank, piece.peer)
+            self._hub.put(key, pending.sent[piece.start : piece.stop])
 
     def start_reduce(self, tensor: Tensor, where: str, account: str | None = None) -> Pending:
         """As `Transport.start_reduce`; added in rank order, so that all threads get the same sum."""

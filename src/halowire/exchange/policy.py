@@ -30,6 +30,7 @@ class Policy:
         decay: ``g`` of delta coding, ``r(t) = g r(t-1) + Q(h(t) - g r(t-1))``, on forward rows; None: no delta coding.
         base: the base bit that ``rates`` follows, where the losses decide it; None: the settings alone do.
         resend_input: send the raw features of the halo in every epoch, as layer 0, instead of once.
+        piece_rows: messages of so many rows leave in pieces; smaller ones would only pay for more of them.
     """
 
     rates: Rates = exact_rates
@@ -39,6 +40,7 @@ class Policy:
     decay: float | None = None
     base: BaseBit | None = None
     resend_input: bool = False
+    piece_rows: int = 8192
 
     def __post_init__(self) -> None:
         if self.decay is not None and not 0 <= self.decay <= 1:

@@ -9,6 +9,7 @@ from torch import Tensor
 from halowire.exchange.codec import Codec, Uniform, codec_of
 from halowire.exchange.graded import Graded
 from halowire.exchange.grades import halo_degree, sent_degree
+from halowire.exchange.pieces import Pieces
 from halowire.exchange.policy import Policy
 from halowire.exchange.rate import EXACT, FORWARD, Rate
 from halowire.exchange.subset import column_subset, row_subset
@@ -25,7 +26,7 @@ class Lists:
     """Which rows travel in an epoch: of the send list (owned rows) and of the halo list, grouped by peer.
 
     ``index`` are the owned rows of the send list, ``targets`` ``[boundary, m]`` its inverse, ``places`` the halo rows
-    (None: all of them).
+    (None: all of them), ``pieces`` what they leave in (None: as a whole).
     """
 
     index: Tensor
@@ -34,6 +35,7 @@ class Lists:
     send_counts: tuple[int, ...]
     recv_counts: tuple[int, ...]
     share: float
+    pieces: Pieces | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +67,11 @@ class Terms:
         return self.codec.row_bytes(self.sent_columns)
 
     @property
+    def pieces(self) -> Pieces | None:
+        """The pieces in which it leaves; None where it leaves as a whole."""
+        return self.lists.pieces if isinstance(self.codec, Uniform) else None
+
+    @property
     def sizes(self) -> tuple[list[int], list[int]]:
         """Bytes sent to and received from every peer."""
         lists = self.lists
@@ -76,14 +83,17 @@ class Terms:
 class TermsMaker:
     """Derives the terms of every message of one shard from the policy."""
 
-    def __init__(self, shard: Shard, policy: Policy) -> None:
+    def __init__(self, shard: Shard, policy: Policy, in_pieces: bool = True) -> None:
         self._policy, self._rank = policy, shard.rank
         self._degrees = (sent_degree(shard), halo_degree(shard))
         self._graded: dict[tuple[int, str], tuple[Graded, Graded]] = {}
         self._send_ids, self._halo_ids = shard.ids[shard.send_index], shard.halo_ids
         self._boundary, self._send_index = shard.num_boundary, shard.send_index
         self._counts = (shard.send_counts, shard.recv_counts)
-        self.all = Lists(shard.send_index, self._inverse(shard.send_index), None, *self._counts, 1.0)
+        pieces = None
+        if in_pieces:
+            pieces = Pieces.of(shard.send_index, *self._counts, shard.num_boundary, policy.piece_rows)
+        self.all = Lists(shard.send_index, self._inverse(shard.send_index), None, *self._counts, 1.0, pieces)
         self._sampled: tuple[tuple[int, float], Lists] | None = None
 
     def exact(self, layer: int, direction: str, width: int) -> Terms:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from halowire.events import GRADIENT, Ledger
+from halowire.exchange.pieces import PIECES, Piece
 
 DEFAULT_DEADLINE = 600.0
 
@@ -32,6 +34,7 @@ class Pending:
     received: Tensor
     sent: Tensor
     where: str
+    tag: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,14 +96,29 @@ class Transport:
             sizes = (list(recv_bytes), list(send_bytes))
             work = dist.all_to_all_single(received, send, *sizes, group=self._halos, async_op=True)
             return Pending((work,), received, send, where)
+        pending = self.open(send, received, _whole(recv_bytes), where)
+        self.dispatch(pending, _whole(send_bytes))
+        return pending
+
+    def open(self, send: Tensor, received: Tensor, incoming: Sequence[Piece], where: str) -> Pending:
+        """Expect the pieces ``incoming`` of ``received`` (in bytes); those of ``send`` follow with :meth:`dispatch`.
+
+        ``send`` must not change from the dispatch of a piece until :meth:`settle` or the next message from it.
+        """
         # Receives are posted before sends: Gloo's own all-to-all lets the two directions of a link take turns when one
         # worker is late, which halves its speed.
-        self._tag += 1
-        incoming = self._post(dist.irecv, received, recv_bytes)
-        outgoing = self._post(dist.isend, send, send_bytes)
         self.settle(send)
-        self._outgoing[send.data_ptr()] = Pending(outgoing, received, send, where)
-        return Pending(incoming, received, send, where)
+        self._tag += PIECES
+        return Pending(self._post(dist.irecv, received, incoming, self._tag), received, send, where, self._tag)
+
+    def dispatch(self, pending: Pending, pieces: Sequence[Piece]) -> None:
+        """Send these pieces of an open message (in bytes)."""
+        if self.size == 1:
+            return
+        works = self._post(dist.isend, pending.sent, pieces, pending.tag)
+        key = pending.sent.data_ptr()
+        before = self._outgoing[key].works if key in self._outgoing else ()
+        self._outgoing[key] = Pending((*before, *works), pending.received, pending.sent, pending.where)
 
     def wait(self, pending: Pending) -> Tensor:
         """Wait for a message; the received bytes."""
@@ -132,18 +150,18 @@ class Transport:
         assert work is not None
         return Pending((work,), data, data, where)
 
-    def _post(self, operation: Callable[..., dist.Work | None], buffer: Tensor, sizes: Sequence[int]) -> Works:
-        """One operation per peer that has a part in ``buffer``."""
-        works, start = [], 0
-        for peer, size in enumerate(sizes):
-            if size and peer != self.rank:
-                piece, member = buffer[start : start + size], self.members[peer]
-                work = operation(piece, member, group=self._halos, tag=self._tag)
-                assert work is not None
-                works.append(work)
-            start += size
-        if sizes[self.rank]:
-            raise ValueError("a worker does not send to itself")
+    def _post(
+        self, operation: Callable[..., dist.Work | None], buffer: Tensor, pieces: Sequence[Piece], tag: int
+    ) -> Works:
+        """One operation for every piece of ``buffer``."""
+        works = []
+        for piece in pieces:
+            if piece.peer == self.rank:
+                raise ValueError("a worker does not send to itself")
+            part, member = buffer[piece.start : piece.stop], self.members[piece.peer]
+            work = operation(part, member, group=self._halos, tag=tag + piece.number)
+            assert work is not None
+            works.append(work)
         return tuple(works)
 
     def start_reduce(self, tensor: Tensor, where: str, account: str | None = GRADIENT) -> Pending:
@@ -245,6 +263,12 @@ def _second_group(world: dist.ProcessGroup | None) -> dist.ProcessGroup:
         assert group is not None
         _SECOND[world] = group
     return _SECOND[world]
+
+
+def _whole(sizes: Sequence[int]) -> list[Piece]:
+    """One piece for every peer that has a part."""
+    ends = list(itertools.accumulate(sizes))
+    return [Piece(peer, 0, end - size, end) for peer, (size, end) in enumerate(zip(sizes, ends, strict=True)) if size]
 
 
 def _row_bytes(rows: Tensor) -> int:

@@ -115,3 +115,11 @@ class Csr:
                 f"x has shape {list(x.shape)}, but the matrix has {self.num_cols} columns: pass as many rows"
             )
         return aggregate(self.indptr, self.indices, self.weight, x, out=out, accumulate=accumulate)
+
+
+def row_range(matrix: Csr, start: int, stop: int) -> Csr:
+    """Rows ``start`` to ``stop`` of ``matrix``; only the row pointers are copied."""
+    first, last = int(matrix.indptr[start]), int(matrix.indptr[stop])
+    weight = None if matrix.weight is None else matrix.weight[first:last]
+    indptr = matrix.indptr[start : stop + 1] - first
+    return Csr(indptr, matrix.indices[first:last], weight, matrix.num_cols)

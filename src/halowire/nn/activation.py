@@ -27,9 +27,9 @@ class Activation:
         """Write ``h[rows]``; mean and reciprocal deviation of these rows, ``[rows, 2]``, where there is a norm."""
         return activate(x[rows], self.gamma, self.beta, True, self._drop(rows), out=h[rows])[1]
 
-    def undropped(self, x: Tensor) -> Tensor:
-        """``relu(layer_norm(x))`` of some rows."""
-        return activate(x, self.gamma, self.beta, True, None)[0]
+    def undropped(self, x: Tensor, out: Tensor) -> None:
+        """Write ``relu(layer_norm(x))`` of some rows."""
+        activate(x, self.gamma, self.beta, True, None, out=out)
 
     def backward(
         self, grad: Tensor, x: Tensor, stats: Tensor | None, out: Tensor, rows: slice

@@ -31,21 +31,31 @@ class AggregateFirst:
             self._departure = Departure(self._spread.exchange.start(self._x, self._layer))
         self._gathered = empty_rows(self._x, *self._x.shape)
 
-    def head(self, out: Tensor) -> None:
+    def arrive(self, out: Tensor) -> None:
         """The halo's rows are added to ``inner_head @ x``, in the same memory."""
-        self._rows(out, self._spread.inner_head, slice(self._spread.head), self._departure)
+        assert self._departure is not None
+        spread, departure = self._spread, self._departure
+        gathered = self._gather(out, spread.inner_head, slice(spread.head))
+        spread.exchange.finish(departure.flight, spread.halo_head, gathered, departure.drop)
+
+    def head(self, out: Tensor, rows: slice) -> None:
+        """The product with ``W``."""
+        self._multiply(out[rows], self._gathered[: self._spread.head][rows])
 
     def tail(self, out: Tensor) -> None:
         """The same without halo."""
-        self._rows(out, self._spread.inner_tail, slice(self._spread.head, None), None)
+        gathered = self._gather(out, self._spread.inner_tail, slice(self._spread.head, None))
+        self._multiply(out, gathered)
 
-    def _rows(self, out: Tensor, inner: Csr, rows: slice, arriving: Departure | None) -> None:
-        weight, weight_self, bias = self._weights
+    def _gather(self, out: Tensor, inner: Csr, rows: slice) -> Tensor:
+        """``inner @ x``, and the self product where there is one."""
         gathered = inner.matmul(self._x, out=self._gathered[rows])
-        if weight_self is not None:
-            affine(self._x[rows], weight_self.t(), bias, out)
-        if arriving is not None:
-            self._spread.exchange.finish(arriving.flight, self._spread.halo_head, gathered, arriving.drop)
+        if self._weights.weight_self is not None:
+            affine(self._x[rows], self._weights.weight_self.t(), self._weights.bias, out)
+        return gathered
+
+    def _multiply(self, out: Tensor, gathered: Tensor) -> None:
+        weight, weight_self, bias = self._weights
         if weight_self is None:
             affine(gathered, weight.t(), bias, out)
         else:
@@ -61,7 +71,7 @@ class AggregateFirst:
         weight, weight_self, bias = self._weights
         spread, x, gathered_grad = self._spread, self._x, self._gathered_grad
         head = product(grad[: spread.head], weight, out=gathered_grad[: spread.head])
-        flight = spread.exchange.start_back(spread.halo_t.matmul(head), self._layer)
+        flight = spread.send_back(head, self._layer)
         if weight_self is None:
             x_grad, self_grad = spread.inner_t.matmul(gathered_grad), None
         else:

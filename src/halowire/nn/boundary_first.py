@@ -2,7 +2,7 @@
 
 Owned rows are cut into the head, which has to do with other workers, and the tail, which has not. Forward of layer l:
 
-    head of l (waits for the rows of l)  ->  launch the rows of l + 1  ->  tail of l
+    head of l (waits for the rows of l), whose rows leave for l + 1 in pieces as they are computed  ->  tail of l
 
 and the tail, together with what the head of l + 1 needs from this worker, hides the flight of l + 1. A block that has
 nothing to launch takes the tail first, to hide the flight of l. Backward of layer l:
@@ -22,7 +22,8 @@ from torch import Tensor
 
 from halowire.nn.activation import Activation
 from halowire.nn.dense import empty_rows
-from halowire.nn.departure import depart, depart_undropped, narrows
+from halowire.nn.departing import Departing
+from halowire.nn.departure import narrows
 from halowire.nn.layer_map import LayerMap, Weights
 from halowire.nn.step import Step
 
@@ -84,10 +85,12 @@ class _Block:
         if self.following is None:
             layer_map.tail(out[tail])
             self._activate(out, h, tail)
-        layer_map.head(out[head])
-        self._activate(out, h, head)
-        if self.following is not None:
-            self._launch(out, h, self.following)
+        layer_map.arrive(out[head])
+        if self.following is None:
+            layer_map.head(out[head], head)
+            self._activate(out, h, head)
+        else:
+            self._launch_head(out, h, self.following)
             layer_map.tail(out[tail])
             self._activate(out, h, tail)
         self.out = out if self.activation is not None else None
@@ -111,13 +114,30 @@ class _Block:
         spread = self.step.spread
         return slice(0, spread.head), slice(spread.head, spread.inner.num_rows)
 
-    def _launch(self, out: Tensor, h: Tensor, weight: Tensor) -> None:
-        spread, layer = self.step.spread, self.layer + 1
-        if self.step.sends_undropped and self.activation is not None and not narrows(weight):
-            departure = depart_undropped(self.activation, out, h, spread, layer)
-        else:
-            departure = depart(h, weight, spread, layer)
-        self.step.departed[layer] = departure
+    def _launch_head(self, out: Tensor, h: Tensor, weight: Tensor) -> None:
+        """The head's rows, piece by piece, each away before the next; then those that nobody waits for."""
+        exchange, head, layer = self.step.spread.exchange, self.step.spread.head, self.layer + 1
+        departing = Departing(out, h, self.activation, weight, self.step, layer)
+        start = 0
+        for stop in exchange.cuts:
+            self._head_rows(out, h, slice(start, stop))
+            departing.add(stop)
+            start = stop
+        self.step.departed[layer] = departing.departure()
+        self._head_rows(out, h, slice(start, head))
+        self._join_stats(head)
+
+    def _head_rows(self, out: Tensor, h: Tensor, rows: slice) -> None:
+        if rows.stop > rows.start:
+            self.layer_map.head(out[: self.step.spread.head], rows)
+            self._activate(out, h, rows)
+
+    def _join_stats(self, head: int) -> None:
+        """Backward takes the head as one."""
+        parts = [self.stats.pop(start) for start in sorted(self.stats) if start < head]
+        found = [part for part in parts if part is not None]
+        if parts:
+            self.stats[0] = torch.cat(found) if found else None
 
     def _activate(self, out: Tensor, h: Tensor, rows: slice) -> None:
         if self.activation is not None and rows.stop > rows.start:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from torch import Tensor
 
 from halowire.exchange import Flight
 from halowire.kernels.random import Drop
-from halowire.nn.activation import Activation
 from halowire.nn.dense import empty_rows, product
 from halowire.nn.propagation import Propagation
 
@@ -41,15 +40,3 @@ def depart(rows: Tensor, weight: Tensor, spread: Propagation, layer: int) -> Dep
     z = empty_rows(rows, spread.inner.num_rows, weight.shape[0])
     product(rows[:boundary], weight.t(), out=z[:boundary])
     return Departure(spread.exchange.start(z, layer), z)
-
-
-def depart_undropped(activation: Activation, x: Tensor, h: Tensor, spread: Propagation, layer: int) -> Departure:
-    """Launch ``layer`` with the rows before the dropout of ``h = activation(x)``, which change slowly (delta coding).
-
-    The receiver applies the owner's dropout to them.
-    """
-    boundary, drop = spread.exchange.num_boundary, activation.drop
-    if drop is None:
-        return Departure(spread.exchange.start(h, layer, delta=True))
-    flight = spread.exchange.start(activation.undropped(x[:boundary]), layer, delta=True)
-    return Departure(flight, drop=replace(drop, ids=spread.exchange.halo_ids))

@@ -9,8 +9,9 @@ from torch import Tensor
 
 from halowire.exchange import HaloExchange, exchange_features
 from halowire.kernels import Csr, InputError
+from halowire.kernels.csr import row_range
 from halowire.nn.dense import add_product
-from halowire.nn.propagation import Propagation, row_range
+from halowire.nn.propagation import Propagation
 from halowire.partition import Shard
 
 # A cached aggregate of more columns than this costs more memory than the product it saves is worth.
@@ -42,6 +43,12 @@ class Columns:
     def num_rows(self) -> int:
         """Number of rows."""
         return self.values.num_rows if isinstance(self.values, Csr) else self.values.shape[0]
+
+    def rows(self, rows: slice) -> Columns:
+        """Some of the rows, for :meth:`times` alone; nothing is copied but row pointers."""
+        if isinstance(self.values, Csr):
+            return Columns(row_range(self.values, rows.start, rows.stop))
+        return Columns(self.values[rows])
 
     def times(self, weight: Tensor, out: Tensor | None = None) -> Tensor:
         """``values @ weight.T``, added to ``out`` if given: ``[rows, out]``."""

@@ -21,9 +21,12 @@ class Gathered:
     def open(self) -> None:
         """Nothing: head and tail share nothing."""
 
-    def head(self, out: Tensor) -> None:
+    def arrive(self, out: Tensor) -> None:
+        """Nothing comes."""
+
+    def head(self, out: Tensor, rows: slice) -> None:
         """The head's products."""
-        self._rows(out, self._head, self._features.head)
+        self._rows(out[rows], self._head[rows], self._features.head.rows(rows))
 
     def tail(self, out: Tensor) -> None:
         """The tail's products."""

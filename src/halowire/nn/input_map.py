@@ -34,10 +34,13 @@ class Local:
         """``z`` of all rows: every part of ``out`` needs it."""
         self._z = self._features.own.times(self._weights.weight)
 
-    def head(self, out: Tensor) -> None:
+    def arrive(self, out: Tensor) -> None:
         """The head has the edges from the halo."""
         self._rows(out, self._spread.inner_head, self._features.head)
         self._spread.halo_head.matmul(self._halo.times(self._weights.weight), out=out, accumulate=True)
+
+    def head(self, out: Tensor, rows: slice) -> None:
+        """Nothing is left to do."""
 
     def tail(self, out: Tensor) -> None:
         """The same without halo."""

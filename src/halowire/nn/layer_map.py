@@ -28,15 +28,18 @@ class LayerMap(Protocol):
     """``out = A x W^T + x W_self^T + b`` on the owned rows, ``[n, in]`` to ``[n, out]``, for one pass.
 
     ``A`` is the whole graph's normalised adjacency. The head are the rows that have to do with other workers, the tail
-    are all others. Forward, ``open`` comes first, then head and tail in any order; backward, ``tail_back``, then
-    ``back``.
+    are all others. Forward, ``open`` comes first, then ``arrive`` and the head, before or after the tail; backward,
+    ``tail_back``, then ``back``.
     """
 
     def open(self) -> None:
         """Launch the layer's exchange, if the block before it did not, and prepare what head and tail share."""
 
-    def head(self, out: Tensor) -> None:
-        """Write the head ``[head, out]``: first what needs nothing from outside, then what arrives."""
+    def arrive(self, out: Tensor) -> None:
+        """Do what the head ``[head, out]`` needs from all its rows: first without the wire, then with what arrives."""
+
+    def head(self, out: Tensor, rows: slice) -> None:
+        """Finish these rows of the head ``[head, out]``; every row once, nothing is waited for."""
 
     def tail(self, out: Tensor) -> None:
         """Write the tail ``[n - head, out]``; nothing is waited for."""

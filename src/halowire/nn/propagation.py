@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import torch
+from torch import Tensor
 
-from halowire.exchange import HaloExchange
+from halowire.exchange import Flight, HaloExchange
+from halowire.exchange.pieces import Piece
 from halowire.kernels import Csr, InputError
+from halowire.kernels.csr import row_range
+from halowire.nn.dense import empty_rows
 from halowire.partition import Shard
 
 SYMMETRIC, MEAN = "symmetric", "mean"
@@ -25,6 +29,7 @@ class Propagation:
     The transposes serve backward: ``x_grad = inner_t @ y_grad`` and what the owners add to it, of which
     ``halo_t @ y_grad[:head]`` is this worker's part. In an undirected graph the head is the boundary; where the rows
     with halo edges lie scattered (directed graphs) it may be nearly all rows. The parts share the memory of the whole.
+    ``halo_t_pieces`` are the rows of ``halo_t`` whose products leave one after another.
     """
 
     inner: Csr
@@ -36,6 +41,7 @@ class Propagation:
     halo_head: Csr
     head: int
     exchange: HaloExchange
+    halo_t_pieces: tuple[tuple[Piece, Csr], ...] = ()
 
     @staticmethod
     def of(shard: Shard, kind: str, exchange: HaloExchange, device: torch.device) -> Propagation:
@@ -55,12 +61,17 @@ class Propagation:
         inner, halo = inner.to(device), halo.to(device)
         rows = inner.num_rows
         parts = row_range(inner, 0, head), row_range(inner, head, rows), row_range(halo, 0, head)
-        return Propagation(inner, halo, inner_t, halo_t, *parts, head, exchange)
+        pieces = tuple((piece, row_range(halo_t, piece.start, piece.stop)) for piece in exchange.halo_pieces)
+        return Propagation(inner, halo, inner_t, halo_t, *parts, head, exchange, pieces)
 
-
-def row_range(matrix: Csr, start: int, stop: int) -> Csr:
-    """Rows ``start`` to ``stop`` of ``matrix``; only the row pointers are copied."""
-    first, last = int(matrix.indptr[start]), int(matrix.indptr[stop])
-    weight = None if matrix.weight is None else matrix.weight[first:last]
-    indptr = matrix.indptr[start : stop + 1] - first
-    return Csr(indptr, matrix.indices[first:last], weight, matrix.num_cols)
+    def send_back(self, grad: Tensor, layer: int) -> Flight | None:
+        """Launch the gradients of the halo rows, ``halo_t @ grad`` for ``grad`` ``[head, k]``, piece by piece."""
+        if not self.halo_t_pieces:
+            return self.exchange.start_back(self.halo_t.matmul(grad), layer)
+        loading = self.exchange.load_back(layer, grad.shape[1])
+        halo_grad = empty_rows(grad, self.halo_t.num_rows, grad.shape[1])
+        for piece, matrix in self.halo_t_pieces:
+            matrix.matmul(grad, out=halo_grad[piece.start : piece.stop])
+            if loading.pieces_back:
+                loading.add_piece(halo_grad, piece)
+        return self.exchange.launch(loading, halo_grad)

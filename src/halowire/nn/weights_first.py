@@ -34,11 +34,14 @@ class WeightsFirst:
         product(self._x[boundary:], weight.t(), out=departure.product[boundary:])
         self._departure = departure
 
-    def head(self, out: Tensor) -> None:
+    def arrive(self, out: Tensor) -> None:
         """``inner_head @ z`` and the self product, then the halo's rows."""
         assert self._departure is not None
         self._rows(out, self._spread.inner_head, slice(self._spread.head))
         self._spread.exchange.finish(self._departure.flight, self._spread.halo_head, out)
+
+    def head(self, out: Tensor, rows: slice) -> None:
+        """Nothing is left to do."""
 
     def tail(self, out: Tensor) -> None:
         """The same without halo."""
@@ -61,7 +64,7 @@ class WeightsFirst:
         weight, weight_self, bias = self._weights
         spread, x, boundary = self._spread, self._x, self._spread.exchange.num_boundary
         self._departure = None
-        flight = spread.exchange.start_back(spread.halo_t.matmul(grad[: spread.head]), self._layer)
+        flight = spread.send_back(grad[: spread.head], self._layer)
         z_grad = spread.inner_t.matmul(grad)
         bias_grad = None if bias is None else grad.sum(0)
         if weight_self is None:

@@ -22,7 +22,8 @@ from torch import Tensor
 
 from halowire.exchange import BACKWARD, FORWARD
 from halowire.kernels import Csr
-from halowire.nn.propagation import Propagation, row_range
+from halowire.kernels.csr import row_range
+from halowire.nn.propagation import Propagation
 from halowire.pipeline.blocks import GraphBlock, Kept
 from halowire.pipeline.chunk_exchange import ChunkExchange
 from halowire.pipeline.chunks import Chunks

@@ -9,9 +9,9 @@ from torch import Tensor, nn
 
 from halowire.exchange import HaloExchange, exchange_features
 from halowire.kernels import Csr, InputError
+from halowire.kernels.csr import row_range
 from halowire.nn.dense import affine
 from halowire.nn.features import WIDEST_CACHE, Columns, densify
-from halowire.nn.propagation import row_range
 from halowire.partition import Shard
 
 

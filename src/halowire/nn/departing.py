@@ -1,0 +1,51 @@
+"""Departing: the input of the next layer leaves piece by piece, while a block still computes the rest of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from torch import Tensor
+
+from halowire.nn.activation import Activation
+from halowire.nn.dense import empty_rows, product
+from halowire.nn.departure import Departure, narrows
+from halowire.nn.step import Step
+
+
+class Departing:
+    """Launches the input ``h = activation(out)`` of ``layer`` piece by piece, while a block computes it.
+
+    ``h W^T`` travels where it is narrower; else, where changes are coded, the rows before dropout, which change slowly
+    and to which the receiver applies the owner's dropout; else ``h``.
+    """
+
+    def __init__(
+        self, out: Tensor, h: Tensor, activation: Activation | None, weight: Tensor, step: Step, layer: int
+    ) -> None:
+        exchange = step.spread.exchange
+        self._exchange, self._layer, self._done = exchange, layer, 0
+        self._out, self._h, self._weight, self._activation = out, h, weight, activation
+        self._drop = None if activation is None else activation.drop
+        self._product = empty_rows(h, h.shape[0], weight.shape[0]) if narrows(weight) else None
+        self._delta = self._product is None and activation is not None and step.sends_undropped
+        self._undropped = None
+        if self._delta and self._drop is not None:
+            self._undropped = empty_rows(h, exchange.num_boundary, h.shape[1])
+        self._rows = next(rows for rows in (self._product, self._undropped, h) if rows is not None)
+        self._loading = exchange.load(layer, self._rows.shape[1], self._delta)
+
+    def add(self, stop: int) -> None:
+        """The rows of ``h`` before ``stop`` are computed."""
+        new, self._done = slice(self._done, stop), stop
+        if self._product is not None:
+            product(self._h[new], self._weight.t(), out=self._product[new])
+        elif self._undropped is not None:
+            assert self._activation is not None
+            self._activation.undropped(self._out[new], self._undropped[new])
+        self._loading.add(self._rows, stop)
+
+    def departure(self) -> Departure:
+        """The message, when all boundary rows are computed."""
+        flight = self._exchange.launch(self._loading, self._rows)
+        drop = None if self._undropped is None or self._drop is None else self._drop
+        return Departure(flight, self._product, None if drop is None else replace(drop, ids=self._exchange.halo_ids))
