@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from halowire.exchange.arrival import Arrival, add_columns
 from halowire.exchange.codec import Full, Source
 from halowire.exchange.loading import Flight, Loading, Wire, apply_delta
 from halowire.exchange.memory import Memory
@@ -112,8 +113,19 @@ class HaloExchange:
 
     def finish(self, flight: Flight | None, matrix: Csr, out: Tensor, drop: Drop | None = None) -> None:
         """``out += matrix @ halo`` for the rows ``[h, k]`` of ``flight``, with the owners' dropout if given."""
-        if flight is not None:
-            self._add(flight, matrix, out, drop)
+        self.arrive(flight, drop).add(matrix, out)
+
+    def arrive(self, flight: Flight | None, drop: Drop | None = None) -> Arrival:
+        """:meth:`finish` for one range of rows after another: wait here, and add to each when it is its turn."""
+        if flight is None:
+            return Arrival(self.transport.ledger)
+        terms, data = flight.terms, self._land(flight)
+        with self.transport.ledger.phase("pack"):
+            if drop is None and not self._keeps_rows(terms):
+                return Arrival(self.transport.ledger, terms, data)
+            rows = self._rows(terms, data)
+            rows = rows if drop is None else activate(rows, None, None, False, drop)[0]
+            return Arrival(self.transport.ledger, terms, data, rows)
 
     def finish_rows(self, flight: Flight | None, width: int) -> Tensor:
         """The halo rows ``[h, width]`` of ``flight`` themselves, zeros without one; valid until the next message."""
@@ -132,7 +144,7 @@ class HaloExchange:
     def finish_back(self, flight: Flight | None, out: Tensor) -> None:
         """Add the returned gradients to the owned rows ``out`` ``[n, k]``."""
         if flight is not None:
-            self._add(flight, flight.terms.lists.targets, out[: self.num_boundary], None)
+            self.arrive(flight).add(flight.terms.lists.targets, out[: self.num_boundary])
 
     def state(self) -> dict[str, Tensor]:
         """Everything that the next epoch depends on; messages under way are waited for and become part of it."""
@@ -191,21 +203,6 @@ class HaloExchange:
         data = state[f"flight.{name}.bytes"].to(self.halo_ids.device)
         terms = self._maker.of(epoch, layer, direction, width, bool(delta))
         self._flights[layer, direction] = Flight(Pending((), data, data, "restored"), terms)
-
-    def _add(self, flight: Flight, matrix: Csr, out: Tensor, drop: Drop | None) -> None:
-        terms = flight.terms
-        data = self._land(flight)
-        with self.transport.ledger.phase("pack"):
-            if drop is not None or self._keeps_rows(terms):
-                rows = self._rows(terms, data)
-                rows = rows if drop is None else activate(rows, None, None, False, drop)[0]
-                matrix.matmul(rows, out=out, accumulate=True)
-            elif terms.columns is None and terms.factor == 1:
-                terms.decoder.aggregate(matrix, data, terms.width, out)
-            else:
-                part = torch.zeros(out.shape[0], terms.sent_columns, device=out.device)
-                terms.decoder.aggregate(matrix, data, terms.sent_columns, part)
-                _add_columns(out, terms.columns, part.mul_(terms.factor))
 
     def _absorb(self, flight: Flight) -> None:
         data = self._land(flight)
@@ -268,7 +265,7 @@ class HaloExchange:
                 data = torch.empty(size, dtype=torch.uint8, device=rows.device)
                 codec.encode(wanted, Source(ids[index], None, None, terms.columns, terms.stream), data)
                 seen = torch.zeros_like(wanted)
-                _add_columns(seen, terms.columns, codec.decode(data, terms.sent_columns) * factor)
+                add_columns(seen, terms.columns, codec.decode(data, terms.sent_columns) * factor)
             lost += float((seen - wanted).square().sum())
             norm += float(wanted.square().sum())
         if norm:
@@ -283,10 +280,3 @@ class HaloExchange:
     def _land(self, flight: Flight) -> Tensor:
         with self.transport.ledger.waiting(flight.terms.layer, flight.terms.direction):
             return self.transport.wait(flight.pending)
-
-
-def _add_columns(out: Tensor, columns: Tensor | None, part: Tensor) -> None:
-    if columns is None:
-        out += part
-    else:
-        out.index_add_(1, columns, part)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from halowire.kernels import Csr
+from halowire.kernels.csr import row_range
 from halowire.nn.dense import affine, empty_rows, product
 from halowire.nn.departure import Departure
 from halowire.nn.layer_map import Gradients, Weights
@@ -32,15 +33,16 @@ class AggregateFirst:
         self._gathered = empty_rows(self._x, *self._x.shape)
 
     def arrive(self, out: Tensor) -> None:
-        """The halo's rows are added to ``inner_head @ x``, in the same memory."""
+        """``inner_head @ x`` and the self product, while the halo's rows fly."""
         assert self._departure is not None
-        spread, departure = self._spread, self._departure
-        gathered = self._gather(out, spread.inner_head, slice(spread.head))
-        spread.exchange.finish(departure.flight, spread.halo_head, gathered, departure.drop)
+        self._gather(out, self._spread.inner_head, slice(self._spread.head))
+        self._arrival = self._spread.exchange.arrive(self._departure.flight, self._departure.drop)
 
     def head(self, out: Tensor, rows: slice) -> None:
-        """The product with ``W``."""
-        self._multiply(out[rows], self._gathered[: self._spread.head][rows])
+        """The halo's rows are added in the memory of the gathered ones; then the product with ``W``."""
+        gathered = self._gathered[rows]
+        self._arrival.add(row_range(self._spread.halo_head, rows.start, rows.stop), gathered)
+        self._multiply(out[rows], gathered)
 
     def tail(self, out: Tensor) -> None:
         """The same without halo."""

@@ -1,0 +1,48 @@
+"""Arrival: a halo message that is here, added to one range of rows after another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from halowire.events import Ledger
+from halowire.exchange.terms import Terms
+from halowire.kernels import Csr
+
+
+@dataclass(frozen=True, eq=False)
+class Arrival:
+    """The bytes of a message and its terms, or its ``rows`` ``[h, k]`` where they had to be written to memory.
+
+    Without terms there is no message, and nothing is added.
+    """
+
+    ledger: Ledger
+    terms: Terms | None = None
+    data: Tensor | None = None
+    rows: Tensor | None = None
+
+    def add(self, matrix: Csr, out: Tensor) -> None:
+        """``out += matrix @ halo``, ``[r, k]`` for ``matrix`` ``[r, h]``; packed rows are decoded in registers."""
+        terms, data = self.terms, self.data
+        if terms is None or data is None:
+            return
+        with self.ledger.phase("pack"):
+            if self.rows is not None:
+                matrix.matmul(self.rows, out=out, accumulate=True)
+            elif terms.columns is None and terms.factor == 1:
+                terms.decoder.aggregate(matrix, data, terms.width, out)
+            else:
+                part = torch.zeros(out.shape[0], terms.sent_columns, device=out.device)
+                terms.decoder.aggregate(matrix, data, terms.sent_columns, part)
+                add_columns(out, terms.columns, part.mul_(terms.factor))
+
+
+def add_columns(out: Tensor, columns: Tensor | None, part: Tensor) -> None:
+    """``out[:, columns] += part``; None: all columns."""
+    if columns is None:
+        out += part
+    else:
+        out.index_add_(1, columns, part)
