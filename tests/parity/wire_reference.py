@@ -20,7 +20,7 @@ def quantise(rows: Tensor, bits: int, code: str, stream: int, ids: Tensor, colum
     if bits == 32:
         seen[:, chosen] = rows[:, chosen]
         return seen
-    packing = Packing(bits, code if bits in (1, 2, 4) else "minmax")
+    packing = Packing(bits, code if bits in {"levels": (1, 2, 4), "clipped": (1,)}.get(code, ()) else "minmax")
     data = torch.empty(rows.shape[0] * packing.row_bytes(chosen.numel()), dtype=torch.uint8)
     pack_rows(rows.contiguous(), packing, stream, ids, data, chosen.int())
     seen[:, chosen] = unpack_rows(data, packing, chosen.numel())
@@ -101,8 +101,10 @@ class DenseWire:
             r = self.kept.setdefault(f"r{layer}", torch.zeros_like(h))
             step = quantise(h - p.decay * r, rate.bits, rate.code, stream, self.ids, columns)
             chosen = slice(None) if columns is None else columns
-            r[:, chosen] = (r[:, chosen] * p.decay) + step[:, chosen]
-            sent = r.clone()
+            before = r.clone()
+            r[:, chosen] = (r[:, chosen] * p.decay) + step[:, chosen] * p.gain
+            sent = before
+            sent[:, chosen] = before[:, chosen] * p.decay + step[:, chosen]
         else:
             sent = quantise(h, rate.bits, rate.code, stream, self.ids, columns)
             if columns is not None and p.rescale:

@@ -13,7 +13,14 @@ from halowire.kernels.random import keys_of, stream_key, uniform_bits
 from tests.unit.kernels.choices import CHOICES, use, use_threads
 
 WIDTHS = st.one_of(st.integers(1, 70), st.just(256))
-QUANTISED = [Packing(1), *(Packing(bits, "levels") for bits in (1, 2, 4)), Packing(2), Packing(4), Packing(8)]
+QUANTISED = [
+    Packing(1),
+    Packing(1, "clipped"),
+    *(Packing(bits, "levels") for bits in (1, 2, 4)),
+    Packing(2),
+    Packing(4),
+    Packing(8),
+]
 PACKINGS = st.sampled_from([*QUANTISED, Packing(16)])
 SCALES = (1.0, 1e-3, 1e-30, 3e-37, 1e-38, 1e-40, 1e-44, 0.0, 1e30, 1e38, 3e38)
 
@@ -286,3 +293,24 @@ def test_errors_shrink_as_bits_grow(choice: str, seed: int, k: int) -> None:
     assert levels[0] < errors[0] and levels[1] < min(errors[1], levels[0]) and levels[2] < min(errors[2], levels[1])
     if k == 256:  # the shares of the variance of a normal row that the definitions promise
         assert levels == pytest.approx([0.363, 0.119, 0.0115], rel=0.1)
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_clipped_values_are_right_in_the_mean_inside_and_clipped_outside(choice: str) -> None:
+    draws, k = 4000, 64
+    row = torch.randn(k, generator=torch.Generator().manual_seed(5))
+    x, packing = row.repeat(draws, 1), Packing(1, "clipped")
+    with use(choice):
+        data = encoded(x, packing, 0)
+        found = unpack_rows(data, packing, k).double()
+    lo, hi = (float(end[0, 0]) for end in ends_of(data))
+    h = row.double()
+    below, above = h[h <= h.mean()].mean(), h[h > h.mean()].mean()
+    middle, half = (below + above) / 2, 1.5 * (above - below) / 2
+    assert lo == pytest.approx(float(middle - half), rel=2.0**-7) and hi == pytest.approx(
+        float(middle + half), rel=2.0**-7
+    )
+    wanted = h.clamp(lo, hi)
+    spread = ((wanted - lo) * (hi - wanted) / draws).sqrt()
+    assert bool(((found.mean(0) - wanted).abs() <= 5 * spread + 1e-6).all())
+    assert 0 < int((h > hi).sum() + (h < lo).sum()) < k / 2, "some are clipped, most are not"

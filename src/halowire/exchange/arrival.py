@@ -40,9 +40,9 @@ class Arrival:
                 add_columns(out, terms.columns, part.mul_(terms.factor))
 
 
-def add_columns(out: Tensor, columns: Tensor | None, part: Tensor) -> None:
-    """``out[:, columns] += part``; None: all columns."""
+def add_columns(out: Tensor, columns: Tensor | None, part: Tensor, factor: float = 1.0) -> None:
+    """``out[:, columns] += factor part``; None: all columns."""
     if columns is None:
-        out += part
+        out.add_(part, alpha=factor)
     else:
-        out.index_add_(1, columns, part)
+        out.index_add_(1, columns, part, alpha=factor)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from halowire.exchange.rate import FULL, Rate
 from halowire.kernels import Csr
-from halowire.kernels.packing import LEVEL_BITS, Packing, aggregate_packed, pack_rows, unpack_rows
+from halowire.kernels.packing import Packing, aggregate_packed, code_for, pack_rows, unpack_rows
 from halowire.kernels.rows import take_rows
 
 FLOAT_BYTES = 4
@@ -140,6 +140,4 @@ class Packed(Uniform):
 
 def codec_of(rate: Rate) -> Uniform:
     """The codec for the bits of ``rate``, the same for all rows."""
-    return (
-        Full() if rate.bits == FULL else Packed(Packing(rate.bits, rate.code if rate.bits in LEVEL_BITS else "minmax"))
-    )
+    return Full() if rate.bits == FULL else Packed(Packing(rate.bits, code_for(rate.code, rate.bits)))

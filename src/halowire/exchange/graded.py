@@ -12,7 +12,7 @@ from halowire.exchange.codec import Source, Uniform, codec_of
 from halowire.exchange.grades import grade_bits, grades_of, some_columns
 from halowire.exchange.rate import Rate
 from halowire.kernels import Csr
-from halowire.kernels.packing import LEVEL_BITS
+from halowire.kernels.packing import code_for
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +57,7 @@ class Graded:
             places = chosen.nonzero()[:, 0]
             rows = places if index is None else index[places]
             each = tuple(int(part.sum()) for part in torch.split(chosen, list(counts)))
-            codec = codec_of(Rate(bits, rate.code if bits in LEVEL_BITS else "minmax"))
+            codec = codec_of(Rate(bits, code_for(rate.code, bits)))
             self.grades.append(Grade(codec, places, each, rows, None if inverse is None else inverse(rows)))
 
     def sizes(self, counts: Sequence[int], columns: int) -> list[int]:

@@ -16,6 +16,7 @@ from halowire.exchange.terms import Terms, TermsMaker
 from halowire.exchange.transport import Pending, Transport
 from halowire.kernels import Csr
 from halowire.kernels.activate import activate
+from halowire.kernels.buffers import empty
 from halowire.kernels.random import Drop
 from halowire.partition import Shard
 
@@ -41,7 +42,7 @@ class HaloExchange:
         self._boundary_ids, self.halo_ids = shard.ids[: shard.num_boundary].to(device), shard.halo_ids.to(device)
         self.num_boundary, self.num_halo = shard.num_boundary, shard.num_halo
         self._decay = 1.0 if self.policy.decay is None else self.policy.decay
-        self._wire = Wire(transport, self.memory, self._boundary_ids, self.halo_ids, self._decay)
+        self._wire = Wire(transport, self.memory, self._boundary_ids, self.halo_ids, self._decay, self.policy.gain)
         self.synchronise_next = False
         self._change = (0.0, 0.0)
         self._epoch: int | None = None
@@ -224,8 +225,11 @@ class HaloExchange:
         if terms.delta:
             kept = self.memory.matrix(f"delta.recv.{terms.layer}", self.num_halo, terms.width)
             if self.memory.is_new(f"delta.{name}", terms.epoch):
-                apply_delta(kept, values, terms.columns, self._decay)
+                apply_delta(kept, values, terms.columns, self._decay, self.policy.gain)
             rows = kept
+            if self.policy.gain != 1:  # r = g m + Q is the new m + (1 - a) Q
+                rows = empty(*kept.shape).copy_(kept)
+                add_columns(rows, terms.columns, values, 1 - self.policy.gain)
         else:
             rows = self._spread(values, terms, forward)
         momentum = self.policy.freshness.smoothing
@@ -260,6 +264,9 @@ class HaloExchange:
             wanted = rows[index]
             if terms.delta:
                 seen = self.memory.matrices[f"delta.send.{terms.layer}"][index]
+                packed = self.memory.buffer(terms.row_bytes * self.num_boundary, "delta", terms.layer)
+                change = terms.codec.decode(packed.view(-1, terms.row_bytes)[index].view(-1), terms.sent_columns)
+                add_columns(seen, terms.columns, change, 1 - self.policy.gain)
             else:
                 size = len(wanted) * codec.row_bytes(terms.sent_columns)
                 data = torch.empty(size, dtype=torch.uint8, device=rows.device)

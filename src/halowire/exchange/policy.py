@@ -30,6 +30,7 @@ class Policy:
         decay: ``g`` of delta coding, ``r(t) = g r(t-1) + Q(h(t) - g r(t-1))``, on forward rows; None: no delta coding.
         base: the base bit that ``rates`` follows, where the losses decide it; None: the settings alone do.
         resend_input: send the raw features of the halo in every epoch, as layer 0, instead of once.
+        gain: share ``a`` of the coded change that both ends keep of it (see :mod:`halowire.exchange.loading`).
         piece_rows: messages of so many rows leave in pieces; smaller ones would only pay for more of them.
     """
 
@@ -40,8 +41,11 @@ class Policy:
     decay: float | None = None
     base: BaseBit | None = None
     resend_input: bool = False
+    gain: float = 1.0
     piece_rows: int = 8192
 
     def __post_init__(self) -> None:
         if self.decay is not None and not 0 <= self.decay <= 1:
             raise InputError(f"--rate.decay is {self.decay}; it must lie in 0 <= g <= 1")
+        if not 0 < self.gain <= 1:
+            raise InputError(f"--rate.gain is {self.gain}; it must lie in 0 < a <= 1")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from halowire.kernels import InputError
+from halowire.kernels.packing import CODE_BITS
 
 FULL, HALF = 32, 16
 BITS = (FULL, HALF, 8, 4, 2, 1)
-CODES = ("minmax", "levels")
 FORWARD, BACKWARD = "forward", "backward"
 DIRECTIONS = (FORWARD, BACKWARD)
 
@@ -35,10 +35,11 @@ class Rate:
     def __post_init__(self) -> None:
         if self.bits not in BITS:
             raise InputError(f"a value cannot travel in {self.bits} bits; use one of {', '.join(map(str, BITS))}")
-        if self.code not in CODES:
-            raise InputError(f"code {self.code!r} is unknown; use one of {', '.join(CODES)}")
-        if self.code == "levels" and self.bits == 8:
-            raise InputError("the code `levels` takes 1, 2 or 4 bits, not 8; use `minmax`")
+        if self.code not in CODE_BITS:
+            raise InputError(f"code {self.code!r} is unknown; use one of {', '.join(CODE_BITS)}")
+        if self.bits < 16 and self.bits not in CODE_BITS[self.code]:
+            takes = ", ".join(map(str, CODE_BITS[self.code]))
+            raise InputError(f"the code `{self.code}` takes {takes} bits, not {self.bits}; use `minmax`")
         if not self.ratio >= 1:
             raise InputError(f"the ratio of columns is {self.ratio}; it must be at least 1 (all columns)")
         if not 0 < self.rows <= 1:

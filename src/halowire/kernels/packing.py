@@ -11,6 +11,9 @@ A row of ``k`` float32 values at ``b`` bits is ``[lo bf16][hi bf16][payload]``, 
 - ``levels`` (2, 4 bits): with these two means ``a`` and ``b``, ``lo`` and ``hi`` are ``(a + b) / 2 -+ r (b - a) / 2``,
   but not beyond the row's ends, to the nearest bf16; ``r = 1.8723`` and ``3.151`` give the range that loses least of a
   normal row (0.119 and 0.0115 of its variance); ``q = floor((h - lo) L / (hi - lo) + 1/2)``, clipped to ``0 .. L``;
+- ``clipped`` (1 bit): ``lo`` and ``hi`` in the same way with ``r = 1.5``, ``q = floor((h - lo) / (hi - lo) + u)``,
+  clipped to 0 and 1: exact in the mean as ``minmax`` for all values between ``lo`` and ``hi``, with less noise, since
+  values beyond them (a quarter of a normal row) do not widen the range;
 - a value decodes to ``lo + q ((hi - lo) (1 / L))``, to ``lo`` or ``hi`` itself at 1 bit, in float32 without fused
   operations. Bytes and decoded values therefore are the same for all implementations;
 - 16 bits: bf16 to nearest even, without ``lo`` and ``hi``.
@@ -36,8 +39,8 @@ from halowire.kernels.dispatch import address, level_number, native_for, threads
 from halowire.kernels.errors import InputError
 
 BITS = (1, 2, 4, 8, 16)
-CODES = ("minmax", "levels")
-LEVEL_BITS = (1, 2, 4)
+CODE_BITS = {"minmax": (1, 2, 4, 8), "levels": (1, 2, 4), "clipped": (1,)}
+"""The bits that every code takes; its place here is its number in native code."""
 HEADER_BYTES = 4
 WORK_PER_ELEMENT = 4
 
@@ -50,7 +53,7 @@ class Packing:
 
     Attributes:
         bits: per value: 1, 2, 4, 8 (quantised) or 16 (bf16).
-        code: ``"minmax"`` or, with 1, 2 or 4 bits, ``"levels"``.
+        code: ``"minmax"``, with 1, 2 or 4 bits ``"levels"``, with 1 bit ``"clipped"``.
     """
 
     bits: int
@@ -59,14 +62,22 @@ class Packing:
     def __post_init__(self) -> None:
         if self.bits not in BITS:
             raise InputError(f"bits is {self.bits}, but must be one of {', '.join(map(str, BITS))}")
-        if self.code not in CODES:
-            raise InputError(f"code is {self.code!r}, but must be one of {', '.join(CODES)}")
-        if self.code == "levels" and self.bits not in LEVEL_BITS:
-            raise InputError(f"the code 'levels' takes 1, 2 or 4 bits per value, but bits is {self.bits}: use 'minmax'")
+        if self.code not in CODE_BITS:
+            raise InputError(f"code is {self.code!r}, but must be one of {', '.join(CODE_BITS)}")
+        if self.bits != 16 and self.bits not in CODE_BITS[self.code]:
+            takes = ", ".join(map(str, CODE_BITS[self.code]))
+            raise InputError(
+                f"the code {self.code!r} takes {takes} bits per value, but bits is {self.bits}: use 'minmax'"
+            )
 
     def row_bytes(self, columns: int) -> int:
         """Exact bytes of a row: ``ceil(bits columns / 8) + 4``, or ``2 columns`` at 16 bits."""
         return 2 * columns if self.bits == 16 else -(-self.bits * columns // 8) + HEADER_BYTES
+
+
+def code_for(code: str, bits: int) -> str:
+    """``code`` where it takes so many bits, else ``"minmax"``."""
+    return code if bits in CODE_BITS[code] else "minmax"
 
 
 def pack_rows(
@@ -108,7 +119,7 @@ def pack_rows(
     indptr, positions = (None, None) if targets is None else targets
     native = native_for(x, ids, out, columns, indptr, positions)
     if native is None or not cols:
-        twin.pack_rows(x, packing.bits, packing.code == "levels", stream, ids, out, size, columns, targets)
+        twin.pack_rows(x, packing.bits, packing.code, stream, ids, out, size, columns, targets)
         return
     source, places = unit_columns(x), out.numel() // size
     inside = native.pack_rows(
@@ -119,7 +130,7 @@ def pack_rows(
         cols,
         address(columns),
         packing.bits,
-        packing.code == "levels",
+        list(CODE_BITS).index(packing.code),
         stream,
         ids.data_ptr(),
         address(indptr),

@@ -12,14 +12,14 @@ from halowire.kernels.random import keys_of, uniform_bits
 PARTIALS = 16
 LARGEST, NOT_A_NUMBER = 0x7F7F, 0x7FC0
 SCALE = 2.0**-32
-# Half the range of the equally spaced levels that lose least of a normal row, over its mean absolute deviation.
-REACH = {2: torch.tensor(1.8723).item(), 4: torch.tensor(3.151).item()}
+# Half the range of the equally spaced levels over the mean absolute deviation of the row; see packing.py.
+REACH = {1: 1.5, 2: torch.tensor(1.8723).item(), 4: torch.tensor(3.151).item()}
 
 
 def pack_rows(
     x: Tensor,
     bits: int,
-    levels: bool,
+    code: str,
     stream: int,
     ids: Tensor,
     out: Tensor,
@@ -34,8 +34,10 @@ def pack_rows(
     elif picked.shape[1] == 0:
         packed = out.new_zeros(x.shape[0], size)
     else:
-        if not levels:
+        if code == "minmax":
             lo, hi, q = minmax(picked, bits, uniform(x, stream, ids, columns))
+        elif code == "clipped":
+            lo, hi, q = clipped_levels(picked, bits, uniform(x, stream, ids, columns))
         else:
             lo, hi, q = two_levels(picked) if bits == 1 else clipped_levels(picked, bits)
         packed = torch.cat([low_bytes(torch.stack([lo, hi], 1), 2).flatten(1), payload(q, bits)], 1)
@@ -99,7 +101,7 @@ def two_levels(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return lo, hi, (above & ~(bad | wide)[:, None]).int()
 
 
-def clipped_levels(x: Tensor, bits: int) -> tuple[Tensor, Tensor, Tensor]:
+def clipped_levels(x: Tensor, bits: int, u: Tensor | float = 0.5) -> tuple[Tensor, Tensor, Tensor]:
     """The same for ``2^bits`` equally spaced levels around the middle of the two means; values beyond are clipped.
 
     The levels never reach beyond the values of the row: of few values the range is short.
@@ -116,7 +118,7 @@ def clipped_levels(x: Tensor, bits: int) -> tuple[Tensor, Tensor, Tensor]:
     usable = (span > 0) & span.isfinite() & scale.isfinite() & ~bad
     same = torch.where(bad, NOT_A_NUMBER, nearest_finite(mean))
     lo, hi = (torch.where(usable, pattern, same) for pattern in (lo, hi))
-    level = (x - widened(lo)[:, None]) * scale[:, None] + 0.5
+    level = (x - widened(lo)[:, None]) * scale[:, None] + u
     level = torch.where(level > 0, level, 0.0).clamp(max=most)
     return lo, hi, torch.where(usable[:, None], level, 0.0).int()
 

@@ -61,12 +61,17 @@ class RateConfig:
     """bits per value of halo rows and their gradients (32: float32, 16: bf16)"""
     backward_bits: Literal[0, 32, 16, 8, 4, 2, 1] = 0
     """the same for the gradients alone; 0: as --rate.bits"""
-    code: Literal["minmax", "levels"] = "minmax"
-    """`minmax`: stochastic between the row's ends; `levels`, up to 4 bits: at its conditional means and around them"""
+    code: Literal["minmax", "levels", "clipped"] = "minmax"
+    """`minmax`: stochastic between the row's ends; `levels`, up to 4 bits: at its conditional means and around them;
+    `clipped`, 1 bit: stochastic between levels 1.5 times as far apart as those means"""
+    backward_code: Literal["", "minmax", "levels", "clipped"] = ""
+    """the code of the gradients alone; empty: as --rate.code"""
     share: float = 0.0
     """more bits for narrow rows, while all rows take at most this share of their float32 bytes; 0: off"""
     decay: float = -1.0
     """delta coding of forward rows: send the change from this share of the last reconstruction; below 0: off"""
+    gain: float = 1.0
+    """delta coding: share of the coded change that the reconstruction keeps for the next epoch"""
     ratio: float = 1.0
     """columns: one of so many travels, a random subset per epoch and layer"""
     schedule: Literal["constant", "linear", "exponential", "steps", "budget"] = "constant"

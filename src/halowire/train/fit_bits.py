@@ -15,9 +15,10 @@ def fit_bits(base: int, widths: Mapping[int, int], share: float) -> LayerBits:
 
     Again and again the message that costs the fewest bytes more takes the next step of 1, 2, 4, 8 bits, as long as all
     rows of a halo node together take at most ``share`` of their ``4 k`` bytes in float32. Of equals the one with fewer
-    bits goes first, then the earlier layer, then forward. Where not even ``base`` fits, it is ``base`` everywhere.
+    bits goes first, then the earlier layer, then backward: what one bit loses most by are the gradients of the last
+    layer. Where not even ``base`` fits, it is ``base`` everywhere.
     """
-    places = [(layer, way) for layer in widths for way in (FORWARD, BACKWARD) if layer > 0 or way == FORWARD]
+    places = [(layer, way) for layer in widths for way in (BACKWARD, FORWARD) if layer > 0 or way == FORWARD]
     bits = dict.fromkeys(places, base)
     room = share * sum(4 * widths[layer] for layer, _ in places) - sum(
         _size(base, widths[layer]) for layer, _ in places

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from halowire.kernels.packing import LEVEL_BITS
+from halowire.kernels.packing import CODE_BITS
 from halowire.train.config import Config, FreshnessConfig, RateConfig
 
 
@@ -46,7 +46,9 @@ def _needs(rate: RateConfig) -> dict[str, tuple[str, bool]]:
     falling = rate.schedule in ("linear", "exponential")
     alone = (f"with --rate.base {rate.base}: all layers and directions follow it", not follows)
     return {
-        "code": ("without a rate of 1, 2 or 4 bits", follows or bool(bits & set(LEVEL_BITS))),
+        "code": _code(rate.code, bits, follows),
+        "backward_code": _code(rate.backward_code or rate.code, bits, follows),
+        "gain": ("without --rate.decay: nothing is kept", rate.decay >= 0),
         "backward_bits": alone,
         "layers": alone,
         "nodes": ("on 8 bits, the most of any grade; use a base of 1, 2 or 4", follows or bits != {8}),
@@ -59,3 +61,9 @@ def _needs(rate: RateConfig) -> dict[str, tuple[str, bool]]:
         "rescale": ("without a ratio of columns", dropped),
         "spare_last": ("without a ratio of columns", dropped),
     }
+
+
+def _code(code: str, bits: set[int], follows: bool) -> tuple[str, bool]:
+    takes = CODE_BITS[code]
+    number = str(takes[0]) if len(takes) == 1 else f"{', '.join(map(str, takes[:-1]))} or {takes[-1]}"
+    return f"without a rate of {number} bit{'s' * (number != '1')}", follows or bool(bits & set(takes))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from halowire.exchange import Freshness, Policy, Rate
+from halowire.exchange import FORWARD, Freshness, Policy, Rate
 from halowire.exchange.base_bit import BaseBit
 from halowire.exchange.schedule import Budget, exponential, linear, parse_steps, stepped
-from halowire.kernels.packing import LEVEL_BITS
+from halowire.kernels.packing import code_for
 from halowire.train.config import Config, RateConfig
 from halowire.train.fit_bits import fit_bits
 from halowire.train.layer_rates import layer_bits, layer_ratios
@@ -36,8 +36,8 @@ def policy_of(
 
     def rate_at(ratio: float, layer: int, direction: str, epoch: int = 0) -> Rate:
         number = bits[layer, direction] if base is None else base.bits(epoch)
-        code = rate.code if number in LEVEL_BITS else "minmax"
-        return Rate(number, code, own_ratios.get(layer, ratio), rate.rows, rate.nodes == "degree")
+        code = rate.code if direction == FORWARD or not rate.backward_code else rate.backward_code
+        return Rate(number, code_for(code, number), own_ratios.get(layer, ratio), rate.rows, rate.nodes == "degree")
 
     def cost(share: float) -> int:
         return epoch_bytes(partial(rate_at, _ratio(share)), layers, halo_rows, grades)
@@ -52,7 +52,7 @@ def policy_of(
     delayed, adaptive = fresh.mode in ("delayed", "adaptive"), fresh.mode == "adaptive"
     freshness = Freshness(delayed, fresh.sync_every, fresh.smoothing, fresh.threshold, adaptive)
     decay = rate.decay if rate.decay >= 0 else None
-    return Policy(rates, freshness, config.seed, rate.rescale, decay, base, rate.resend_input)
+    return Policy(rates, freshness, config.seed, rate.rescale, decay, base, rate.resend_input, rate.gain)
 
 
 def _ratios(rate: RateConfig, epochs: int, cost: Callable[[float], int] | None) -> Ratios:

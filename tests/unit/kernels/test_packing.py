@@ -10,7 +10,8 @@ from halowire.kernels import InputError, Packing, aggregate_packed, pack_rows, u
 from halowire.kernels.random import stream_key
 from tests.unit.kernels.choices import CHOICES, use
 
-QUANTISED = [Packing(1), *(Packing(bits, "levels") for bits in (1, 2, 4)), Packing(2), Packing(4), Packing(8)]
+CODES = [(1, "minmax"), (1, "clipped"), (1, "levels"), (2, "levels"), (4, "levels")]
+QUANTISED = [*(Packing(*code) for code in CODES), Packing(2), Packing(4), Packing(8)]
 PACKINGS = [*QUANTISED, Packing(16)]
 STREAM = stream_key(1, 2, 3)
 
@@ -158,7 +159,7 @@ def test_unknown_packings_are_refused() -> None:
     for arguments, words in (
         ((3,), "bits is 3"),
         ((1, "best"), "code is 'best'"),
-        ((8, "levels"), "1, 2 or 4 bits"),
+        ((8, "levels"), "1, 2, 4 bits"),
     ):
         with pytest.raises(InputError, match=words):
             Packing(*arguments)

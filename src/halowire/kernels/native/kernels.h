@@ -42,6 +42,9 @@ struct Activate {
   int threads;
 };
 
+// How values become codes; the numbers of kernels/packing.py.
+enum Code { kMinmax = 0, kLevels = 1, kClipped = 2 };
+
 struct Pack {
   const float* x;
   int64_t x_stride;
@@ -49,7 +52,7 @@ struct Pack {
   int64_t cols;            // packed, that is of `columns` where given
   const int32_t* columns;  // [cols], or null: all
   int bits;
-  bool levels;
+  int code;
   uint64_t stream;        // see random.h
   const int64_t* ids;     // [rows]
   const int64_t* indptr;  // [rows + 1] into positions, or null: row r goes to position r

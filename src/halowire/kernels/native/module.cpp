@@ -76,10 +76,10 @@ void activate(int level, bool backward, Address x, int64_t x_stride, Address gra
   else kernels(level).activate(a);
 }
 
-bool pack_rows(int level, Address x, int64_t x_stride, int64_t rows, int64_t cols, Address columns, int bits, bool levels,
+bool pack_rows(int level, Address x, int64_t x_stride, int64_t rows, int64_t cols, Address columns, int bits, int code,
                uint64_t stream, Address ids, Address indptr, Address positions, bool wide, Address out, int64_t row_bytes,
                int64_t places, int threads) {
-  return packing(level).pack({at<float>(x), x_stride, rows, cols, at<int32_t>(columns), bits, levels, stream,
+  return packing(level).pack({at<float>(x), x_stride, rows, cols, at<int32_t>(columns), bits, code, stream,
                               at<int64_t>(ids), at<int64_t>(indptr), at<void>(positions), wide, at<uint8_t>(out),
                               row_bytes, places, threads});
 }
@@ -134,7 +134,7 @@ void transpose(Address indptr, Address indices, bool wide, Address weight, int64
 
 NB_MODULE(_native, m) {
   m.doc() = "halowire's native kernels; called through the wrappers in halowire.kernels";
-  m.attr("ABI") = 4;  // dispatch.py refuses a module built from older sources
+  m.attr("ABI") = 6;  // dispatch.py refuses a module built from older sources
   m.def("levels", &levels);
   m.def("aggregate", &aggregate, Unlocked());
   m.def("activate", &activate, Unlocked());

@@ -256,13 +256,15 @@ void pack_levels(const Pack& a, const float* x, int64_t, uint8_t* out) {
   if (!good) std::memset(out + 4, 0, static_cast<size_t>((a.cols + 7) / 8));
 }
 
-// The half range of 2^Bits equally spaced levels that lose least of a normal row, over its mean absolute deviation.
+// The half range of 2^Bits equally spaced levels over the mean absolute deviation of the row: at 2 and 4 bits the one that
+// loses least of a normal row, at 1 bit, where rounding is stochastic, one that clips little of it.
 template <int Bits>
-constexpr float kReach = Bits == 2 ? 1.8723f : 3.151f;
+constexpr float kReach = Bits == 1 ? 1.5f : Bits == 2 ? 1.8723f : 3.151f;
 
-template <int Bits>
-void pack_clipped(const Pack& a, const float* x, int64_t, uint8_t* out) {
+template <int Bits, bool Subset>
+void pack_clipped(const Pack& a, const float* x, int64_t row, uint8_t* out) {
   constexpr float most = (1 << Bits) - 1;
+  const Uniform<Subset> uniform(a, row);
   float mean, low, high;
   uint16_t lo = kNotANumber, hi = kNotANumber;
   float scale = 0;
@@ -286,7 +288,8 @@ void pack_clipped(const Pack& a, const float* x, int64_t, uint8_t* out) {
   write_halves(out, lo, hi);
   pack_codes<Bits>(a.cols, out + 4, [&](int64_t j, int64_t, auto at) -> vi {
     if (scale == 0) return vi{};
-    const vf level = (at.load(x + j) - first) * steps + half;
+    const vf level = (at.load(x + j) - first) * steps + (Bits == 1 ? uniform(j, at) : half);
+    if (Bits == 1) return reinterpret_cast<vi>(level >= 1.0f);
     const vf positive = select(reinterpret_cast<vi>(level > vf{}), level);
     return __builtin_convertvector(positive < top ? positive : top, vi);
   });
@@ -311,8 +314,9 @@ using PackRow = void (*)(const Pack&, const float*, int64_t, uint8_t*);
 template <bool Subset>
 PackRow pack_function(const Pack& a) {
   if (a.bits == 16) return pack_half;
-  if (a.levels && a.bits > 1) return a.bits == 2 ? pack_clipped<2> : pack_clipped<4>;
-  if (a.levels) return pack_levels;
+  if (a.code == kLevels && a.bits > 1) return a.bits == 2 ? pack_clipped<2, Subset> : pack_clipped<4, Subset>;
+  if (a.code == kLevels) return pack_levels;
+  if (a.code == kClipped) return pack_clipped<1, Subset>;
   if (a.bits == 8) return pack_minmax<8, Subset>;
   if (a.bits == 4) return pack_minmax<4, Subset>;
   return a.bits == 2 ? pack_minmax<2, Subset> : pack_minmax<1, Subset>;
