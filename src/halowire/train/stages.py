@@ -34,7 +34,7 @@ from halowire.train.task import Task
 from halowire.train.view import build_model, policy_for
 
 TIMELINE_EPOCH = 2
-"""The epoch whose timeline is always recorded: the first ones warm up caches and buffers."""
+"""The epoch whose timeline is recorded, or the last one of a shorter run: the first ones warm up caches and buffers."""
 CPU = torch.device("cpu")
 
 
@@ -116,7 +116,8 @@ class Pipeline:
         if self.peers.size == 1 or self._config.freshness.mode == "never":
             return {"overlap": {}}
         words = plain_overlap("blocks of a pipeline cut at their aggregation")
-        return {"overlap": {str(layer): words for layer in range(1, len(self.model.blocks))}}
+        layers = (exchange_layer(self.model, block) for block in range(len(self.model.blocks)))
+        return {"overlap": {str(layer): words for layer in layers if layer}}
 
     def events(self, epoch: int) -> dict[str, Any] | None:
         """The timeline of an epoch that was recorded."""
@@ -132,7 +133,7 @@ class Pipeline:
         }
 
     def _records(self, epoch: int) -> bool:
-        return epoch == TIMELINE_EPOCH
+        return epoch == min(TIMELINE_EPOCH, self._config.epochs - 1)
 
     def _loss(self, chunk: int, logits: Tensor) -> tuple[Tensor, Tensor]:
         with torch.enable_grad():

@@ -27,7 +27,13 @@ def test_train_with_two_stages_then_predict(halowire):
     epochs = [event for event in events if event["event"] == "epoch"]
     assert [event["stage_bytes"] for event in epochs] == [2 * 60 * 8 * 4] * 4
     assert {item["direction"] for item in epochs[0]["exchanges"]} == {"stage forward", "stage backward"}
-    assert any(event["event"] == "timeline" for event in events)
+    timeline = next(event for event in events if event["event"] == "timeline")
+    assert timeline["epoch"] == 2 and {span[0] for span in timeline["spans"]} == {
+        "forward", "backward", "wait", "transfer",
+    }  # fmt: skip
+    assert 0 < timeline["bubble"] < 1 and timeline["ideal_bubble"] == 1 / 9
+    assert "The pipeline" in Path("run/report.html").read_text()
+    assert json.loads(Path("run/report.trace.json").read_text())["traceEvents"]
     # The same weights give the same logits in one process: evaluation and predictions are exact on any mesh.
     text = Path("run/config.json").read_text()
     values = json.loads(text)
@@ -37,6 +43,11 @@ def test_train_with_two_stages_then_predict(halowire):
     assert halowire("predict", "run", "--out", "one.npy").code == 0
     one, two = np.load("one.npy"), np.load("two.npy")
     assert np.abs(one - two).max() <= 1e-4 * np.abs(one).max()
+
+
+def test_a_short_run_has_the_timeline_of_its_last_epoch(halowire):
+    assert halowire("train", SMALL, *DEEP, "--epochs", "1", "--out", "run").code == 0
+    assert [e["epoch"] for e in read_events(Path("run/events-0.jsonl")) if e["event"] == "timeline"] == [0]
 
 
 def test_a_run_of_stages_goes_on(halowire):
