@@ -32,6 +32,7 @@ from halowire.pipeline.timeline import Timeline, ideal_bubble
 from halowire.train.config import Config
 from halowire.train.task import Task
 from halowire.train.view import build_model, policy_for
+from halowire.train.wire_bytes import StageLink
 
 TIMELINE_EPOCH = 2
 """The epoch whose timeline is recorded, or the last one of a shorter run: the first ones warm up caches and buffers."""
@@ -67,7 +68,8 @@ class Pipeline:
         if not seat.first:
             train, whole = replace(train, x=None), replace(whole, x=None)
         train, chunks = self._chunk(train)
-        policy = policy_for(train, config, seat.peers, self.num_features)
+        links = self._links(train, stage, [exchange_layer(self.model, first) for first, _ in bounds[1:]])
+        policy = policy_for(train, config, seat.peers, self.num_features, links)
         timeline = Timeline()
         side = self._side(train, stage, chunks, next_layer, policy, timeline)
         if same:
@@ -161,6 +163,13 @@ class Pipeline:
             counts = split(costs.tolist(), mesh.stages)
         ends = torch.tensor([0, *counts]).cumsum(0).tolist()
         return list(itertools.pairwise(ends))
+
+    def _links(self, shard: Shard, stage: Stage, layers: list[int]) -> list[StageLink]:
+        """What crosses the borders of the stages, of all parts together; initial rows go beside the others."""
+        nodes = torch.tensor([shard.num_owned])
+        self.seat.peers.all_reduce(nodes, "reduction of the sizes", account=None)
+        rows = int(nodes) * (2 if stage.initial else 1)
+        return [StageLink(layer, stage.width, rows) for layer in layers]
 
     def _measure(self, shard: Shard) -> list[float]:
         if shard.x is None:

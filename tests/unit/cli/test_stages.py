@@ -60,6 +60,43 @@ def test_a_run_of_stages_goes_on(halowire):
     np.testing.assert_array_equal(np.load("run.npy"), np.load("straight.npy"))
 
 
+def test_early_stopping_ends_all_stages_with_a_checkpoint(halowire):
+    words = ("--epochs", "50", "--eval.every", "1", "--early-stop", "2", "--optim.lr", "1e-9", "--out", "run")
+    assert halowire("train", SMALL, *DEEP, *words).code == 0
+    summary = json.loads(Path("run/summary.json").read_text())
+    assert summary["status"] == "early-stopped" and summary["epochs"] < 50
+    counts = [sum(e["event"] == "epoch" for e in read_events(Path(f"run/events-{rank}.jsonl"))) for rank in (0, 1)]
+    assert counts == [summary["epochs"]] * 2
+    assert halowire("predict", "run", "--out", "out.npy").code == 0
+
+
+def test_a_comparison_of_stages_and_parts(halowire):
+    words = (*FAST, "--model.name", "gcnii", "--model.layers", "4", "--workers", "2", "--seeds", "1", "--out", "all")
+    compare = ("compare", SMALL, "--recipes", "exact,gnnpipe,gnnpipe-1bit", *words)
+    said = halowire(*compare)
+    assert said.code == 0, said.err
+    runs = {run["recipe"]: run for run in json.loads(Path("all/compare.json").read_text())["runs"]}
+    full, coded = (runs[name]["wire_bytes_per_epoch"] for name in ("gnnpipe", "gnnpipe-1bit"))
+    assert full == 2 * 2 * 60 * 8 * 4 and coded == 2 * 2 * 60 * (1 + 4) and runs["exact"]["wire_bytes_per_epoch"] > 0
+    # Nothing is run again, and a run that is missing is.
+    before = Path("all/gnnpipe-seed0/summary.json").stat().st_mtime_ns
+    Path("all/gnnpipe-1bit-seed0/summary.json").unlink()
+    assert halowire(*compare).code == 0
+    assert Path("all/gnnpipe-seed0/summary.json").stat().st_mtime_ns == before
+    assert json.loads(Path("all/gnnpipe-1bit-seed0/summary.json").read_text())["status"] == "finished"
+
+
+def test_a_budget_counts_the_bytes_between_stages(halowire):
+    most = 2 * 2 * 60 * 8 * 4
+    words = ("--epochs", "10", "--rate.schedule", "budget", "--rate.budget", 5 * most, "--out", "run")
+    said = halowire("train", SMALL, *DEEP, *words)
+    assert said.code == 0, said.err
+    epochs = [e for rank in (0, 1) for e in read_events(Path(f"run/events-{rank}.jsonl")) if e["event"] == "epoch"]
+    sent = sum(event["stage_bytes"] for event in epochs)
+    assert 0.95 * 5 * most <= sent <= 1.05 * 5 * most
+    assert len({event["stage_bytes"] for event in epochs}) > 2, "the share of the columns rises"
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
@@ -68,6 +105,12 @@ def test_a_run_of_stages_goes_on(halowire):
         (("--mesh.stages", "2", "--mesh.chunks", "61"), "the smallest part has 60 nodes"),
         (("--mesh.stages", "2", "--rate.rows", "0.5"), "--rate.rows has no meaning between stages"),
         (("--recipe", "hybrid", "--mesh.parts", "4"), "do not fit 2 workers"),
+        (("--mesh.stages", "2", "--rate.weights", "8"), "--rate.weights 8 has no effect with one part"),
+        (
+            ("--mesh.chunks", "2", "--rate.schedule", "budget", "--rate.budget", "1e6"),
+            "--rate.schedule budget cannot plan halo rows that several parts exchange chunk by chunk",
+        ),
+        (("--mesh.stages", "2", "--rate.schedule", "budget", "--rate.budget", "10"), "2 epochs take from"),
     ],
 )
 def test_impossible_meshes_are_refused(halowire, words, expected):
