@@ -16,7 +16,7 @@ STAGES = ("train", GRAPH, *SETTINGS, "--recipe", "gnnpipe", "--model.name", "gcn
 
 
 def test_stages_under_torchrun(tmp_path):
-    code, said = ended(start(tmp_path, *STAGES, "--epochs", "3", "--out", "run", launcher=TORCHRUN))
+    code, said = ended(start(tmp_path, *STAGES, "--epochs", "3", "--out", "run", launcher=TORCHRUN), 150)
     assert code == 0, said
     summary = json.loads((tmp_path / "run/summary.json").read_text())
     assert summary["mesh"] == {"stages": 2, "parts": 1, "chunks": 8} and summary["epochs"] == 3
@@ -28,7 +28,7 @@ def test_ctrl_c_stops_all_stages_with_a_checkpoint_and_resume_ends_like_an_unint
     process = start(tmp_path, *words, *ENDLESS, "--out", "cut")
     wait_for_epochs(tmp_path / "cut", 5)
     os.killpg(process.pid, signal.SIGINT)
-    code, said = ended(process)
+    code, said = ended(process, 150)
     assert code == 130
     assert said.startswith("halowire: stopped with a checkpoint after epoch ") and said.count("\n") == 1
     epochs = str(json.loads((tmp_path / "cut/summary.json").read_text())["epochs"] + 5)
@@ -36,7 +36,7 @@ def test_ctrl_c_stops_all_stages_with_a_checkpoint_and_resume_ends_like_an_unint
         start(tmp_path, *words, "--epochs", epochs, "--out", "cut", "--resume"),
         start(tmp_path, *words, "--epochs", epochs, "--out", "whole"),
     ]
-    assert [ended(process) for process in both] == [(0, ""), (0, "")]
+    assert [ended(process, 150) for process in both] == [(0, ""), (0, "")]
     resumed, whole = weights(tmp_path / "cut"), weights(tmp_path / "whole")
     assert resumed.keys() == whole.keys()
     for name, value in whole.items():
