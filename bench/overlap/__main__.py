@@ -11,8 +11,8 @@ from typing import Any
 from bench.aggregate.__main__ import processor
 from bench.netlab import Lab, LabError
 from bench.slow_network.cases import HOSTS, SMALL, SYNTHETIC
-from bench.slow_network.rate import rounded, transfer_seconds
-from bench.slow_network.session import Session
+from bench.slow_network.session import RecipeSession
+from bench.timing.rate import rounded, transfer_seconds
 
 RESULT = Path(__file__).with_name("result.json")
 WORK = Path("runs/slow_network")
@@ -21,7 +21,7 @@ LOADS = (0.1, 0.25, 0.5, 0.75)
 """Transfer time of an epoch's halo messages as a share of the epoch without a network."""
 
 
-def measured(session: Session, lab: Lab, model: str) -> list[dict[str, Any]]:
+def measured(session: RecipeSession, lab: Lab, model: str) -> list[dict[str, Any]]:
     """One row per recipe and rate; the rates are the same for all recipes."""
     lab.set_rate(None)
     nulls = {name: session.time(model, name, 4, 2, null=True, settings={}) for name in RECIPES}
@@ -63,7 +63,7 @@ def main() -> None:
     print("| --- | ---: | --- | --- | ---: | ---: | ---: | ---: | ---: |")
     shards, folder = case.shards(options.work), options.work / "overlap"
     try:
-        with Lab(HOSTS, None) as lab, Session(lab, shards, folder, options.patience) as session:
+        with Lab(HOSTS, None) as lab, RecipeSession(lab, shards, folder, options.patience) as session:
             rows = [row for model in options.models for row in measured(session, lab, model)]
     except LabError as error:
         sys.exit(str(error))

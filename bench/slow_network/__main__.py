@@ -11,18 +11,20 @@ from typing import Any
 from bench.aggregate.__main__ import processor
 from bench.netlab import Lab, LabError
 from bench.slow_network.cases import DEBIAN, HOSTS, MODELS, RECIPES, SMALL, SYNTHETIC, Case, timed
-from bench.slow_network.measured import Measured
 from bench.slow_network.plot import svg
-from bench.slow_network.rate import find_rate, transfer_seconds, wire_share
 from bench.slow_network.rows import GOAL, targets
-from bench.slow_network.session import Session
+from bench.slow_network.session import RecipeSession
 from bench.slow_network.tables import markdown
+from bench.timing.measured import Measured
+from bench.timing.rate import find_rate, transfer_seconds, wire_share
 from halowire.nn.model import exchanged_widths
 from halowire.partition import read_shard
 from halowire.train.config import ModelConfig
 
 HERE = Path(__file__).parent
 WORK = Path("runs/slow_network")
+SHARE, TOLERANCE = 0.96, 0.004
+"""Of the epoch of exact training that the wire takes."""
 PATIENCE = 2
 """How many times the epochs of exact training the other recipes get to reach its accuracy."""
 SLOW = 6.0
@@ -39,13 +41,13 @@ class Bench:
     def speed(self, case: Case, models: list[str], recipes: list[str]) -> None:
         """Time the recipes of one graph, all on the same links."""
         shards = case.shards(self.work)
-        with Lab(HOSTS, None) as lab, Session(lab, shards, self.work / "session", self.patience) as session:
+        with Lab(HOSTS, None) as lab, RecipeSession(lab, shards, self.work / "session", self.patience) as session:
             for model in models:
                 self._speed(case, model, recipes, lab, session)
 
     def learn(self, case: Case, models: list[str], recipes: list[str]) -> None:
         """Count the epochs that the recipes of one graph need, on links without a limit."""
-        with Lab(HOSTS, None) as lab, Session(lab, case.shards(self.work), self.work / "session") as session:
+        with Lab(HOSTS, None) as lab, RecipeSession(lab, case.shards(self.work), self.work / "session") as session:
             for model in models:
                 learnt = self._case(case, model).setdefault("learnt", {})
                 for recipe in ["exact", *(name for name in recipes if name != "exact")]:
@@ -77,7 +79,7 @@ class Bench:
         found: dict[str, Any] = self.result["cases"].setdefault(f"{case.name} {model}", empty)
         return found
 
-    def _speed(self, case: Case, model: str, recipes: list[str], lab: Lab, session: Session) -> None:
+    def _speed(self, case: Case, model: str, recipes: list[str], lab: Lab, session: RecipeSession) -> None:
         kept = self._case(case, model)
 
         def measure(name: str, epochs: int, warm: int, null: bool = False) -> Measured:
@@ -95,7 +97,7 @@ class Bench:
         exact_null = measure("exact", epochs=4, warm=2, null=True)
         if kept["rate"] is None:
             plain = measure("exact", epochs=1, warm=0)
-            kept["rate"], exact = find_rate(probe, exact_null, plain.all_bytes, HOSTS)
+            kept["rate"], exact = find_rate(probe, exact_null, plain.all_bytes, HOSTS, SHARE, TOLERANCE)
             kept["runs"] = {"exact": exact.to_dict() | {"rate": kept["rate"]}}
             self.save()
         lab.set_rate(f"{kept['rate']}bit")

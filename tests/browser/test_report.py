@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from chromium import MISSING, Chromium, find_chromium
+from fake_pipeline import write_pipeline
 from fake_run import write_run
 
 from halowire.report import write_report
@@ -15,7 +16,7 @@ from halowire.report import write_report
 pytestmark = pytest.mark.browser
 
 WIDTHS = (320, 375, 768, 1280)
-PAGES = ("one", "alone", "broken", "short", "coded", "compared", "seeds")
+PAGES = ("one", "alone", "broken", "short", "coded", "compared", "seeds", "pipeline", "hybrid")
 
 # Pairs of texts of a drawing that overlap by more than a hair, and texts that leave the page.
 OVERLAPS = """
@@ -78,6 +79,8 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "short": [write_run(folder / "short", epochs=1)],
         "coded": [write_run(folder / "coded", "sylvie-s")],
         "compared": [write_run(folder / recipe, recipe, epochs=10 * n) for n, recipe in enumerate(recipes, 2)],
+        "pipeline": [write_pipeline(folder / "pipeline", stages=8, chunks=32)],
+        "hybrid": [write_pipeline(folder / "hybrid", stages=2, parts=2, layers=32)],
         "seeds": [write_run(folder / f"{recipe}{n}", recipe, seed=n) for recipe in recipes for n in range(3)],
     }
     return {name: write_report(of, folder / f"{name}.html") for name, of in runs.items()}

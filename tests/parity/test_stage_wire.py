@@ -141,7 +141,8 @@ LINKS = {
 @pytest.mark.parametrize("model", ["sage", "gcnii"])
 @pytest.mark.parametrize("case", LINKS)
 def test_coded_links_equal_the_reference(on_workers, case, model):
-    # No LayerNorm: it turns rows of few levels into exact zeros, where rounding decides the gradient of the ReLU.
+    # No LayerNorm: backward through it and ReLU gives a row of two values gradients of mean zero that are zero, but for
+    # rounding, at all its low entries. That is just where the code of two levels parts low from high: rounding decides.
     plain = make_config(model, 2, mesh__split="2,3", model__norm="none")
     config = plain.replace(LINKS[case])
     weights = dict(build_model(config.model, FEATURES, CLASSES, config.seed).named_parameters())

@@ -15,7 +15,10 @@ from halowire.report import write_report
 
 @dataclass(frozen=True)
 class Arguments:
-    """Write the HTML page of one run, or one page that compares several."""
+    """Write the HTML page of one run, or one page that compares several.
+
+    Where a run has stages or chunks, its timeline is written beside the page (.trace.json) for chrome://tracing.
+    """
 
     runs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN [RUN ...]")]
     """run folders"""

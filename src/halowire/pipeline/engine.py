@@ -81,19 +81,23 @@ class Engine:
                     traces[chunk] = trace = self._forward(side, rows, number, chunk)
                     if self.seat.last:
                         assert trace.last is not None
-                        loss, trace.grad = self._loss(chunk, trace.last)
+                        with self.timeline.span("forward", chunk):
+                            loss, trace.grad = self._loss(chunk, trace.last)
                         total += loss
                         trace.last = None
             with self._ledger.phase("backward"):
-                side.border.turn()
+                with self.timeline.span("wait", -1):
+                    side.border.turn()
                 side.border.expect(places[::-1], BACKWARD, epoch)
                 side.spread.turn()
                 for number, chunk in enumerate(reversed(order)):
                     self._backward(side, self._rows(side, chunk, seed, epoch), traces.pop(chunk), number, chunk)
                 if stage.entry is not None:
                     assert side.inputs is not None
-                    stage.entry.end(side.inputs)
-                side.border.settle()
+                    with self.timeline.span("backward", -1):
+                        stage.entry.end(side.inputs)
+                with self.timeline.span("wait", -1):
+                    side.border.settle()
                 side.spread.end(epoch)
         return total
 

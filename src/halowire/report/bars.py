@@ -18,7 +18,7 @@ class Bar:
     """One bar: its name, what stands at its right, and its segments as (class, name, value, words)."""
 
     name: str
-    total: str
+    total: object
     segments: list[tuple[str, str, float, str]]
 
 

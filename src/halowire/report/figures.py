@@ -12,7 +12,7 @@ from halowire.report import series
 from halowire.report.bars import Bar, bar_chart, key
 from halowire.report.facts import facts
 from halowire.report.line_chart import Chart, Curve, line_chart
-from halowire.report.markup import Html, tag
+from halowire.report.markup import Html, join, tag
 from halowire.report.run import Run
 from halowire.report.tables import data_table, fold, table
 from halowire.report.units import bytes_text, metric_words, number, number_text, percent_text, seconds_text, share
@@ -20,7 +20,14 @@ from halowire.report.units import bytes_text, metric_words, number, number_text,
 MOST_BARS = 12
 SLOTS = 8
 """Colours of the style sheet; further curves begin again with the first one."""
-ERRORS = {"forward": "rows", "backward": "gradients"}
+MOST_CURVES = 6
+"""More layers than this are drawn as their mean."""
+ERRORS = {
+    "forward": "halo rows",
+    "backward": "gradients of halo rows",
+    "stage forward": "rows between stages",
+    "stage backward": "gradients between stages",
+}
 """What travels in each direction, in the order of the figures."""
 
 
@@ -132,11 +139,19 @@ def wire(runs: list[Named]) -> Html | None:
     """Bytes per epoch that all workers sent."""
     if len(runs) > 1:
         curves = curves_of(runs, series.wire_bytes)
-        says = "Halo rows and their gradients, sent by all workers; weight gradients apart."
+        staged = any(any(series.known(series.stage_bytes(one.run))) for one in runs)
+        rows = "Halo rows and rows between stages" if staged else "Halo rows"
+        says = f"{rows} and their gradients, sent by all workers; weight gradients apart."
     else:
         run = runs[0].run
-        curves = [Curve("halos", series.wire_bytes(run), 0), Curve("weights", series.gradient_bytes(run), 5)]
+        curves = [Curve("halos", series.halo_bytes(run), 0), Curve("weights", series.gradient_bytes(run), 5)]
         says = "Sent by all workers: halo rows with their gradients, and apart from them the gradients of the weights."
+        if any(series.known(series.stage_bytes(run))):
+            curves.insert(1, Curve("stages", series.stage_bytes(run), 1))
+            says = (
+                "Sent by all workers: halo rows and rows between stages, each with their gradients, and apart from "
+                "them the gradients of the weights."
+            )
         if not any(value > 0 for curve in curves for value in series.known(curve.points)):
             says = "Nothing crossed the wire: one worker has no halos."
     return lines(runs, Chart("Bytes on the wire", curves, "bytes", zero=True, unit="per epoch"), says)
@@ -152,8 +167,11 @@ def error(runs: list[Named], direction: str) -> Html | None:
         found = series.code_errors(runs[0].run, direction)
         curves = [Curve(f"layer {layer}", points, slot % SLOTS) for slot, (layer, points) in enumerate(found.items())]
         scope = "mean of the workers"
+        if len(found) > MOST_CURVES:
+            curves = [Curve("mean", series.mean_code_errors(runs[0].run, direction), 0)]
+            scope = f"mean of {len(found)} layers and the workers"
     says = (
-        f"Squared error of the halo {what} over their squared norm, on a sample; {scope}. "
+        f"Squared error of the {what} over their squared norm, on a sample; {scope}. "
         "Delay is not in it. The axis is logarithmic."
     )
     chart = Chart(f"Error of the code, {direction}", curves, "number", unit="relative squared error", log=True)
@@ -247,13 +265,21 @@ def exchanges(runs: list[Named]) -> Html | None:
     found = [row for row in found if row[2] > 0]
     if not found:
         return None
+    shown = [(f"layer {layer}, {way}", way, sent, wait) for layer, way, sent, wait in found]
+    if len(found) > MOST_BARS:
+        ways = {way: [row for row in found if row[1] == way] for _, way, *_ in found}
+        shown = [
+            (f"{len(rows)} {'layer' if len(rows) == 1 else 'layers'}, {way}", way, sum(row[2] for row in rows),
+             sum(row[3] for row in rows))
+            for way, rows in ways.items()
+        ]  # fmt: skip
     bars = [
         Bar(
-            f"layer {layer}, {way}",
-            f"{bytes_text(sent)}, waited {seconds_text(wait)}",
-            [(css(way), way, sent, bytes_text(sent))],
+            name,
+            join(bytes_text(sent), tag("tspan", f", waited {seconds_text(wait)}", class_="fine")),
+            [(css(way.removeprefix("stage ")), way, sent, bytes_text(sent))],
         )
-        for layer, way, sent, wait in found
+        for name, way, sent, wait in shown
     ]
     data = [[f"layer {layer}, {way}", bytes_text(sent), seconds_text(wait)] for layer, way, sent, wait in found]
     once = number(facts(runs[0].run).get("setup_wire_bytes"))
@@ -262,7 +288,7 @@ def exchanges(runs: list[Named]) -> Html | None:
     return figure(
         "What was exchanged",
         says,
-        bar_chart("What was exchanged", says, bars, thick=8),
+        tag("div", bar_chart("What was exchanged", says, bars, thick=8), class_="narrowing"),
         fold("Data", table(["exchange", "bytes per epoch", "waited"], data, "What was exchanged: data")),
         wide=True,
     )

@@ -5,30 +5,38 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from halowire.report.chrome_trace import write_trace
 from halowire.report.facts import facts, groups, labels, notes
 from halowire.report.figures import SLOTS, Named, figures
 from halowire.report.markup import Html, tag
 from halowire.report.overlap_section import overlap_section
 from halowire.report.overview import comparison, headline, moment, subtitle, tiles
 from halowire.report.partition_section import partition_section
+from halowire.report.pipeline_section import pipeline_section
 from halowire.report.run import Run, read_run
 from halowire.report.settings_section import differing, grouped, repeat
 from halowire.report.style import style_sheet
 
 
 def write_report(run_folders: list[Path], out: Path) -> Path:
-    """Write the report of one run, or of several in one, to ``out``: a file, or a folder for report.html."""
+    """Write the report of one run, or of several in one, to ``out``: a file, or a folder for report.html.
+
+    The timelines of one run's pipeline are also written as a Chrome trace, next to the page.
+    """
     folders = [Path(folder) for folder in run_folders]
     if not folders:
         from halowire.kernels.errors import InputError
 
         raise InputError("no run folder was given: name at least one folder that `halowire train --out` wrote")
-    page = page_of([read_run(folder) for folder in folders])
+    runs = [read_run(folder) for folder in folders]
+    page = page_of(runs)
     target = Path(out) / "report.html" if Path(out).is_dir() else Path(out)
     target.parent.mkdir(parents=True, exist_ok=True)
     passing = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     passing.write_text(page, encoding="utf-8")
     passing.replace(target)
+    if len(runs) == 1:
+        write_trace(runs[0], target)
     return target
 
 
@@ -71,13 +79,16 @@ def top(runs: list[Named]) -> list[object]:
 
 
 def sections(runs: list[Named]) -> list[object]:
-    """Figures, overlap, partition, settings, how to repeat it; what is empty is left out."""
+    """Figures, pipeline, overlap, partition, settings, how to repeat it; what is empty is left out."""
     drawn = figures(runs)
     parts: list[object] = []
     if "<figure" in drawn:
         parts += [tag("h2", "How it went"), drawn]
     else:
         parts.append(tag("p", "No epoch was recorded, so there is nothing to draw.", class_="quiet"))
+    drawn_pipeline = pipeline_section(runs)
+    if drawn_pipeline is not None:
+        parts += [tag("h2", "The pipeline"), drawn_pipeline]
     hidden = overlap_section(runs)
     if hidden is not None:
         parts += [tag("h2", "Overlap"), hidden]

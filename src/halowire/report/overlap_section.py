@@ -49,9 +49,12 @@ def spelt(ways: Mapping[str, list[str]]) -> list[str]:
 
 
 def layers_words(layers: list[str]) -> str:
-    """layer 1; layers 1 and 2; layers 1, 2 and 3."""
+    """layer 1; layers 1 and 2; layers 1, 2 and 4; layers 1 to 31."""
     if len(layers) == 1:
         return "all layers" if layers[0] == "all" else f"layer {layers[0]}"
+    numbers = [int(layer) for layer in layers if layer.isdecimal()]
+    if len(numbers) == len(layers) > 3 and numbers == list(range(numbers[0], numbers[-1] + 1)):
+        return f"layers {layers[0]} to {layers[-1]}"
     return f"layers {', '.join(layers[:-1])} and {layers[-1]}"
 
 

@@ -13,7 +13,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Rank:
-    """What one worker wrote: its start, its epochs and evaluations by number, its end."""
+    """What one worker wrote: its start, its epochs and evaluations by number, its last timeline, its end."""
 
     rank: int
     start: Json = field(default_factory=dict)
@@ -21,6 +21,7 @@ class Rank:
     evals: dict[int, Json] = field(default_factory=dict)
     end: Json = field(default_factory=dict)
     unreadable: int = 0
+    timeline: Json = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ def read_object(path: Path) -> Json:
 
 def read_rank(path: Path, rank: int) -> Rank:
     """One rank's events; an epoch that was repeated after a restart counts as it went the last time."""
-    result: dict[str, Json] = {"start": {}, "end": {}}
+    result: dict[str, Json] = {"start": {}, "end": {}, "timeline": {}}
     epochs: dict[int, Json] = {}
     evals: dict[int, Json] = {}
     unreadable = 0
@@ -70,7 +71,7 @@ def read_rank(path: Path, rank: int) -> Rank:
                     result[kind] = event
             except (ValueError, TypeError, KeyError):
                 unreadable += 1
-    return Rank(rank, result["start"], epochs, evals, result["end"], unreadable)
+    return Rank(rank, result["start"], epochs, evals, result["end"], unreadable, result["timeline"])
 
 
 def read_run(folder: Path) -> Run:

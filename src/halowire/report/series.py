@@ -65,6 +65,18 @@ def wire_bytes(run: Run) -> Points:
     return over_ranks(run, lambda event: event.get("wire_bytes"), sum)
 
 
+def stage_bytes(run: Run) -> Points:
+    """Bytes between stages, a part of :func:`wire_bytes`, that all ranks sent in every epoch."""
+    return over_ranks(run, lambda event: event.get("stage_bytes", 0), sum)
+
+
+def halo_bytes(run: Run) -> Points:
+    """Halo bytes that all ranks sent in every epoch."""
+    return [
+        (epoch, sent - stages) for (epoch, sent), (_, stages) in zip(wire_bytes(run), stage_bytes(run), strict=True)
+    ]
+
+
 def gradient_bytes(run: Run) -> Points:
     """Weight gradient bytes that all ranks sent in every epoch."""
     return over_ranks(run, lambda event: event.get("gradient_bytes"), sum)
@@ -114,10 +126,10 @@ def exchange_totals(run: Run) -> list[tuple[int, str, float, float]]:
                 key = (int(number(item.get("layer", 0)) or 0), str(item.get("direction", "")))
                 sent[key] = sent.get(key, 0.0) + (number(item.get("bytes", 0)) / len(events))
                 late[key] = late.get(key, 0.0) + (number(item.get("wait", 0)) / len(events) / len(run.ranks))
-    order = {"forward": 0, "backward": 1}
+    order = {"forward": 0, "backward": 1, "stage forward": 2, "stage backward": 3}
     return [
         (layer, direction, sent[layer, direction], late[layer, direction])
-        for layer, direction in sorted(sent, key=lambda key: (order.get(key[1], 2), key[0], key[1]))
+        for layer, direction in sorted(sent, key=lambda key: (order.get(key[1], 4), key[0], key[1]))
     ]
 
 

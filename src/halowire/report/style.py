@@ -20,6 +20,7 @@ PHASE_RULES = "".join(
     f".{name}{{--fill:var(--{name})}}"
     for name in ("forward", "backward", "wait", "pack", "reduce", "optimise", "other")
 )
+PHASE_RULES += ".exchange{--fill:var(--pack)}.transfer{--fill:var(--reduce)}"
 
 SLOT_RULES = "".join(f".s{slot}{{--line:var(--s{slot})}}" for slot in range(9))
 
@@ -71,9 +72,12 @@ svg .hit{fill:transparent}svg .hit:hover{fill:var(--band)}
 svg .name{font-size:13px;fill:var(--ink)}
 svg .segment{fill:var(--fill);stroke:var(--page);stroke-width:1.5}
 svg .inside{font-size:11.5px;fill:var(--on-fill);pointer-events:none}
+svg .span{fill:var(--fill);stroke:var(--page);stroke-width:.6}svg .span.thin{stroke:none}
 svg .inside.forward{fill:var(--on-forward)}svg .inside.reduce{fill:var(--on-reduce)}
-.scatter .plot{container-type:inline-size}
+.scatter .plot,.narrowing .plot{container-type:inline-size}
 @container (max-width:19rem){svg .fine{display:none}}
+.timeline .plot{container-type:inline-size}
+@container (max-width:44rem){.timeline .inside{display:none}}
 .key{list-style:none;margin:.2rem 0 .4rem;padding:0;display:flex;flex-wrap:wrap;gap:.2rem 1.3rem;
 font-size:.8125rem;color:var(--soft)}
 .key b{font-weight:600;color:var(--ink)}

@@ -85,7 +85,7 @@ class RateConfig:
     steps: str = ""
     """schedule `steps`: EPOCH:RATIO pairs, such as 0:64,50:8,100:1"""
     budget: float = 0.0
-    """schedule `budget`: halo bytes of all workers in the whole run"""
+    """schedule `budget`: halo and stage bytes of all workers in the whole run"""
     rescale: bool = False
     """multiply the columns that arrive by the ratio"""
     spare_last: bool = False

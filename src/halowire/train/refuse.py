@@ -106,6 +106,18 @@ def _refuse_wire(config: Config, mesh: Mesh) -> None:
             "--rate.nodes degree ranks the halo nodes of whole parts, which neither stages nor chunks send; "
             "use one stage and --mesh.chunks 1"
         )
+    if rate.weights != 32 and mesh.parts == 1:
+        raise InputError(
+            f"--rate.weights {rate.weights} has no effect with one part: only the parts of a stage add up their weight "
+            "gradients; leave it out, or use more parts"
+        )
+    if rate.schedule == "budget" and mesh.chunks > 1 and mesh.parts > 1:
+        raise InputError(
+            "--rate.schedule budget cannot plan halo rows that several parts exchange chunk by chunk; "
+            "use --mesh.chunks 1, one part, or another schedule"
+        )
+    if mesh.stages > 1 and rate.gain < 1:
+        raise InputError("--rate.gain belongs to halo rows; between stages changes are kept whole: leave it out")
     if rate.resend_input and needs_stages(config, mesh):
         raise InputError("--rate.resend-input belongs to plain gcn and sage in one stage; leave it out")
     if mesh.chunks > 1 and mesh.parts > 1:

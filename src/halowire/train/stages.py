@@ -32,9 +32,10 @@ from halowire.pipeline.timeline import Timeline, ideal_bubble
 from halowire.train.config import Config
 from halowire.train.task import Task
 from halowire.train.view import build_model, policy_for
+from halowire.train.wire_bytes import StageLink
 
 TIMELINE_EPOCH = 2
-"""The epoch whose timeline is always recorded: the first ones warm up caches and buffers."""
+"""The epoch whose timeline is recorded, or the last one of a shorter run: the first ones warm up caches and buffers."""
 CPU = torch.device("cpu")
 
 
@@ -67,7 +68,8 @@ class Pipeline:
         if not seat.first:
             train, whole = replace(train, x=None), replace(whole, x=None)
         train, chunks = self._chunk(train)
-        policy = policy_for(train, config, seat.peers, self.num_features)
+        links = self._links(train, stage, [exchange_layer(self.model, first) for first, _ in bounds[1:]])
+        policy = policy_for(train, config, seat.peers, self.num_features, links)
         timeline = Timeline()
         side = self._side(train, stage, chunks, next_layer, policy, timeline)
         if same:
@@ -116,7 +118,8 @@ class Pipeline:
         if self.peers.size == 1 or self._config.freshness.mode == "never":
             return {"overlap": {}}
         words = plain_overlap("blocks of a pipeline cut at their aggregation")
-        return {"overlap": {str(layer): words for layer in range(1, len(self.model.blocks))}}
+        layers = (exchange_layer(self.model, block) for block in range(len(self.model.blocks)))
+        return {"overlap": {str(layer): words for layer in layers if layer}}
 
     def events(self, epoch: int) -> dict[str, Any] | None:
         """The timeline of an epoch that was recorded."""
@@ -132,7 +135,7 @@ class Pipeline:
         }
 
     def _records(self, epoch: int) -> bool:
-        return epoch == TIMELINE_EPOCH
+        return epoch == min(TIMELINE_EPOCH, self._config.epochs - 1)
 
     def _loss(self, chunk: int, logits: Tensor) -> tuple[Tensor, Tensor]:
         with torch.enable_grad():
@@ -160,6 +163,13 @@ class Pipeline:
             counts = split(costs.tolist(), mesh.stages)
         ends = torch.tensor([0, *counts]).cumsum(0).tolist()
         return list(itertools.pairwise(ends))
+
+    def _links(self, shard: Shard, stage: Stage, layers: list[int]) -> list[StageLink]:
+        """What crosses the borders of the stages, of all parts together; initial rows go beside the others."""
+        nodes = torch.tensor([shard.num_owned])
+        self.seat.peers.all_reduce(nodes, "reduction of the sizes", account=None)
+        rows = int(nodes) * (2 if stage.initial else 1)
+        return [StageLink(layer, stage.width, rows) for layer in layers]
 
     def _measure(self, shard: Shard) -> list[float]:
         if shard.x is None:

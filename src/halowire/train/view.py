@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -17,6 +18,7 @@ from halowire.partition import Shard
 from halowire.train.config import Config, ModelConfig
 from halowire.train.task import Task
 from halowire.train.wire import policy_of
+from halowire.train.wire_bytes import StageLink
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,14 +44,16 @@ class View:
         return Step(self.spread, self.ids, seed, epoch, training)
 
 
-def policy_for(shard: Shard, config: Config, transport: Transport, num_features: int) -> Policy:
-    """The policy of a shard's wire; ``transport`` goes to the workers that share its halos."""
+def policy_for(
+    shard: Shard, config: Config, transport: Transport, num_features: int, links: Sequence[StageLink] = ()
+) -> Policy:
+    """The policy of a shard's wire; ``transport`` goes to the workers that share its halos, ``links`` join stages."""
     widths = travelling_widths(config.model, num_features, shard.num_classes)
     halo_rows = transport.all_reduce(torch.tensor([shard.num_halo]), "reduction of the halo sizes", SETUP)
     grades = None
     if config.rate.nodes == "degree":
         grades = by_base(transport.all_reduce(grade_counts(shard), "reduction of the grades", SETUP))
-    return policy_of(config, widths, int(halo_rows), grades, num_features)
+    return policy_of(config, widths, int(halo_rows), grades, num_features, links)
 
 
 def travelling_widths(config: ModelConfig, num_features: int, num_classes: int) -> list[int]:

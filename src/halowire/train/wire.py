@@ -13,18 +13,24 @@ from halowire.train.config import Config, RateConfig
 from halowire.train.fit_bits import fit_bits
 from halowire.train.layer_rates import layer_bits, layer_ratios
 from halowire.train.refuse_wire import refuse_wire
-from halowire.train.wire_bytes import GradeCounts, epoch_bytes
+from halowire.train.wire_bytes import GradeCounts, StageLink, epoch_bytes, link_bytes
 
 Ratios = Callable[[int], float]
 
 
 def policy_of(
-    config: Config, widths: Sequence[int], halo_rows: int, grades: GradeCounts | None = None, input_width: int = 0
+    config: Config,
+    widths: Sequence[int],
+    halo_rows: int,
+    grades: GradeCounts | None = None,
+    input_width: int = 0,
+    links: Sequence[StageLink] = (),
 ) -> Policy:
     """The policy of a run that exchanges rows of ``widths`` columns (layers 1, 2, ...) for ``halo_rows`` halo rows.
 
     ``grades``: how many of the halo rows each grade of a base has; only a budget of graded rows needs it.
     ``input_width``: columns of the raw features, which are layer 0 where they are sent in every epoch.
+    ``links``: what crosses the borders of the stages; only a budget needs it.
     """
     rate, layers = config.rate, dict(enumerate(widths, 1))
     layers = {0: input_width} | layers if rate.resend_input else layers
@@ -40,9 +46,10 @@ def policy_of(
         return Rate(number, code_for(code, number), own_ratios.get(layer, ratio), rate.rows, rate.nodes == "degree")
 
     def cost(share: float) -> int:
-        return epoch_bytes(partial(rate_at, _ratio(share)), layers, halo_rows, grades)
+        rates = partial(rate_at, _ratio(share))
+        return epoch_bytes(rates, layers, halo_rows, grades) + link_bytes(rates, links)
 
-    ratios = _ratios(rate, config.epochs, cost if halo_rows and layers else None)
+    ratios = _ratios(rate, config.epochs, cost if (halo_rows and layers) or links else None)
 
     def rates(epoch: int, layer: int, direction: str) -> Rate:
         return rate_at(ratios(epoch), layer, direction, epoch)

@@ -1,14 +1,24 @@
-"""Halo bytes of an epoch, before it is run: the row formula summed over layers and directions."""
+"""Halo and stage bytes of an epoch, before it is run: the row formula summed over layers and directions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from halowire.exchange import BACKWARD, FORWARD, Rate, codec_of
 from halowire.exchange.grades import grade_bits
 
 LayerRate = Callable[[int, str], Rate]
 GradeCounts = Mapping[int, tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class StageLink:
+    """The border of two stages: ``rows`` of ``width`` columns that enter ``layer``, each way in every epoch."""
+
+    layer: int
+    width: int
+    rows: int
 
 
 def epoch_bytes(rates: LayerRate, widths: Mapping[int, int], halo_rows: int, grades: GradeCounts | None = None) -> int:
@@ -26,6 +36,11 @@ def epoch_bytes(rates: LayerRate, widths: Mapping[int, int], halo_rows: int, gra
         for rate in (forward, rates(layer, BACKWARD)) if layer > 0 else (forward,):
             total += _message_bytes(rate, columns, round(forward.rows * halo_rows), grades)
     return total
+
+
+def link_bytes(rates: LayerRate, links: Sequence[StageLink]) -> int:
+    """Bytes that all workers send between stages in one epoch, forward and backward; every row travels."""
+    return sum(epoch_bytes(rates, {link.layer: link.width}, link.rows) for link in links)
 
 
 def _message_bytes(rate: Rate, columns: int, rows: int, grades: GradeCounts | None) -> int:

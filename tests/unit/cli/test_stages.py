@@ -27,7 +27,13 @@ def test_train_with_two_stages_then_predict(halowire):
     epochs = [event for event in events if event["event"] == "epoch"]
     assert [event["stage_bytes"] for event in epochs] == [2 * 60 * 8 * 4] * 4
     assert {item["direction"] for item in epochs[0]["exchanges"]} == {"stage forward", "stage backward"}
-    assert any(event["event"] == "timeline" for event in events)
+    timeline = next(event for event in events if event["event"] == "timeline")
+    assert timeline["epoch"] == 2 and {span[0] for span in timeline["spans"]} == {
+        "forward", "backward", "wait", "transfer",
+    }  # fmt: skip
+    assert 0 < timeline["bubble"] < 1 and timeline["ideal_bubble"] == 1 / 9
+    assert "The pipeline" in Path("run/report.html").read_text()
+    assert json.loads(Path("run/report.trace.json").read_text())["traceEvents"]
     # The same weights give the same logits in one process: evaluation and predictions are exact on any mesh.
     text = Path("run/config.json").read_text()
     values = json.loads(text)
@@ -37,6 +43,11 @@ def test_train_with_two_stages_then_predict(halowire):
     assert halowire("predict", "run", "--out", "one.npy").code == 0
     one, two = np.load("one.npy"), np.load("two.npy")
     assert np.abs(one - two).max() <= 1e-4 * np.abs(one).max()
+
+
+def test_a_short_run_has_the_timeline_of_its_last_epoch(halowire):
+    assert halowire("train", SMALL, *DEEP, "--epochs", "1", "--out", "run").code == 0
+    assert [e["epoch"] for e in read_events(Path("run/events-0.jsonl")) if e["event"] == "timeline"] == [0]
 
 
 def test_a_run_of_stages_goes_on(halowire):
@@ -49,6 +60,46 @@ def test_a_run_of_stages_goes_on(halowire):
     np.testing.assert_array_equal(np.load("run.npy"), np.load("straight.npy"))
 
 
+def test_early_stopping_ends_all_stages_with_a_checkpoint(halowire):
+    words = ("--epochs", "50", "--eval.every", "1", "--early-stop", "2", "--optim.lr", "1e-9", "--out", "run")
+    assert halowire("train", SMALL, *DEEP, *words).code == 0
+    summary = json.loads(Path("run/summary.json").read_text())
+    assert summary["status"] == "early-stopped" and summary["epochs"] < 50
+    counts = [sum(e["event"] == "epoch" for e in read_events(Path(f"run/events-{rank}.jsonl"))) for rank in (0, 1)]
+    assert counts == [summary["epochs"]] * 2
+    assert halowire("predict", "run", "--out", "out.npy").code == 0
+
+
+def test_a_comparison_of_stages_and_parts(halowire):
+    words = (*FAST, "--model.name", "gcnii", "--model.layers", "4", "--workers", "2", "--seeds", "1", "--out", "all")
+    compare = ("compare", SMALL, "--recipes", "exact,gnnpipe,gnnpipe-1bit", *words)
+    said = halowire(*compare)
+    assert said.code == 0, said.err
+    assert json.loads(Path("all/compare.json").read_text())["finished"]
+    exact, full, coded = (
+        json.loads(Path(f"all/{name}-seed0/summary.json").read_text())["wire_bytes_per_epoch"]
+        for name in ("exact", "gnnpipe", "gnnpipe-1bit")
+    )
+    assert full == 2 * 2 * 60 * 8 * 4 and coded == 2 * 2 * 60 * (1 + 4) and exact > 0
+    # Nothing is run again, and a run that is missing is.
+    before = Path("all/gnnpipe-seed0/summary.json").stat().st_mtime_ns
+    Path("all/gnnpipe-1bit-seed0/summary.json").unlink()
+    assert halowire(*compare).code == 0
+    assert Path("all/gnnpipe-seed0/summary.json").stat().st_mtime_ns == before
+    assert json.loads(Path("all/gnnpipe-1bit-seed0/summary.json").read_text())["status"] == "finished"
+
+
+def test_a_budget_counts_the_bytes_between_stages(halowire):
+    most = 2 * 2 * 60 * 8 * 4
+    words = ("--epochs", "10", "--rate.schedule", "budget", "--rate.budget", 5 * most, "--out", "run")
+    said = halowire("train", SMALL, *DEEP, *words)
+    assert said.code == 0, said.err
+    epochs = [e for rank in (0, 1) for e in read_events(Path(f"run/events-{rank}.jsonl")) if e["event"] == "epoch"]
+    sent = sum(event["stage_bytes"] for event in epochs)
+    assert 0.95 * 5 * most <= sent <= 1.05 * 5 * most
+    assert len({event["stage_bytes"] for event in epochs}) > 2, "the share of the columns rises"
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
@@ -57,6 +108,12 @@ def test_a_run_of_stages_goes_on(halowire):
         (("--mesh.stages", "2", "--mesh.chunks", "61"), "the smallest part has 60 nodes"),
         (("--mesh.stages", "2", "--rate.rows", "0.5"), "--rate.rows has no meaning between stages"),
         (("--recipe", "hybrid", "--mesh.parts", "4"), "do not fit 2 workers"),
+        (("--mesh.stages", "2", "--rate.weights", "8"), "--rate.weights 8 has no effect with one part"),
+        (
+            ("--mesh.chunks", "2", "--rate.schedule", "budget", "--rate.budget", "1e6"),
+            "--rate.schedule budget cannot plan halo rows that several parts exchange chunk by chunk",
+        ),
+        (("--mesh.stages", "2", "--rate.schedule", "budget", "--rate.budget", "10"), "2 epochs take from"),
     ],
 )
 def test_impossible_meshes_are_refused(halowire, words, expected):

@@ -17,7 +17,8 @@ class Measured:
 
     ``waiting`` is the time for halo messages and for the sum of the weight gradients, ``halo_wait`` the former alone;
     an epoch takes as long as on its slowest worker, other times are means of the workers. ``others`` is the share of
-    the machine's cores that other programs used meanwhile.
+    the machine's cores that other programs used meanwhile. Between stages, ``stage_bytes`` are sent, and ``bubble`` is
+    the mean share of the recorded epoch in which a worker had no chunk in work (None: not recorded).
     """
 
     seconds: float
@@ -29,6 +30,8 @@ class Measured:
     phases: dict[str, float]
     epochs: int
     others: float
+    stage_bytes: float = 0.0
+    bubble: float | None = None
 
     @property
     def share(self) -> float:
@@ -38,12 +41,12 @@ class Measured:
     @property
     def all_bytes(self) -> float:
         """Everything that is sent in an epoch."""
-        return self.halo_bytes + self.weight_bytes
+        return self.halo_bytes + self.stage_bytes + self.weight_bytes
 
     @staticmethod
     def of(run: Path, workers: int, warm: int, others: float = 0.0) -> Measured:
         """Read a run folder, without its first ``warm`` epochs."""
-        ranks = [_epochs(run / f"events-{rank}.jsonl")[warm:] for rank in range(workers)]
+        ranks = [_events(run, rank, "epoch")[warm:] for rank in range(workers)]
         together = list(zip(*ranks, strict=True))
         names = sorted({name for epoch in together for event in epoch for name in event["phases"]})
         phases = {
@@ -59,11 +62,13 @@ class Measured:
             fastest=min(seconds),
             waiting=statistics.median(waits),
             halo_wait=phases.get("wait", 0.0),
-            halo_bytes=statistics.fmean(sum(e["wire_bytes"] for e in epoch) for epoch in together),
+            halo_bytes=statistics.fmean(sum(e["wire_bytes"] - e["stage_bytes"] for e in epoch) for epoch in together),
+            stage_bytes=statistics.fmean(sum(e["stage_bytes"] for e in epoch) for epoch in together),
             weight_bytes=statistics.fmean(sum(e["gradient_bytes"] for e in epoch) for epoch in together),
             phases=phases,
             epochs=len(together),
             others=others,
+            bubble=_bubble(run, workers),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -71,6 +76,12 @@ class Measured:
         return asdict(self)
 
 
-def _epochs(path: Path) -> list[dict[str, Any]]:
-    events = [json.loads(line) for line in path.read_text().splitlines()]
-    return [event for event in events if event["event"] == "epoch"]
+def _bubble(run: Path, workers: int) -> float | None:
+    """The mean bubble of the workers, where a timeline was recorded."""
+    found = [event["bubble"] for rank in range(workers) for event in _events(run, rank, "timeline")]
+    return statistics.fmean(found) if found else None
+
+
+def _events(run: Path, rank: int, kind: str) -> list[dict[str, Any]]:
+    events = [json.loads(line) for line in (run / f"events-{rank}.jsonl").read_text().splitlines()]
+    return [event for event in events if event["event"] == kind]

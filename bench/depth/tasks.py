@@ -1,0 +1,93 @@
+"""What is run: graphs, models, ways of training, seeds, and the settings of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+WORKERS, LAYERS, HIDDEN = 2, 32, 64
+CHUNKS = 32
+"""Of the whole graph: GNNPipe's 4 x 8. How many workers share the layers does not change what is computed."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way of training: its recipe, into how many parts it cuts the graph, and its settings."""
+
+    name: str
+    recipe: str
+    parts: int
+    settings: dict[str, Any] = field(default_factory=dict, hash=False)
+
+
+def _pipeline(name: str, recipe: str = "gnnpipe", **settings: Any) -> Way:
+    return Way(name, recipe, 1, {"mesh.chunks": CHUNKS} | {f"mesh.{key}": value for key, value in settings.items()})
+
+
+EXACT = Way("graph parallel", "exact", 2)
+FULL = _pipeline("all three")
+ABLATION = (
+    _pipeline("none", shuffle=False, history=1, gradient_rule="stale"),
+    _pipeline("no shuffle", shuffle=False),
+    _pipeline("no frozen snapshot", history=1),
+    _pipeline("no gradient technique", gradient_rule="stale"),
+)
+POSITION = _pipeline("weights by place", gradient_rule="position")
+ONE_BIT = _pipeline("one bit", "gnnpipe-1bit")
+HYBRID = Way("hybrid", "hybrid", 2, {"mesh.stages": 1, "mesh.chunks": CHUNKS // 2})
+WAYS = (EXACT, FULL, *ABLATION, POSITION, ONE_BIT, HYBRID)
+
+
+@dataclass(frozen=True)
+class Data:
+    """A graph, how long it is trained, with how many seeds and in which ways, by model."""
+
+    name: str
+    epochs: int
+    seeds: int
+    ways: dict[str, tuple[Way, ...]] = field(hash=False)
+    undirected: bool = False
+
+
+ABLATED = {"gcnii": (EXACT, FULL, *ABLATION, POSITION, ONE_BIT), "resgcn": (EXACT, FULL, ONE_BIT)}
+LARGE = {"gcnii": (EXACT, FULL, HYBRID, POSITION), "resgcn": (EXACT, FULL)}
+NO_VARIANT = ABLATED | {"gcnii": (EXACT, FULL, *ABLATION, ONE_BIT)}
+GRAPHS = (
+    Data("squirrel-filtered", 120, 3, ABLATED),
+    Data("amazon-computers", 60, 3, ABLATED),
+    Data("coauthor-physics", 50, 3, NO_VARIANT),
+    Data("debian", 50, 1, LARGE),
+    Data("ogbn-arxiv", 40, 1, LARGE, undirected=True),
+)
+
+
+@dataclass(frozen=True)
+class Task:
+    """One training run."""
+
+    data: Data
+    model: str
+    way: Way
+    seed: int
+
+    @property
+    def key(self) -> str:
+        """The name under which the result is kept."""
+        return f"{self.data.name}/{self.model}/{self.way.name}/{self.seed}"
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """All settings of the run."""
+        model = {"model.name": self.model, "model.layers": LAYERS, "model.hidden": HIDDEN, "optim.lr": 0.003}
+        run = {"epochs": self.data.epochs, "seed": self.seed, "eval.every": 5}
+        return model | run | self.way.settings
+
+
+def tasks(graphs: list[str], models: list[str]) -> Iterator[Task]:
+    """All runs, one seed of every graph before the next seed, so that a run that stops early shows the most."""
+    for seed in range(max(data.seeds for data in GRAPHS)):
+        for data in GRAPHS:
+            for model, ways in data.ways.items():
+                if seed < data.seeds and (not graphs or data.name in graphs) and (not models or model in models):
+                    yield from (Task(data, model, way, seed) for way in ways)

@@ -1,0 +1,43 @@
+"""One worker's part of one run; a module of its own, so that the worker processes can import it."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from halowire.events import read_events
+from halowire.exchange import Transport
+from halowire.partition import read_shard
+from halowire.train.loop import Trainer, TrainingError
+from halowire.train.recipes import recipe_config
+from halowire.train.stages import Pipeline, mesh_of
+
+
+def train_here(rank: int, shards: str, recipe: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """One worker's part of one run: accuracy at the best validation, curves, whether the loss became no number."""
+    config = recipe_config(recipe).replace(settings)
+    transport = Transport(deadline=600)
+    mesh = mesh_of(config, transport.size)
+    shard = read_shard(shards, mesh.place(rank)[1], verify=False)
+    run, start = Path(tempfile.mkdtemp(prefix="halowire-run-")), time.process_time()
+    trainer = Trainer(Pipeline(shard, shard, config, mesh, transport), None, config, transport, run)
+    diverged = False
+    try:
+        trainer.run()
+    except TrainingError:  # the loss is the same on all workers, so that all end here together
+        diverged = True
+    events = read_events(run / f"events-{rank}.jsonl")
+    shutil.rmtree(run)
+    best, epochs = trainer.progress.best, [event for event in events if event["event"] == "epoch"]
+    return {
+        "val": best.get("val", 0.0),
+        "test": best.get("test", 0.0),
+        "best_epoch": trainer.progress.best_epoch,
+        "diverged": diverged,
+        "losses": [round(event["loss"], 5) for event in epochs if event["loss"] is not None],
+        "curve": [[event["epoch"] + 1, round(event["val"], 5)] for event in events if event["event"] == "eval"],
+        "epoch_cpu_seconds": (time.process_time() - start) / max(1, len(epochs)),
+    }

@@ -1,0 +1,55 @@
+"""The bytes of an epoch by arithmetic, N nodes, H hidden, S stages; rows of k columns take 4 k bytes in float32.
+
+- between stages: ``2 (S-1) N row(H)``, twice that for GCNII, whose initial rows travel too;
+- between parts, exact: ``2 h sum_l row(k_l)``, where all halos hold h rows and layer l sends ``k_l`` columns;
+- between parts, chunk by chunk: ``(h + b) sum_l row(k_l)``: backward sends the gradients of aggregates, and b of these
+  (row, peer) pairs have an edge from a peer's node. With edges both ways b = h.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from bench.pipeline.cases import HIDDEN, Way
+from halowire.exchange import Rate, codec_of
+from halowire.partition import Shard, read_manifest, read_shard
+from halowire.train.config import ModelConfig
+from halowire.train.view import travelling_widths
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What the formulas need of a graph cut into parts."""
+
+    nodes: int
+    features: int
+    classes: int
+    halo: int
+    back: int
+
+    @staticmethod
+    def of(shards: Path) -> Sizes:
+        """Count in the shards."""
+        count = read_manifest(shards)["num_parts"]
+        parts = [read_shard(shards, part, verify=False) for part in range(count)]
+        first = parts[0]
+        halo, back = sum(part.num_halo for part in parts), sum(map(_reached, parts))
+        return Sizes(first.num_nodes, first.num_features, first.num_classes, halo, back)
+
+
+def _reached(shard: Shard) -> int:
+    """Owned rows with an edge from another part, where there are two parts."""
+    return int((torch.diff(shard.halo.indptr) > 0).sum())
+
+
+def expected(sizes: Sizes, model: str, layers: int, way: Way) -> dict[str, int]:
+    """``{"halo": bytes, "stage": bytes}`` of all workers in an epoch."""
+    widths = travelling_widths(ModelConfig(name=model, layers=layers, hidden=HIDDEN), sizes.features, sizes.classes)
+    bits = 1 if way.recipe == "gnnpipe-1bit" else 32
+    kinds = 2 if model == "gcnii" else 1
+    stage = 2 * (way.stages - 1) * sizes.nodes * codec_of(Rate(bits)).row_bytes(HIDDEN) * kinds
+    rows = 2 * sizes.halo if way.stages == 1 else sizes.halo + sizes.back
+    return {"halo": rows * sum(4 * width for width in widths) if way.parts > 1 else 0, "stage": stage}

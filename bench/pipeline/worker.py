@@ -1,0 +1,55 @@
+"""A worker on a host of the lab: trains a deep model as every request says, on any mesh.
+
+python -m bench.pipeline.worker FOLDER
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bench.timing.null import NullTransport
+from bench.timing.serve import CPU, Stopper, serve
+from halowire.exchange import Transport
+from halowire.partition import Shard, read_shard
+from halowire.train.loop import Hooks, Trainer
+from halowire.train.recipes import recipe_config
+from halowire.train.stages import Pipeline, mesh_of, needs_stages
+from halowire.train.view import View
+
+
+@dataclass
+class Desk:
+    """One worker's shards, by their folder."""
+
+    transport: Transport
+    shards: dict[str, Shard] = field(default_factory=dict)
+
+    def train(self, request: dict[str, Any]) -> None:
+        """Run the trainer for the request's recipe, settings and shards."""
+        config = recipe_config(request["recipe"]).replace(request["settings"])
+        mesh, folder = mesh_of(config, self.transport.size), request["shards"]
+        if folder not in self.shards:
+            self.shards = {folder: read_shard(Path(folder), mesh.place(self.transport.rank)[1], verify=False)}
+        shard = self.shards[folder]
+        transport = NullTransport(live=True) if request["null"] else self.transport
+        stopper, run = Stopper(request["stop_after"]), Path(request["run"])
+        if needs_stages(config, mesh):
+            trainer = Trainer(Pipeline(shard, shard, config, mesh, transport), None, config, transport, run)
+        else:
+            view = View.of(shard, config, transport, CPU)
+            trainer = Trainer(view, view, config, transport, run)
+        if isinstance(transport, NullTransport):
+            transport.live = False
+        trainer.run(Hooks(stopper, stopper))
+        transport.settle()
+
+
+def main() -> None:
+    """Serve until a request is empty."""
+    serve(lambda start, transport: Desk(transport).train)
+
+
+if __name__ == "__main__":
+    main()
