@@ -27,6 +27,7 @@ from halowire.train.loop import TrainingError
 from halowire.train.predict import check_format
 from halowire.train.recipes import RECIPES, recipe_config
 from halowire.train.refuse import is_shards, refuse_idle_settings, refuse_mesh, refuse_other_job, refuse_untrainable
+from halowire.train.source import load_for
 from halowire.train.stages import mesh_of
 from halowire.train.view import travelling_widths
 from halowire.worker import predict_worker, train_worker
@@ -129,7 +130,7 @@ def train(
 
     def prepare() -> None:
         cut = not is_shards(graph) and not (again and is_shard_folder(shards))
-        loaded = _load(graph, config) if cut else None
+        loaded = load_for(graph, config) if cut else None
         if loaded is not None:
             refuse_untrainable(loaded)
         if overwrite and not again:
@@ -238,7 +239,7 @@ def predict(run: Run | str | Path, out: str | Path) -> Path:
 
     Args:
         run: a run, or its folder.
-        out: ``.npy`` for logits ``[num_nodes, num_classes]``, ``.csv`` for ``id,class`` lines.
+        out: ``.npy`` for logits ``[num_nodes, num_classes]``, ``.csv`` for ``id,class`` (or ``id,value``) lines.
     """
     folder, target = run.folder if isinstance(run, Run) else Path(run), Path(out)
     check_format(target)
@@ -253,11 +254,6 @@ def predict(run: Run | str | Path, out: str | Path) -> Path:
     else:
         run_local(job.workers, WORKER, ["predict", str(folder), str(target)])
     return target
-
-
-def _load(graph: Any, config: Config) -> Graph:
-    source = config.graph
-    return load(graph, source.undirected, features=source.features or None, labels=source.labels or None)
 
 
 def cut_shards(
@@ -289,7 +285,7 @@ def _shared_shards(graph: Any, workers: int, plan: Comparison, console: Console)
 
     def read() -> Graph:
         if not loaded:
-            loaded.append(_load(graph, plan.cut_config(plan.seeds[0])))
+            loaded.append(load_for(graph, plan.cut_config(plan.seeds[0])))
             refuse_untrainable(loaded[0])
         return loaded[0]
 

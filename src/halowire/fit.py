@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from halowire.api import WORKER, Run, cut_shards, finished, run_folder, worker_error
 from halowire.fit_worker import PREDICTIONS, HandOver, fit_worker, model_file, part_file
 from halowire.graph import Graph
+from halowire.graph.checks import check
 from halowire.kernels import InputError
 from halowire.launch import WorkerError, launched, run_local
 from halowire.launch.by_value import write_by_value
@@ -47,6 +48,7 @@ def fit(
     workers: int = 1,
     recipe: str = "exact",
     *,
+    task: str = "auto",
     loss: LossFunction | None = None,
     inputs: Sequence[str] | None = None,
     settings: Mapping[str, Any] | None = None,
@@ -61,19 +63,23 @@ def fit(
         data: a PyG ``Data`` (or anything `halowire.load` reads) with features, labels and the three masks.
         workers: number of local workers.
         recipe: a named, complete setting.
+        task: ``classification`` (classes or several labels) or ``regression`` (values ``[N]`` or ``[N, k]``); ``auto``:
+            classification, unless ``data`` is a `Graph` of values.
         loss: ``loss(out, part)`` with one value for each of the worker's rows that count; halowire divides their sum by
-            the number of all workers' values. Left out: cross entropy of the training nodes.
+            the number of all workers' values. Left out: cross entropy of the training nodes, for
+            regression their squared error.
         inputs: names of the tensors that ``forward`` is called with; left out, those that it must be given.
         settings: overrides with the names of the command line, such as ``{"epochs": 100, "optim.lr": 0.005}``.
         out: the run folder; by default a new one under ``runs/``.
         overwrite: delete an earlier run in ``out``.
         quiet: no progress.
     """
-    config = recipe_config(recipe).replace(settings or {})
+    config = recipe_config(recipe).replace({**(settings or {}), **_task_setting(task, settings or {})})
     _refuse(config, settings or {}, workers)
     refuse_unsupported(model)
-    tensors, num_nodes = tensors_of(data)
-    graph = _graph(tensors, num_nodes)
+    regression = config.task.kind == "regression" or (isinstance(data, Graph) and data.regression)
+    tensors, num_nodes = tensors_of(data, regression)
+    graph = _graph(tensors, num_nodes, regression)
     refuse_untrainable(graph)
     names = tuple(inputs) if inputs else tuple(required_inputs(model, tuple(tensors)))
     if missing := [name for name in names if name not in tensors]:
@@ -116,7 +122,7 @@ def _hand_over(folder: Path, job: Job, tensors: dict[str, Any], num_nodes: int, 
         write_by_value(local_tensors(tensors, owner, shard), part_file(folder, shard.rank))
 
 
-def _graph(tensors: dict[str, Any], num_nodes: int) -> Graph:
+def _graph(tensors: dict[str, Any], num_nodes: int, regression: bool) -> Graph:
     """What training needs of the graph beside the model's inputs."""
     names = ("x", "y", "train_mask", "val_mask", "test_mask")
     known: dict[str, Any] = {name: tensors.get(name) for name in names}
@@ -124,7 +130,13 @@ def _graph(tensors: dict[str, Any], num_nodes: int) -> Graph:
         mask = known[name]
         if mask is not None and mask.dim() == 2:
             raise InputError(f"{name} has {mask.shape[1]} splits; choose one: data.{name} = data.{name}[:, 0]")
-    return Graph.from_edge_index(tensors["edge_index"], num_nodes, **known)
+    return check(Graph.from_edge_index(tensors["edge_index"], num_nodes, **known, regression=regression))
+
+
+def _task_setting(task: str, settings: Mapping[str, Any]) -> dict[str, str]:
+    if "task.kind" in settings and task != "auto":
+        raise InputError(f"the task is given twice, as task={task!r} and as the setting task.kind; give it once")
+    return {} if task == "auto" else {"task.kind": task}
 
 
 def _plain_copy(model: nn.Module) -> nn.Module:

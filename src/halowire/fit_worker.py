@@ -59,7 +59,7 @@ def fit_worker(job: Job, folder: Path) -> dict[str, Any]:
         data = place_data(part, read_by_value(part_file(folder, transport.rank)), transport, device)
         runner = own_runner(given.model, data, job.config, given.loss, given.inputs)
         trainer = Trainer(runner, None, job.config, transport, job.run)
-        with console.progress(job.config.epochs, f"{job.graph} {job.config.recipe}") as bar:
+        with console.progress(job.config.epochs, f"{job.graph} {job.config.recipe}", runner.task.metric) as bar:
             summary = trainer.run(Hooks(Narrator(bar), wish))
         summary |= {"partition": read_manifest(job.shards).get("quality"), "model": type(given.model).__name__}
         summary |= {"native_layers": state_of(given.model).native}

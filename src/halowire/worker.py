@@ -43,7 +43,7 @@ def train_worker(job: Job, prepare: Callable[[], None] | None = None) -> dict[st
             trainer.resume()
             _say_where(trainer, place, console)
         title = f"{job.graph} {job.config.recipe}"
-        with console.progress(job.config.epochs, title) as bar:
+        with console.progress(job.config.epochs, title, trainer.runner.task.metric) as bar:
             summary = trainer.run(Hooks(Narrator(bar), wish))
         summary |= {"partition": read_manifest(job.shards).get("quality")}
         if place.rank == 0:
@@ -67,7 +67,7 @@ def predict_worker(job: Job, out: Path) -> None:
 
         def write() -> None:
             if found is not None:
-                write_predictions(*found, shard.multi_label, out)
+                write_predictions(*found, shard, out)
 
         agreed(write, transport, "writing of the predictions")
 

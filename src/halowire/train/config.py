@@ -156,8 +156,12 @@ class PartitionConfig:
 class TaskConfig:
     """What is learnt, and how it is measured."""
 
-    metric: Literal["auto", "accuracy", "micro-f1", "roc-auc"] = "auto"
-    """`auto`: accuracy, or micro-F1 where a node has several labels"""
+    kind: Literal["auto", "classification", "regression"] = "auto"
+    """what is learnt of a node: its class or labels, or values; `auto`: as the graph says. Also: --task KIND"""
+    loss: Literal["auto", "mse", "l1", "huber"] = "auto"
+    """of regression, per value; `auto`: mse. Classes have cross entropy"""
+    metric: Literal["auto", "accuracy", "micro-f1", "roc-auc", "mae", "rmse", "r2"] = "auto"
+    """`auto`: accuracy, micro-F1 where a node has several labels, RMSE for values"""
     inductive: bool = False
     """train on the subgraph of the training nodes only"""
 
@@ -172,6 +176,8 @@ class GraphConfig:
     """file with the features of an edge list's nodes"""
     labels: str = ""
     """file with the labels of an edge list's nodes"""
+    regression: bool = False
+    """the labels are values to learn, not classes; `train` knows it from --task regression"""
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,7 @@ class OwnModel(nn.Module):
         super().__init__()
         self.model = model
         self._data, self._inputs = data, tuple(inputs)
+        self._one_value = data.shard.regression
 
     def call_inputs(self) -> tuple[Tensor, ...]:
         """What the model is called with."""
@@ -43,6 +44,8 @@ class OwnModel(nn.Module):
         self.model.train(step.training)
         state_of(self.model).epoch = step.epoch
         out = self.model(*self.call_inputs())
+        if self._one_value and isinstance(out, Tensor) and out.dim() == 1:
+            out = out[:, None]
         if not isinstance(out, Tensor) or out.dim() != 2:
             raise InputError(f"the model gives {type(out).__name__}; fit needs one tensor [nodes, classes]")
         return out
@@ -55,10 +58,10 @@ class OwnTask(Task):
     function: LossFunction | None = None
     data: ShardData | None = None
 
-    def loss(self, logits: Tensor) -> Tensor:
+    def loss(self, logits: Tensor, epoch: int = 0) -> Tensor:
         """This worker's share: the sum of its values, divided by the number of all workers' values."""
         if self.function is None or self.data is None:
-            return super().loss(logits)
+            return super().loss(logits, epoch)
         values = self.function(logits, self.data)
         if not isinstance(values, Tensor) or values.dim() == 0:
             raise InputError("the loss must give one value per row, which halowire averages; use reduction='none'")
@@ -79,7 +82,7 @@ class OwnRunner(OneStage):
         """By autograd, through the user's code."""
         ledger = self.peers.ledger
         with ledger.phase("forward"):
-            loss = self.task.loss(self.model(None, self._step(epoch, True)))
+            loss = self.task.loss(self.model(None, self._step(epoch, True)), epoch)
         with ledger.phase("backward"):
             loss.backward()  # type: ignore[no-untyped-call]
         return loss.detach()
@@ -107,9 +110,9 @@ def own_runner(
     distribute(model, data, wire_policy(config))
     data.reduction.hand_over()
     own = OwnModel(model, data, inputs or required_inputs(model, data.keys))
-    task = Task.of(data.shard, config.task.metric, data.link.device)
+    task = Task.of(data.shard, config.task, data.link.device)
     if loss is not None:
-        task = OwnTask(task.y, task.masks, task.train_rows, task.train_count, task.metric, loss, data)
+        task = OwnTask(**vars(task), function=loss, data=data)
     return OwnRunner(own, data, task, config.seed)
 
 

@@ -104,7 +104,7 @@ class GraphParallel(OneStage):
         """By autograd, through the blocks of the model."""
         with self._ledger.phase("forward"):
             logits = self.model(self._train.features, self._train.step(self._config.seed, epoch, training=True))
-            loss = self._train.task.loss(logits)
+            loss = self._train.task.loss(logits, epoch)
         with self._ledger.phase("backward"):
             loss.backward()  # type: ignore[no-untyped-call]
         return loss.detach()

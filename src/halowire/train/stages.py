@@ -75,10 +75,10 @@ class Pipeline:
         else:
             alone = Chunks.whole(whole.num_owned)
             evaluation = self._side(whole, stage, alone, next_layer, policy, timeline, training=False)
-        task = Task.of(train, config.task.metric, CPU)
+        task = Task.of(train, config.task, CPU)
         self._tasks = [task.part(chunks.at(chunk)) for chunk in range(chunks.count)]
         self.shard = whole
-        self.task = Task.of(whole, config.task.metric, CPU)
+        self.task = Task.of(whole, config.task, CPU)
         if not seat.last:
             self.task = self.task.part(slice(0, 0))
         self.engine = Engine(seat, stage, side, evaluation, self._loss, config.mesh.keep == "all", timeline)

@@ -35,7 +35,7 @@ class View:
         exchange = HaloExchange(shard, transport, device, policy_for(shard, config, transport, shard.num_features))
         spread = Propagation.of(shard, MODELS[config.model.name].conv.normalisation, exchange, device)
         features = Features.of(shard, spread, exchange, device)
-        return View(shard, spread, features, Task.of(shard, config.task.metric, device), shard.ids.to(device))
+        return View(shard, spread, features, Task.of(shard, config.task, device), shard.ids.to(device))
 
     def step(self, seed: int = 0, epoch: int = 0, training: bool = False) -> Step:
         """The context of one pass through the model."""
