@@ -24,7 +24,7 @@ from halowire.report.units import (
     seconds_text,
     share,
 )
-from halowire.train.metric_names import best_of
+from halowire.train.metric_names import VALUE_METRICS, best_of
 
 
 def plural(count: object, word: str) -> str:
@@ -85,8 +85,9 @@ def subtitle(run: Run) -> str:
     edges = whole.get("num_edges", start.get("edges") if number(known["workers"]) == 1 else None)
     sizes = ((start.get("nodes"), "node"), (edges, "edge"), (start.get("features"), "feature"))
     parts = [plural(count, word) for count, word in sizes if math.isfinite(number(count))]
-    if "classes" in start:
-        parts.append(f"{count_text(start['classes'])} classes")
+    if number(start.get("classes")) > 0:
+        kind = "value" if start.get("metric") in VALUE_METRICS else "classe"
+        parts.append(plural(start["classes"], kind).replace("1 classe", "1 class"))
     if known.get("model"):
         parts.append(f"model {known['model']}")
     if known.get("seed") is not None:

@@ -18,20 +18,24 @@ from halowire.nn.overlap import plain_overlap
 from halowire.nn.step import Step
 from halowire.train.config import Config
 from halowire.train.distribute import wire_policy
+from halowire.train.link_task import Decoder, LinkTask
 from halowire.train.runner import OneStage
-from halowire.train.task import Task
+from halowire.train.task import Learnt, Task
 
 LossFunction = Callable[[Tensor, ShardData], Tensor]
 """``loss(out, data)`` gives one value for each of this worker's rows that count, or several."""
-PREFIX = "model."
+PREFIX, DECODER = "model.", "decoder."
 
 
 class OwnModel(nn.Module):
     """The user's model, called by the loop as the library's own models are."""
 
-    def __init__(self, model: nn.Module, data: ShardData, inputs: Sequence[str]) -> None:
+    def __init__(
+        self, model: nn.Module, data: ShardData, inputs: Sequence[str], decoder: Decoder | None = None
+    ) -> None:
         super().__init__()
         self.model = model
+        self.decoder = decoder if isinstance(decoder, nn.Module) else None
         self._data, self._inputs = data, tuple(inputs)
         self._one_value = data.shard.regression
 
@@ -41,7 +45,7 @@ class OwnModel(nn.Module):
 
     def forward(self, features: object, step: Step) -> Tensor:
         """Output of the owned rows, ``[n, C]``."""
-        self.model.train(step.training)
+        self.train(step.training)
         state_of(self.model).epoch = step.epoch
         out = self.model(*self.call_inputs())
         if self._one_value and isinstance(out, Tensor) and out.dim() == 1:
@@ -72,8 +76,9 @@ class OwnTask(Task):
 class OwnRunner(OneStage):
     """The user's model in graph parallelism; see :class:`halowire.train.runner.Runner`."""
 
-    def __init__(self, model: OwnModel, data: ShardData, task: Task, seed: int) -> None:
-        self.model, self.shard, self.task, self._seed = model, data.shard, task, seed
+    def __init__(self, model: OwnModel, data: ShardData, task: Learnt, seed: int) -> None:
+        self.model, self.shard, self._seed = model, data.shard, seed
+        self.task: Learnt = task
         self.peers, self.num_features, self._ids = data.transport, data.shard.num_features, data.shard.ids
         self.exchange = state_of(model.model).exchange_of(model.call_inputs())
         self.parameters = {name: value for name, value in model.named_parameters() if value.requires_grad}
@@ -104,12 +109,20 @@ class OwnRunner(OneStage):
 
 
 def own_runner(
-    model: nn.Module, data: ShardData, config: Config, loss: LossFunction | None, inputs: Sequence[str] | None
+    model: nn.Module,
+    data: ShardData,
+    config: Config,
+    loss: LossFunction | None,
+    inputs: Sequence[str] | None,
+    links: LinkTask | None = None,
 ) -> OwnRunner:
-    """Distribute ``model`` over the shard and wrap it for the training loop."""
+    """Distribute ``model`` over the shard and wrap it for the training loop; ``links``: what it learns of pairs."""
     distribute(model, data, wire_policy(config))
     data.reduction.hand_over()
-    own = OwnModel(model, data, inputs or required_inputs(model, data.keys))
+    decoder = None if links is None else links.decoder
+    own = OwnModel(model, data, inputs or required_inputs(model, data.keys), decoder)
+    if links is not None:
+        return OwnRunner(own, data, links, config.seed)
     task = Task.of(data.shard, config.task, data.link.device)
     if loss is not None:
         task = OwnTask(**vars(task), function=loss, data=data)
@@ -129,6 +142,6 @@ def required_inputs(model: nn.Module, names: Sequence[str]) -> list[str]:
     return needed
 
 
-def trained_weights(weights: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The user's names of the weights of a checkpoint."""
-    return {name.removeprefix(PREFIX): value for name, value in weights.items()}
+def trained_weights(weights: dict[str, Tensor], prefix: str = PREFIX) -> dict[str, Tensor]:
+    """The user's names of the weights of a checkpoint: those of the model, or of its decoder."""
+    return {name.removeprefix(prefix): value for name, value in weights.items() if name.startswith(prefix)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import torch
 import torch.nn.functional as F
@@ -17,6 +18,20 @@ from halowire.train.metrics import SPLITS, choose_metric, evaluate
 from halowire.train.value_metrics import evaluate_values
 
 VALUE_LOSSES: dict[str, Callable[..., Tensor]] = {"mse": F.mse_loss, "l1": F.l1_loss, "huber": F.huber_loss}
+
+
+class Learnt(Protocol):
+    """What the training loop needs of a task: of nodes (`Task`) or of links."""
+
+    @property
+    def metric(self) -> str:
+        """The name of the metric."""
+
+    def loss(self, rows: Tensor, epoch: int = 0, /) -> Tensor:
+        """This worker's share of the loss of the owned ``rows``."""
+
+    def evaluate(self, rows: Tensor, transport: Transport, /) -> dict[str, float]:
+        """The metric of ``train``, ``val`` and ``test`` over all workers, and others beside it."""
 
 
 @dataclass(frozen=True, eq=False)
