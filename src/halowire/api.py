@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from halowire.graph import Graph, load
+from halowire.graph.datasets import dataset_name, is_dataset
 from halowire.graph.link_split import LinkSplit, message_graph
 from halowire.kernels import InputError
 from halowire.launch import Place, WorkerError, choose_device, launched, run_local
@@ -29,7 +30,14 @@ from halowire.train.job import Job, delete_run
 from halowire.train.loop import TrainingError
 from halowire.train.predict import check_format
 from halowire.train.recipes import RECIPES, recipe_config
-from halowire.train.refuse import is_shards, refuse_idle_settings, refuse_mesh, refuse_other_job, refuse_untrainable
+from halowire.train.refuse import (
+    is_shards,
+    refuse_edge_tensors,
+    refuse_idle_settings,
+    refuse_mesh,
+    refuse_other_job,
+    refuse_untrainable,
+)
 from halowire.train.source import hold_out, load_for
 from halowire.train.stages import mesh_of
 from halowire.train.view import output_width, travelling_widths
@@ -136,6 +144,7 @@ def train(
         loaded = load_for(graph, config) if cut else None
         if loaded is not None:
             refuse_untrainable(loaded, config.task.kind == "link")
+            refuse_edge_tensors(loaded.edge_tensors)
         if overwrite and not again:
             delete_run(run, shards=cut)
         if loaded is not None:
@@ -354,6 +363,8 @@ def _graph_name(graph: Any) -> str:
         return graph.name
     if is_shards(graph):
         return str(read_manifest(graph)["graph"])
+    if isinstance(graph, str) and is_dataset(graph):
+        return dataset_name(graph)
     if isinstance(graph, str | Path):
         return Path(str(graph).partition(":")[0]).name.partition(".")[0] or "graph"
     return "graph"

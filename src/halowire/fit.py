@@ -26,6 +26,7 @@ from halowire.launch.shard import tensors_of
 from halowire.nn.foreign.prepare import refuse_unsupported
 from halowire.nn.foreign.shard_data import local_tensors, only_edges
 from halowire.partition import read_shard
+from halowire.partition.manifest import is_shard_folder
 from halowire.report import Console
 from halowire.train.checkpoint import best_weights
 from halowire.train.config import Config, check_config
@@ -33,7 +34,7 @@ from halowire.train.job import Job, delete_run
 from halowire.train.link_task import Decoder
 from halowire.train.own_model import DECODER, LossFunction, required_inputs, trained_weights
 from halowire.train.recipes import recipe_config
-from halowire.train.refuse import refuse_untrainable
+from halowire.train.refuse import refuse_other_job, refuse_untrainable
 from halowire.train.source import hold_out
 
 
@@ -61,6 +62,7 @@ def fit(
     decoder: Decoder | None = None,
     settings: Mapping[str, Any] | None = None,
     out: str | Path | None = None,
+    resume: bool = False,
     overwrite: bool = False,
     quiet: bool = False,
 ) -> Fit:
@@ -81,6 +83,8 @@ def fit(
             which is trained too. Left out: their dot product.
         settings: overrides with the names of the command line, such as ``{"epochs": 100, "optim.lr": 0.005}``.
         out: the run folder; by default a new one under ``runs/``.
+        resume: go on from the newest checkpoint in ``out`` with the same model, data and settings (more epochs are
+            allowed); the result is that of an uninterrupted run.
         overwrite: delete an earlier run in ``out``.
         quiet: no progress.
     """
@@ -99,11 +103,14 @@ def fit(
     names = tuple(inputs) if inputs else tuple(required_inputs(model, tuple(tensors)))
     if missing := [name for name in names if name not in tensors]:
         raise InputError(f"the graph has no {', '.join(missing)}; it has {', '.join(tensors)}")
-    run = run_folder(out, f"graph-{recipe}", False, overwrite)
-    job = Job(run, "graph", "graph", run / "shards", workers, config, quiet=quiet, table=not quiet)
+    run = run_folder(out, f"graph-{recipe}", resume, overwrite)
+    job = Job(run, "graph", "graph", run / "shards", workers, config, resume, quiet=quiet, table=not quiet)
+    if resume:
+        refuse_other_job(job, graph)
     if overwrite:
         delete_run(run, shards=True)
-    cut_shards(graph, workers, job.shards, config, Console(quiet=quiet), widths=(), links=links)
+    if not (resume and is_shard_folder(job.shards)):
+        cut_shards(graph, workers, job.shards, config, Console(quiet=quiet), widths=(), links=links)
     run.mkdir(parents=True, exist_ok=True)
     job.write()
     with tempfile.TemporaryDirectory(prefix="halowire-") as folder:

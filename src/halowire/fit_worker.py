@@ -62,6 +62,8 @@ def fit_worker(job: Job, folder: Path) -> dict[str, Any]:
         links = link_task(job, part, transport, device, _on(given.decoder, device))
         runner = own_runner(given.model, data, job.config, given.loss, given.inputs, links)
         trainer = Trainer(runner, None, job.config, transport, job.run)
+        if job.resume:
+            trainer.resume()
         with console.progress(job.config.epochs, f"{job.graph} {job.config.recipe}", runner.task.metric) as bar:
             summary = trainer.run(Hooks(Narrator(bar), wish))
         summary |= {"partition": read_manifest(job.shards).get("quality"), "model": type(given.model).__name__}

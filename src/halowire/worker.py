@@ -69,7 +69,7 @@ def predict_worker(job: Job, out: Path) -> None:
 
         def write() -> None:
             if found is not None:
-                write_predictions(*found, shard, out)
+                write_predictions(*found, shard.multi_label, out, shard.regression)
 
         agreed(write, transport, "writing of the predictions")
 

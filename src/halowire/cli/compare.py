@@ -22,7 +22,8 @@ class Arguments:
     """
 
     graph: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="GRAPH")]
-    """built-in name (debian), file (.npz, .csv, .tsv), OGB folder, or synthetic graph (sbm:nodes=...)"""
+    """built-in name (debian), file (.npz, .csv, .tsv), data set (planetoid:Cora), OGB folder, or synthetic
+    graph (sbm:nodes=...)"""
     recipes: Annotated[str, tyro.conf.arg(metavar="NAME,NAME,...")]
     """the recipes to compare, separated by commas"""
     out: Annotated[str, tyro.conf.arg(metavar="FOLDER")]

@@ -19,7 +19,8 @@ class Arguments:
     """Cut a graph into shards on disk, one folder per worker, and say how good the cut is."""
 
     graph: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="GRAPH")]
-    """built-in name (debian), file (.npz, .csv, .tsv), OGB folder, or synthetic graph (sbm:nodes=...)"""
+    """built-in name (debian), file (.npz, .csv, .tsv), data set (planetoid:Cora), OGB folder, or synthetic
+    graph (sbm:nodes=...)"""
     parts: int
     """number of parts, one per worker"""
     out: Annotated[str, tyro.conf.arg(metavar="FOLDER")]

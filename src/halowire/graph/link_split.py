@@ -9,7 +9,7 @@ from torch import Tensor
 
 from halowire.graph.graph import Graph
 from halowire.graph.negatives import draw_negatives, pair_keys
-from halowire.kernels import Csr, InputError
+from halowire.kernels import InputError
 
 SPLITS = ("train", "val", "test")
 
@@ -80,11 +80,8 @@ def split_links(
 
 def message_graph(graph: Graph, message: Tensor) -> Graph:
     """``graph`` with the edges ``message`` (bool ``[E]``, in the order of ``edge_index``) alone, without labels."""
-    row, col = graph.adj.row_index()[message], graph.adj.indices[message]
-    weight = None if graph.adj.weight is None else graph.adj.weight[message]
-    adj = Csr.from_edges(row, col, graph.num_nodes, graph.num_nodes, weight)
     none = {"y": None, "train_mask": None, "val_mask": None, "test_mask": None}
-    return replace(graph, adj=adj, num_classes=0, regression=False, **none)  # type: ignore[arg-type]
+    return replace(graph.with_edges(message), num_classes=0, regression=False, **none)  # type: ignore[arg-type]
 
 
 def _pairs(source: Tensor, target: Tensor, num_nodes: int) -> Tensor:

@@ -19,6 +19,7 @@ from halowire.graph.tensors import sparse_features, to_indices, to_labels, to_te
 from halowire.kernels import Csr, InputError
 
 Arrays = Mapping[str, np.ndarray[Any, Any]]
+EDGES = ("edge_index", "edge_weight")
 
 
 def read_npz(file: Path | IO[bytes], name: str, regression: bool = False) -> Graph:
@@ -27,7 +28,8 @@ def read_npz(file: Path | IO[bytes], name: str, regression: bool = False) -> Gra
     Keys: ``num_nodes``; ``edge_index`` ``[2, E]`` (source, target); optional ``edge_weight`` ``[E]``; ``x`` ``[N, F]``,
     or ``x_indptr``, ``x_indices``, ``x_data``, ``x_shape`` (sparse rows); ``y`` ``[N]`` (-1 = unlabelled) or 0/1
     ``[N, C]``, or any values where ``regression`` is 1; ``train_mask``, ``val_mask``, ``test_mask``, boolean or
-    ``np.packbits`` of N booleans; ``ids`` ``[N]``; ``num_classes``. Other keys are ignored.
+    ``np.packbits`` of N booleans; ``ids`` ``[N]``; ``num_classes``;
+    more of the edges ``[E, ...]`` under names that begin with ``edge_``. Other keys are ignored.
     """
     wanted = {"num_nodes", "edge_index", "edge_weight", "x", "y", "ids", "num_classes", "regression"}
     wanted |= {f"x_{part}" for part in ("indptr", "indices", "data", "shape")}
@@ -38,7 +40,7 @@ def read_npz(file: Path | IO[bytes], name: str, regression: bool = False) -> Gra
         if not isinstance(archive, np.lib.npyio.NpzFile):
             raise InputError(f"{where} holds a single array, expected an .npz archive with edge_index")
         with archive:
-            arrays = {key: archive[key] for key in archive.files if key in wanted}
+            arrays = {key: archive[key] for key in archive.files if key in wanted or key.startswith("edge_")}
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, KeyError) as error:
         if isinstance(error, InputError):
             raise
@@ -55,6 +57,7 @@ def write_npz(graph: Graph, path: Path, meta: Mapping[str, Any] | None = None) -
     arrays["edge_index"] = _small(edge_index)
     if graph.adj.weight is not None:
         arrays["edge_weight"] = graph.adj.weight[order].numpy()
+    arrays |= {name: value[order].numpy() for name, value in graph.edge_tensors.items()}
     if isinstance(graph.x, Csr):
         data = torch.ones(graph.x.nnz) if graph.x.weight is None else graph.x.weight
         arrays["x_indptr"] = _small(graph.x.indptr)
@@ -106,6 +109,7 @@ def _graph(arrays: Arrays, name: str, regression: bool) -> Graph:
         name=name,
         num_classes=None if regression else _scalar(arrays, "num_classes", name),
         regression=regression,
+        edge_tensors={key: arrays[key] for key in arrays if key.startswith("edge_") and key not in EDGES},
     )
     return graph.with_split(masks.get("train_mask"), masks.get("val_mask"), masks.get("test_mask"))
 

@@ -38,6 +38,7 @@ class Shard:
         y: labels of owned rows, int64 ``[n]`` (-1: none) or float32 ``[n, C]``.
         train_mask, val_mask, test_mask: bool ``[n]``.
         counts: whole-graph number of ``train``, ``val`` and ``test`` nodes.
+        edge_tensors: what edges have beside weights, by name, ``[e, ...]`` each: of ``inner``, then of ``halo``.
     """
 
     graph: str
@@ -64,6 +65,7 @@ class Shard:
     test_mask: Tensor | None = None
     counts: dict[str, int] = field(default_factory=dict)
     regression: bool = False
+    edge_tensors: dict[str, Tensor] = field(default_factory=dict)
 
     def isolated(self) -> Shard:
         """The same rows without the edges from other parts: nothing to send, degrees of what is left."""
@@ -78,6 +80,7 @@ class Shard:
             send_index=none,
             send_counts=(0,) * self.num_parts,
             recv_counts=(0,) * self.num_parts,
+            edge_tensors={name: value[: self.inner.nnz] for name, value in self.edge_tensors.items()},
         )
 
     @property

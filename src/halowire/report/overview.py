@@ -86,8 +86,8 @@ def subtitle(run: Run) -> str:
     sizes = ((start.get("nodes"), "node"), (edges, "edge"), (start.get("features"), "feature"))
     parts = [plural(count, word) for count, word in sizes if math.isfinite(number(count))]
     if number(start.get("classes")) > 0:
-        kind = "value" if start.get("metric") in VALUE_METRICS else "classe"
-        parts.append(plural(start["classes"], kind).replace("1 classe", "1 class"))
+        values = start.get("metric") in VALUE_METRICS
+        parts.append(plural(start["classes"], "value") if values else f"{count_text(start['classes'])} classes")
     if known.get("model"):
         parts.append(f"model {known['model']}")
     if known.get("seed") is not None:

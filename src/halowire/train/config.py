@@ -190,6 +190,10 @@ class GraphConfig:
     """file with the labels of an edge list's nodes"""
     regression: bool = False
     """the labels are values to learn, not classes; `train` knows it from --task regression"""
+    root: str = ""
+    """folder of data sets that are given by name (planetoid:Cora, reddit, ogb:ogbn-arxiv, ...); by default data"""
+    split: Literal["given", "random"] = "given"
+    """`random`: half of the labelled nodes to train, a quarter each to validate and to test, the same in every run"""
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ class LinkTask:
         num_nodes = links.owner.numel()
         # All training edges of a source are pairs of its owner, so this is all that its negatives must avoid.
         self._known = pair_keys(links.train[0], links.train[1], num_nodes)
-        self._num_nodes = num_nodes
+        self._num_nodes, self._num_negatives = num_nodes, links.negatives["val"].shape[1]
         self._ranked = {name: self._rows(links.ranked[name], links.negatives[name]) for name in SPLITS}
 
     def loss(self, rows: Tensor, epoch: int = 0) -> Tensor:
@@ -84,8 +84,10 @@ class LinkTask:
                 hits = [(rank <= k).sum() for k in HITS.values()]
                 sums[place] = torch.stack([torch.tensor(rank.numel()).double(), rank.reciprocal().sum(), *hits])
         transport.all_reduce(sums, "reduction of the metrics", account=None)
-        values = (sums[:, 1:] / sums[:, :1]).t().tolist()
-        return by_split(dict(zip(LINK_METRICS, values, strict=True)), self.metric)
+        values = dict(zip(LINK_METRICS, (sums[:, 1:] / sums[:, :1]).t().tolist(), strict=True))
+        # Among fewer than K negatives every pair is a hit.
+        told = {name: found for name, found in values.items() if HITS.get(name, 0) <= self._num_negatives}
+        return by_split(told, self.metric)
 
     def _ranks(self, rows: Tensor, split: str) -> Tensor:
         """float32 ``[q]``."""

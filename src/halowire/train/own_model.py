@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from halowire.events import EVAL
 from halowire.kernels import InputError
 from halowire.nn.foreign.distributed import distribute, state_of
+from halowire.nn.foreign.drop_edges import DropEdges
 from halowire.nn.foreign.shard_data import ShardData
 from halowire.nn.overlap import plain_overlap
 from halowire.nn.step import Step
@@ -102,6 +103,27 @@ class OwnRunner(OneStage):
         """A foreign layer launches its exchange itself, when all of its input is there."""
         words = plain_overlap("foreign model")
         return {"overlap": {"all": words} if self.peers.size > 1 else {}}
+
+    @property
+    def remembers(self) -> bool:
+        """Dropout of a foreign model does: it draws from the generator of its worker."""
+        return True
+
+    def state(self) -> dict[str, Tensor]:
+        """That of the exchange, the random numbers of this worker, and how many passes dropped edges."""
+        passes = {f"passes.{name}": torch.tensor(module.passes) for name, module in self._dropping()}
+        return super().state() | passes | {"random": torch.get_rng_state()}
+
+    def load_state(self, state: dict[str, Tensor]) -> None:
+        """Each takes its own."""
+        for name, module in self._dropping():
+            module.passes = int(state[f"passes.{name}"])
+        torch.set_rng_state(state["random"])
+        own = ("passes.", "random")
+        super().load_state({name: value for name, value in state.items() if not name.startswith(own)})
+
+    def _dropping(self) -> list[tuple[str, DropEdges]]:
+        return [(name, module) for name, module in self.model.named_modules() if isinstance(module, DropEdges)]
 
     def _step(self, epoch: int, training: bool) -> Step:
         nothing: Any = None  # a model of one's own finds its graph in its inputs

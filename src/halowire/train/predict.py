@@ -59,7 +59,7 @@ def gather_predictions(logits: Tensor, holder: Holder, transport: Transport) -> 
     return values[order], ids[order]
 
 
-def write_predictions(logits: Tensor, ids: Tensor, shard: Shard, out: Path) -> None:
+def write_predictions(logits: Tensor, ids: Tensor, multi_label: bool, out: Path, regression: bool = False) -> None:
     """Write logits (``.npy``) or lines (``.csv``): ``id,class``, where several classes are separated by spaces; for
     regression ``id,value``, or ``id,value0,value1,...``."""
     check_format(out)
@@ -70,13 +70,13 @@ def write_predictions(logits: Tensor, ids: Tensor, shard: Shard, out: Path) -> N
     else:
         with temporary.open("w", newline="") as file:
             writer = csv.writer(file)
-            if shard.regression:
+            if regression:
                 width = logits.shape[1]
                 writer.writerow(["id", *(["value"] if width == 1 else [f"value{column}" for column in range(width)])])
                 writer.writerows([node, *row] for node, row in zip(ids.tolist(), logits.tolist(), strict=True))
             else:
                 writer.writerow(["id", "class"])
-                writer.writerows(zip(ids.tolist(), _classes(logits, shard.multi_label), strict=True))
+                writer.writerows(zip(ids.tolist(), _classes(logits, multi_label), strict=True))
     temporary.rename(out)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from halowire.kernels import InputError
 from halowire.partition import read_manifest
 from halowire.partition.links import links_record
 from halowire.partition.manifest import is_shard_folder
+from halowire.partition.store import EDGE
 from halowire.pipeline.mesh import Mesh
 from halowire.pipeline.split import parse_split
 from halowire.train.config import Config, MeshConfig
@@ -41,6 +43,15 @@ def refuse_untrainable(graph: Graph, link: bool = False) -> None:
         )
 
 
+def refuse_edge_tensors(names: Iterable[str]) -> None:
+    """Refuse what edges have beside weights, which the built-in models do not use."""
+    if names := list(names):
+        raise InputError(
+            f"the edges have {', '.join(names)}, of which gcn and sage make no use; train a model of your own with "
+            "halowire.fit or halowire.distribute, or leave them out"
+        )
+
+
 def refuse_idle_settings(shards: Path, num_parts: int, config: Config, default: Config) -> None:
     """Refuse what does not fit a folder of shards, or comes too late for it."""
     manifest = read_manifest(shards)
@@ -52,6 +63,8 @@ def refuse_idle_settings(shards: Path, num_parts: int, config: Config, default: 
         raise InputError(
             f"{shards} was cut for transductive training; cut it again with `halowire partition --inductive`"
         )
+    files = manifest["parts"][0]["shard"]["files"]
+    refuse_edge_tensors(name.removeprefix(EDGE) for name in files if name.startswith(EDGE))
     if config.task.kind == "link":
         _refuse_other_links(shards, config)
     if config.graph != default.graph:

@@ -124,6 +124,7 @@ def of_shard(shard: Shard, transport: Transport, device: torch.device) -> ShardD
         tensors["x"] = shard.x.to_dense()
     if shard.inner.weight is not None and shard.halo.weight is not None:
         tensors["edge_weight"] = torch.cat([shard.inner.weight, shard.halo.weight])[order]
+    tensors |= {name: value[order] for name, value in shard.edge_tensors.items()}
     placed = {name: value.to(device) for name, value in tensors.items()}
     return ShardData(shard, link, Edges.of(edges[:, order].to(device), link), placed)
 
