@@ -45,7 +45,7 @@ def write_planetoid(folder: Path) -> dict[str, np.ndarray]:
              "graph": graph}  # fmt: skip
     for name, value in parts.items():
         (folder / f"ind.cora.{name}").write_bytes(pickle.dumps(value))
-    (folder / "ind.cora.test.index").write_text("\n".join(map(str, range(known, NODES))))
+    (folder / "ind.cora.test.index").write_text("".join(f"{node}\n" for node in range(known, NODES)))
     return {"x": x, "y": y.argmax(1)}
 
 
