@@ -24,10 +24,11 @@ def part_here(rank: int, names: list[str]) -> list[dict[str, object]]:
     return [run_part(transport, model, graph, owner, inputs) for model, inputs in map(build, names)]
 
 
-def test_real_workers_equal_the_whole(on_workers):
+@pytest.mark.parametrize("workers", [2, 3])
+def test_real_workers_equal_the_whole(on_workers, workers):
     names = ["GCNConv weighted", "SAGEConv mean", "GATConv mean, edge features", "APPNP", "PNAConv", "GIN model",
              "own layer", "own arithmetic", "BatchNorm", "LayerNorm graph"]  # fmt: skip
-    found = on_workers(2, part_here, names)
+    found = on_workers(workers, part_here, names)
     for name, parts in zip(names, zip(*found, strict=True), strict=True):
         model, inputs = build(name)
         compare(list(parts), run_plain(model, make_graph(), inputs))

@@ -165,8 +165,8 @@ def test_a_model_is_distributed_once():
         halowire.distribute(model, data)
 
 
-def test_hetero_data_is_refused():
+def test_hetero_data_without_edges_is_refused():
     from torch_geometric.data import HeteroData
 
-    with pytest.raises(InputError, match="to_homogeneous"):
+    with pytest.raises(InputError, match="with edge_index"):
         tensors_of(HeteroData())

@@ -18,7 +18,8 @@ class Arguments:
     """Train a graph neural network on a whole graph that is spread over workers."""
 
     graph: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="GRAPH")]
-    """built-in name (debian), file (.npz, .csv, .tsv), OGB folder, synthetic graph (sbm:nodes=...), folder of shards"""
+    """built-in name (debian), file (.npz, .csv, .tsv), data set (planetoid:Cora), OGB folder, synthetic graph
+    (sbm:nodes=...), folder of shards"""
     config: Annotated[Config, tyro.conf.arg(name="")] = field(default_factory=Config)
     workers: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
     """local worker processes; under torchrun it is what torchrun started"""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
 
-from halowire.graph.tensors import Array, to_features, to_indices, to_labels, to_mask, to_tensor
+from halowire.graph.tensors import Array, to_features, to_indices, to_labels, to_mask, to_tensor, to_values
 from halowire.kernels import Csr, InputError
 
 
@@ -23,10 +24,13 @@ class Graph:
         name: what the graph is called in reports.
         adj: ``[N, N]``; a row is a destination, its columns are the sources. Self loops and duplicates stay as given.
         x: features, float32 ``[N, F]``, dense or sparse, or None.
-        y: classes, int64 ``[N]`` with -1 for unlabelled nodes; or float32 ``[N, C]`` of 0 and 1 (multi-label); or None.
+        y: classes, int64 ``[N]`` with -1 for unlabelled nodes; or float32 ``[N, C]`` of 0 and 1 (multi-label); or, for
+            regression, any values, float32 ``[N, C]`` with NaN for nodes without; or None.
         train_mask: bool ``[N]`` or None; likewise ``val_mask`` and ``test_mask``.
         ids: int64 ``[N]``, the user's own id of every node.
-        num_classes: C, 0 without labels.
+        num_classes: C, 0 without labels; for regression the values per node.
+        regression: whether ``y`` holds values instead of classes.
+        edge_tensors: features, types and whatever else edges have, by name, ``[E, ...]`` in the order of `edge_index`.
     """
 
     name: str
@@ -38,6 +42,8 @@ class Graph:
     test_mask: Tensor | None
     ids: Tensor
     num_classes: int
+    regression: bool = False
+    edge_tensors: Mapping[str, Tensor] = field(default_factory=dict)
 
     @staticmethod
     def from_edge_index(
@@ -53,6 +59,8 @@ class Graph:
         ids: Array | None = None,
         name: str = "graph",
         num_classes: int | None = None,
+        regression: bool = False,
+        edge_tensors: Mapping[str, Array] | None = None,
     ) -> Graph:
         """Build a graph from NumPy arrays or tensors.
 
@@ -66,6 +74,8 @@ class Graph:
             ids: the nodes' own ids ``[N]``; 0..N-1 if left out.
             name: what the graph is called in reports.
             num_classes: C; left out, it follows from ``y``.
+            regression: ``y`` holds values to learn, any numbers ``[N]`` or ``[N, C]``.
+            edge_tensors: more of the edges, ``[E, ...]`` each, such as ``{"edge_attr": ..., "edge_type": ...}``.
         """
         edges = to_indices(edge_index, "edge_index")
         if edges.dim() != 2 or edges.shape[0] != 2:
@@ -74,7 +84,7 @@ class Graph:
                 "in row 1; transpose a list of pairs first"
             )
         features = to_features(x)
-        labels = to_labels(y)
+        labels = to_values(y) if regression else to_labels(y)
         if num_nodes is None:
             num_nodes = _infer_num_nodes(edges, features, labels)
         if num_nodes <= 0:
@@ -94,6 +104,8 @@ class Graph:
             test_mask=to_mask(test_mask, "test_mask"),
             ids=kept_ids,
             num_classes=num_classes,
+            regression=regression,
+            edge_tensors=_edge_tensors(edge_tensors or {}, edges, num_nodes),
         )
 
     @property
@@ -116,7 +128,16 @@ class Graph:
     @property
     def multi_label(self) -> bool:
         """Whether a node can have several labels at once."""
-        return self.y is not None and self.y.dim() == 2
+        return self.y is not None and self.y.dim() == 2 and not self.regression
+
+    def as_regression(self) -> Graph:
+        """The same graph with its classes, or labels, as values to learn; unlabelled nodes have none."""
+        if self.regression or self.y is None:
+            return self
+        values = to_values(self.y)
+        assert values is not None
+        values = values if self.y.dim() == 2 else torch.where(values < 0, torch.nan, values)
+        return replace(self, y=values, num_classes=values.shape[1], regression=True)
 
     def edge_index(self) -> Tensor:
         """Edges as int64 ``[2, E]`` (source, destination), sorted by destination, then source."""
@@ -127,6 +148,11 @@ class Graph:
 
         An undirected graph without duplicates stays as it is.
         """
+        if self.edge_tensors:
+            names = ", ".join(self.edge_tensors)
+            raise InputError(
+                f"the edges have {names}, which an added reverse edge would lack; add reverse edges before"
+            )
         row, col = self.adj.row_index(), self.adj.indices.to(torch.int64)
         weight = None if self.adj.weight is None else self.adj.weight.repeat(2)
         row, col = torch.cat([row, col]), torch.cat([col, row])
@@ -156,7 +182,18 @@ class Graph:
             val_mask=_pick(self.val_mask, keep),
             test_mask=_pick(self.test_mask, keep),
             ids=self.ids[keep],
+            edge_tensors=self._pick_edges(mask[self.adj.row_index()] & mask[self.adj.indices.long()]),
         )
+
+    def with_edges(self, kept: Tensor) -> Graph:
+        """The graph with the edges ``kept`` (bool ``[E]``, in the order of `edge_index`) alone."""
+        weight = None if self.adj.weight is None else self.adj.weight[kept]
+        rows, cols = self.adj.row_index()[kept], self.adj.indices[kept]
+        adj = Csr.from_edges(rows, cols, self.num_nodes, self.num_nodes, weight)
+        return replace(self, adj=adj, edge_tensors=self._pick_edges(kept))
+
+    def _pick_edges(self, kept: Tensor) -> dict[str, Tensor]:
+        return {name: value[kept] for name, value in self.edge_tensors.items()}
 
     def with_split(self, train: Array | None, val: Array | None, test: Array | None) -> Graph:
         """The same graph with other masks, bool ``[N]`` each."""
@@ -168,7 +205,7 @@ class Graph:
         )
 
     def __repr__(self) -> str:
-        kind = " labels" if self.multi_label else " classes"
+        kind = " values" if self.regression else " labels" if self.multi_label else " classes"
         return (
             f"Graph({self.name}: {self.num_nodes:,} nodes, {self.num_edges:,} edges, "
             f"{self.num_features:,}{' sparse' if isinstance(self.x, Csr) else ''} features, {self.num_classes}{kind})"
@@ -202,6 +239,22 @@ def _edge_weight(edge_weight: Array | None, num_edges: int) -> Tensor | None:
             f"edge_weight has shape {list(weight.shape)}, expected [{num_edges}]: one number per column of edge_index"
         )
     return weight
+
+
+def _edge_tensors(given: Mapping[str, Array], edges: Tensor, num_nodes: int) -> dict[str, Tensor]:
+    """In the order of the adjacency: by destination, then source; duplicates in the order given."""
+    if not given:
+        return {}
+    order = torch.argsort(edges[1].long() * num_nodes + edges[0].long(), stable=True)
+    found = {}
+    for name, values in given.items():
+        tensor = to_tensor(values, name)
+        if tensor.dim() == 0 or tensor.shape[0] != edges.shape[1]:
+            raise InputError(
+                f"{name} has shape {list(tensor.shape)}, expected [{edges.shape[1]}, ...]: one row per edge"
+            )
+        found[name] = tensor[order]
+    return found
 
 
 def _require_range(edges: Tensor, num_nodes: int) -> None:

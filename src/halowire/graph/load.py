@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from halowire.graph.checks import check
+from halowire.graph.datasets import is_dataset, read_dataset
 from halowire.graph.debian import debian
 from halowire.graph.edge_list import read_edge_list
 from halowire.graph.graph import Graph
@@ -18,6 +19,7 @@ from halowire.kernels import InputError
 TEXT = (".csv", ".tsv", ".txt")
 KNOWN = (
     "the built-in graph 'debian', a file (.npz, .csv, .tsv, .txt, also .gz), a folder in OGB's raw layout, "
+    "a data set such as planetoid:Cora, "
     f"or a synthetic graph such as {EXAMPLES[0]} or {EXAMPLES[1]}"
 )
 
@@ -28,49 +30,63 @@ def load(
     *,
     features: str | Path | None = None,
     labels: str | Path | None = None,
+    regression: bool = False,
+    root: str | Path | None = None,
 ) -> Graph:
     """Get a graph and check it.
 
     Args:
         spec: a built-in name (``debian``); a file (``.npz``, or an edge list ``.csv``, ``.tsv``, ``.txt``, also
             ``.gz``); a folder in OGB's raw layout; a synthetic graph (``rmat:nodes=...,edges=...`` or ``sbm:...``);
-            a PyG ``Data``; or a `Graph`.
+            a data set on disk (``planetoid:Cora``, ``amazon:Photo``, ``coauthor:CS``, ``reddit``, ``flickr``, ``yelp``,
+            ``ogb:ogbn-arxiv``); a PyG ``Data`` or ``HeteroData``; or a `Graph`.
         undirected: store every edge in both directions, once.
         features: file with the features of an edge list's nodes.
         labels: file with the labels of an edge list's nodes.
+        regression: the labels are values to learn, not classes.
+        root: the folder of data sets that are given by name; by default ``data``.
     """
     companions = {"features": features, "labels": labels}
-    graph = check(_find(spec, {key: Path(path) for key, path in companions.items() if path is not None}))
+    given = {key: Path(path) for key, path in companions.items() if path is not None}
+    if isinstance(spec, str) and is_dataset(spec):
+        if given:
+            raise InputError(f"{' and '.join(given)} belong to an edge list, but {spec!r} is none; leave them out")
+        found = read_dataset(spec, root, regression)
+    elif root is not None:
+        raise InputError(f"root says where data sets are that are given by name, which {spec!r} is not; leave it out")
+    else:
+        found = _find(spec, given, regression)
+    graph = check(found.as_regression() if regression else found)
     return graph.undirected() if undirected else graph
 
 
-def _find(spec: str | Path | Graph | Any, companions: dict[str, Path]) -> Graph:
+def _find(spec: str | Path | Graph | Any, companions: dict[str, Path], regression: bool) -> Graph:
     path = Path(spec) if isinstance(spec, str | Path) else None
     if path is not None and path.is_file() and _is_text(path):
-        return read_edge_list(path, **companions)
+        return read_edge_list(path, **companions, regression=regression)
     if companions:
         raise InputError(f"{' and '.join(companions)} belong to an edge list, but {spec!r} is none; leave them out")
     if isinstance(spec, Graph):
         return spec
     if path is None:
-        return from_pyg(spec)
+        return from_pyg(spec, regression=regression)
     if str(spec) == "debian":
         return debian()
     if is_synthetic(str(spec)):
         return synthetic(str(spec))
-    return _read(path)
+    return _read(path, regression)
 
 
-def _read(path: Path) -> Graph:
+def _read(path: Path, regression: bool) -> Graph:
     if path.is_dir():
         if is_ogb_folder(path):
-            return read_ogb(path)
+            return read_ogb(path, regression)
         hint = "; it holds shards: pass it to train or inspect" if (path / "manifest.json").is_file() else ""
         raise InputError(f"the folder {path} has no edge.csv.gz, expected OGB's raw layout{hint}")
     if not path.is_file():
         raise InputError(f"{str(path)!r} is neither a file nor a known graph, expected {KNOWN}")
     if path.suffix == ".npz":
-        return read_npz(path, path.stem)
+        return read_npz(path, path.stem, regression)
     raise InputError(f"the file {path} is of no known kind, expected {KNOWN}")
 
 

@@ -8,17 +8,21 @@ from torch import Tensor
 
 from halowire.graph.checks import check
 from halowire.graph.graph import Graph
+from halowire.graph.hetero import homogeneous, is_hetero
 from halowire.graph.tensors import to_coo
 from halowire.kernels import InputError
 
 
-def from_pyg(data: Any, name: str = "pyg", split: int = 0) -> Graph:
+def from_pyg(data: Any, name: str = "pyg", split: int = 0, regression: bool = False) -> Graph:
     """Convert a ``torch_geometric.data.Data``.
 
     Taken over are ``edge_index`` (or a torch-sparse ``adj_t``), ``x`` (dense or sparse), ``y``, the masks, ``n_id`` as
-    ids, and ``edge_weight``, else an ``edge_attr`` of one column (several are refused). ``split`` picks the column of
-    masks ``[N, splits]``.
+    ids, and ``edge_weight``, else an ``edge_attr`` of one column; whatever else edges have (``edge_attr`` of several
+    columns, ``edge_type``, ...) become its ``edge_tensors``. ``split`` picks the column of masks
+    ``[N, splits]``. ``regression``: ``y`` holds values.
     """
+    if is_hetero(data):
+        data = homogeneous(data)
     if not hasattr(data, "edge_index"):
         raise InputError(f"got a {type(data).__name__}, expected a torch_geometric.data.Data with edge_index")
     edge_index, weight = data.edge_index, _edge_weight(data)
@@ -36,6 +40,8 @@ def from_pyg(data: Any, name: str = "pyg", split: int = 0) -> Graph:
             edge_weight=weight,
             ids=getattr(data, "n_id", None),
             name=name,
+            regression=regression,
+            edge_tensors=_edge_tensors(data, weight),
         )
     )
 
@@ -45,12 +51,23 @@ def _edge_weight(data: Any) -> Tensor | None:
     if weight is not None:
         return weight
     weight = getattr(data, "edge_attr", None)
-    if weight is not None and weight.dim() == 2 and weight.shape[1] > 1:
-        raise InputError(
-            f"edge_attr has {weight.shape[1]} columns, expected one weight per edge; "
-            "set data.edge_weight, or data.edge_attr = None to train without them"
-        )
-    return weight
+    several = weight is not None and (weight.dim() > 2 or (weight.dim() == 2 and weight.shape[1] > 1))
+    return None if several else weight
+
+
+def _edge_tensors(data: Any, weight: Tensor | None) -> dict[str, Tensor]:
+    """What edges have beside their weight, by names that begin with ``edge_``."""
+    keys = data.keys() if callable(getattr(data, "keys", None)) else getattr(data, "keys", ())
+    names = [key for key in keys if key.startswith("edge_") and not key.endswith("index") and key != "edge_weight"]
+    tensors = {name: data[name] for name in names}
+    if data.edge_index is None:
+        return {}
+    count = data.edge_index.shape[1]
+    return {
+        name: value
+        for name, value in tensors.items()
+        if isinstance(value, Tensor) and value is not weight and value.dim() and value.shape[0] == count
+    }
 
 
 def _from_adj_t(data: Any) -> tuple[Tensor, Tensor | None]:

@@ -11,6 +11,7 @@ from torch import Tensor
 from halowire.events import SETUP
 from halowire.exchange import Transport
 from halowire.graph import Graph, load
+from halowire.graph.hetero import homogeneous, is_hetero
 from halowire.kernels import Csr, InputError
 from halowire.launch.agree import agreed
 from halowire.launch.group import Place, choose_device
@@ -56,15 +57,12 @@ def owners(tensors: dict[str, Any], num_nodes: int, method: str, seed: int, tran
     return transport.broadcast(owner.contiguous(), "broadcast of the owners", SETUP)
 
 
-def tensors_of(data: Any) -> tuple[dict[str, Any], int]:
-    """The tensors of a graph by PyG's names, and its number of nodes."""
-    if type(data).__name__ == "HeteroData":
-        raise InputError(
-            "HeteroData has several kinds of nodes, halowire trains on one; convert it with data.to_homogeneous(), "
-            "which keeps the kinds of the edges as edge_type"
-        )
+def tensors_of(data: Any, regression: bool = False) -> tuple[dict[str, Any], int]:
+    """The tensors of a graph by PyG's names, and its number of nodes; ``regression``: the labels are values."""
+    if is_hetero(data):
+        data = homogeneous(data)
     if isinstance(data, str | Path | Graph):
-        return _of_graph(load(data))
+        return _of_graph(load(data, regression=regression))
     if getattr(data, "edge_index", None) is None:
         raise InputError(f"got a {type(data).__name__}, expected a torch_geometric.data.Data with edge_index")
     keys = data.keys() if callable(data.keys) else data.keys
@@ -78,4 +76,4 @@ def _of_graph(graph: Graph) -> tuple[dict[str, Any], int]:
         tensors["x"] = graph.x.to_dense() if isinstance(graph.x, Csr) else graph.x
     if graph.adj.weight is not None:
         tensors["edge_weight"] = graph.adj.weight
-    return {"edge_index": graph.edge_index(), **tensors}, graph.num_nodes
+    return {"edge_index": graph.edge_index(), **tensors, **graph.edge_tensors}, graph.num_nodes

@@ -73,7 +73,25 @@ def cut_each(graph: Graph, partition: Partition) -> Iterator[Shard]:
             val_mask=_pick(graph.val_mask, rows),
             test_mask=_pick(graph.test_mask, rows),
             counts=dict(counts),
+            regression=graph.regression,
+            edge_tensors=_edge_tensors(graph, rows, place, halo.numel()),
         )
+
+
+def _edge_tensors(graph: Graph, rows: Tensor, place: Tensor, num_halo: int) -> dict[str, Tensor]:
+    """Those of the edges into ``rows``, in the order of the two matrices that `_edges` makes."""
+    if not graph.edge_tensors:
+        return {}
+    adj, num_owned = graph.adj, rows.numel()
+    counts = adj.indptr.diff()[rows]
+    first = adj.indptr[:-1][rows] - (counts.cumsum(0) - counts)
+    entry = torch.arange(int(counts.sum())) + torch.repeat_interleave(first, counts)
+    row = torch.repeat_interleave(torch.arange(num_owned), counts)
+    col = place[adj.indices[entry].long()]
+    # Inner before halo, by row, then by column; entries that are alike stay in their order, as they do in a matrix.
+    key = (col >= num_owned).long() * num_owned * (num_owned + num_halo) + row * (num_owned + num_halo) + col
+    order = entry[torch.argsort(key, stable=True)]
+    return {name: value[order] for name, value in graph.edge_tensors.items()}
 
 
 def _pick(values: Tensor | None, rows: Tensor) -> Tensor | None:

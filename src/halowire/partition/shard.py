@@ -22,6 +22,7 @@ class Shard:
         num_nodes: nodes of the whole graph.
         num_classes: classes of the whole graph.
         multi_label: whether ``y`` holds several labels per node.
+        regression: whether ``y`` holds values, float32 ``[n, C]``, instead of classes.
         ids: original ids of owned rows, int64 ``[n]``.
         rows: row of every owned node in the user's graph, int64 ``[n]``; ascending within boundary and interior.
         num_boundary: how many owned rows some peer needs; they come first.
@@ -37,6 +38,7 @@ class Shard:
         y: labels of owned rows, int64 ``[n]`` (-1: none) or float32 ``[n, C]``.
         train_mask, val_mask, test_mask: bool ``[n]``.
         counts: whole-graph number of ``train``, ``val`` and ``test`` nodes.
+        edge_tensors: what edges have beside weights, by name, ``[e, ...]`` each: of ``inner``, then of ``halo``.
     """
 
     graph: str
@@ -62,6 +64,8 @@ class Shard:
     val_mask: Tensor | None = None
     test_mask: Tensor | None = None
     counts: dict[str, int] = field(default_factory=dict)
+    regression: bool = False
+    edge_tensors: dict[str, Tensor] = field(default_factory=dict)
 
     def isolated(self) -> Shard:
         """The same rows without the edges from other parts: nothing to send, degrees of what is left."""
@@ -76,6 +80,7 @@ class Shard:
             send_index=none,
             send_counts=(0,) * self.num_parts,
             recv_counts=(0,) * self.num_parts,
+            edge_tensors={name: value[: self.inner.nnz] for name, value in self.edge_tensors.items()},
         )
 
     @property

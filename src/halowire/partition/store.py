@@ -24,6 +24,9 @@ from halowire.partition.shard import Shard
 
 TENSORS = ("ids", "rows", "halo_ids", "degree", "symmetric_degree", "send_index", "train_mask", "val_mask", "test_mask")
 
+EDGE = "tensor_"
+"""Arrays of edges, in the order of the two matrices, have names that begin so."""
+
 
 def write_shards(
     graph: Graph,
@@ -72,6 +75,7 @@ def write_shards(
                 "num_features": graph.num_features,
                 "num_classes": graph.num_classes,
                 "multi_label": graph.multi_label,
+                "regression": graph.regression,
                 "num_parts": partition.num_parts,
                 "method": partition.method,
                 "metis": partition.metis,
@@ -130,6 +134,7 @@ def _write(folder: Path, shard: Shard) -> dict[str, Any]:
         arrays |= _csr_arrays("x", shard.x)
     elif shard.x is not None:
         arrays["x"] = shard.x
+    arrays |= {f"{EDGE}{name}": value for name, value in shard.edge_tensors.items()}
     if shard.y is not None:
         arrays["y"] = _compact(shard.y) if shard.multi_label else shard.y
     return {
@@ -171,6 +176,8 @@ def _assemble(manifest: Mapping[str, Any], entry: Mapping[str, Any], arrays: Map
         val_mask=arrays.get("val_mask"),
         test_mask=arrays.get("test_mask"),
         counts=dict(entry["counts"]),
+        regression=manifest.get("regression", False),
+        edge_tensors={name.removeprefix(EDGE): value for name, value in arrays.items() if name.startswith(EDGE)},
     )
 
 
@@ -183,6 +190,7 @@ def _consistent(shard: Shard) -> bool:
         and shard.send_index.numel() == sum(shard.send_counts)
         and sum(shard.recv_counts) == halo
         and all(int(matrix.indptr[-1]) == matrix.nnz for matrix in (shard.inner, shard.halo))
+        and all(value.shape[0] == shard.num_edges for value in shard.edge_tensors.values())
         and len(shard.send_counts) == len(shard.recv_counts) == shard.num_parts
     )
 

@@ -54,9 +54,7 @@ def save_checkpoint(
     for index, state in optimiser.items():
         tensors |= {f"optim.{index}.{name}": value for name, value in state.items()}
     tensors["random"] = torch.get_rng_state()
-    save_file(
-        {name: value.detach().cpu().contiguous() for name, value in tensors.items()}, temporary / "state.safetensors"
-    )
+    save_file(_apart(tensors), temporary / "state.safetensors")
     plain = {key: value for key, value in asdict(progress).items() if key != "best_weights"}
     (temporary / "state.json").write_text(json.dumps({"settings": settings, "progress": plain}, indent=1))
     shutil.rmtree(final, ignore_errors=True)
@@ -64,6 +62,17 @@ def save_checkpoint(
     for old in sorted(folder.glob("epoch-*"))[:-KEPT]:
         shutil.rmtree(old)
     return final
+
+
+def _apart(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """``tensors`` on the CPU, none in the memory of another: a weight that a model uses twice has two names."""
+    found, seen = {}, set[int]()
+    for name, value in tensors.items():
+        plain = value.detach().cpu().contiguous()
+        memory = plain.untyped_storage().data_ptr()
+        found[name] = plain.clone() if memory in seen else plain
+        seen.add(memory)
+    return found
 
 
 def save_wire(run: Path, epoch: int, rank: int, state: dict[str, Tensor]) -> None:
@@ -123,7 +132,11 @@ def restore(
     places: list[int],
 ) -> Progress:
     """Put a checkpoint into ``model`` and ``optimiser``, of the parameters ``places``; how far the run was."""
-    model.load_state_dict(_under(tensors, "model."))
+    try:
+        model.load_state_dict(_under(tensors, "model."))
+    except RuntimeError as error:
+        why = " ".join(str(error).split())
+        raise InputError(f"the checkpoint holds the weights of another model ({why}); resume with the same") from None
     states: dict[int, dict[str, Tensor]] = {}
     for name, value in _under(tensors, "optim.").items():
         index, _, key = name.partition(".")

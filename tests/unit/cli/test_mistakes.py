@@ -90,6 +90,7 @@ def test_interruption_while_reading_is_130(halowire, monkeypatch):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("halowire.api.load", interrupt)
+    # `halowire.train` is a function as well, so the module must be asked for by its whole name.
+    monkeypatch.setattr(importlib.import_module("halowire.train.source"), "load", interrupt)
     said = halowire("train", SMALL, "--out", "run")
     assert said.code == 130 and said.err == "halowire: interrupted\n"

@@ -39,9 +39,13 @@ def test_edge_weights_come_from_either_name() -> None:
         assert graph.adj.to_dense().tolist() == [[0, 0, 1], [5, 0, 0], [0, 4, 5]]
 
 
-def test_several_edge_features_are_refused() -> None:
-    with pytest.raises(InputError, match="edge_attr has 2 columns"):
-        from_pyg(data(edge_attr=torch.ones(5, 2)))
+def test_several_edge_features_and_types_are_kept_beside_the_weights() -> None:
+    features, kind, weight = torch.arange(10.0).view(5, 2), torch.arange(5), torch.tensor([1.0, 2, 3, 4, 5])
+    graph = from_pyg(data(edge_attr=features, edge_type=kind, edge_weight=weight))
+    assert graph.adj.weight is not None
+    assert graph.edge_tensors["edge_type"].tolist() == [int(value) - 1 for value in graph.adj.weight]
+    assert torch.equal(graph.edge_tensors["edge_attr"], features[graph.edge_tensors["edge_type"]])
+    assert from_pyg(data(edge_attr=features)).adj.weight is None
 
 
 def test_sparse_features_stay_sparse() -> None:

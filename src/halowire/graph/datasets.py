@@ -1,0 +1,111 @@
+"""Data sets by name, read by PyG's own classes where their files are on disk; nothing is ever downloaded."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from pathlib import Path
+from typing import Any
+
+from halowire.graph.graph import Graph
+from halowire.graph.ogb import is_ogb_folder, read_ogb
+from halowire.graph.pyg import from_pyg
+from halowire.kernels import InputError
+
+DATASETS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "planetoid": ("Planetoid", ("Cora", "CiteSeer", "PubMed")),
+    "amazon": ("Amazon", ("Computers", "Photo")),
+    "coauthor": ("Coauthor", ("CS", "Physics")),
+    "reddit": ("Reddit", ()),
+    "flickr": ("Flickr", ()),
+    "yelp": ("Yelp", ()),
+}
+"""The class in ``torch_geometric.datasets`` and the names of its graphs."""
+OGB = "ogb"
+ROOT = "data"
+
+
+class _Missing(Exception):  # noqa: N818
+    """Neither the processed nor the raw files of a data set are there."""
+
+
+def is_dataset(spec: str) -> bool:
+    """Whether ``spec`` names a data set, such as ``planetoid:Cora``, ``reddit`` or ``ogb:ogbn-arxiv``."""
+    kind, colon, _ = spec.partition(":")
+    return kind.lower() == OGB if colon and kind.lower() not in DATASETS else kind.lower() in DATASETS
+
+
+def dataset_name(spec: str) -> str:
+    """What the graph of ``spec`` is called in reports."""
+    kind, _, name = spec.partition(":")
+    return name or kind
+
+
+def read_dataset(spec: str, root: Path | str | None = None, regression: bool = False) -> Graph:
+    """Read the data set that ``spec`` names from the folder ``root`` (``data``), or from the one named after its class.
+
+    PyG's classes read ``processed/data.pt``, or make it of the files in ``raw/``; both may hold pickles, so name only
+    folders that you trust. OGB's raw folders (``ogb:ogbn-arxiv`` in ``ogbn_arxiv``) are read by halowire itself.
+    """
+    folder = Path(root or ROOT)
+    kind, _, name = spec.partition(":")
+    if kind.lower() == OGB:
+        return _read_ogb(folder, name, regression)
+    title, names = DATASETS[kind.lower()]
+    chosen = {known.lower(): known for known in names}.get(name.lower())
+    if bool(names) != bool(name) or (names and chosen is None):
+        expected = " or ".join(f"{kind.lower()}:{known}" for known in names) or kind.lower()
+        raise InputError(f"{spec!r} names no data set that is known; expected {expected}")
+    return from_pyg(_load(title, chosen, folder), chosen or title, regression=regression)
+
+
+def _load(title: str, name: str | None, folder: Path) -> Any:
+    looked: list[str] = []
+    for place in (folder, folder / title):
+        try:
+            return _offline(title)(str(place), *([name] if name else []))[0]
+        except _Missing as missing:
+            looked.append(str(missing))
+        except InputError:
+            raise
+        except Exception as error:
+            why = " ".join(str(error).split()) or type(error).__name__
+            raise InputError(
+                f"the files of {name or title} in {place} cannot be read ({why}); get them again"
+            ) from error
+    raise InputError(
+        f"{name or title} is not on disk: there is neither {' nor '.join(looked)}; halowire downloads nothing: get the "
+        f"files with torch_geometric.datasets.{title}, or say where they are: --graph.root, root= in load"
+    )
+
+
+def _offline(title: str) -> type[Any]:
+    """PyG's class, made to look instead of download."""
+    try:
+        known = getattr(importlib.import_module("torch_geometric.datasets"), title)
+    except ImportError:
+        raise InputError("data sets by name are read by torch-geometric: pip install 'halowire[pyg]'") from None
+
+    def look(self: Any) -> None:
+        there = [all(map(os.path.exists, paths)) for paths in (self.processed_paths, self.raw_paths)]
+        if not any(there):
+            raise _Missing(f"{self.processed_paths[0]} nor {self.raw_dir}/{Path(self.raw_paths[0]).name}")
+
+    def refuse(self: Any) -> None:
+        raise _Missing(self.raw_dir)
+
+    return type(title, (known,), {"_download": look, "download": refuse})
+
+
+def _read_ogb(folder: Path, name: str, regression: bool) -> Graph:
+    if not name:
+        raise InputError("'ogb' names no data set; expected a name such as ogb:ogbn-arxiv")
+    places = [folder / spelling for spelling in (name.replace("-", "_"), name)]
+    for place in places:
+        if is_ogb_folder(place):
+            return read_ogb(place, regression)
+    looked = " nor ".join(str(place / "raw" / "edge.csv.gz") for place in places)
+    raise InputError(
+        f"{name} is not on disk: there is neither {looked}; halowire downloads nothing: unpack OGB's archive there, or "
+        "say where it is: --graph.root, root= in load"
+    )

@@ -1,0 +1,40 @@
+"""Graphs with several kinds of nodes and edges (PyG's ``HeteroData``) as one graph whose edges know their kind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from halowire.kernels import InputError
+
+
+def is_hetero(data: Any) -> bool:
+    """Whether ``data`` is a ``HeteroData``; PyG need not be installed to know that it is not."""
+    return any(kind.__name__ == "HeteroData" for kind in type(data).__mro__)
+
+
+def homogeneous(data: Any) -> Any:
+    """``data.to_homogeneous()``: all nodes, kind after kind, with ``node_type``, and all edges with ``edge_type``.
+
+    Kinds without labels get none (-1 or NaN) and are in no mask. What PyG would fill with NaN or leave out is refused:
+    features that some kinds lack, or that are not equally wide.
+    """
+    kinds = {"node": (list(data.node_types), "x"), "edge": (list(data.edge_types), "edge_attr")}
+    for what, (names, key) in kinds.items():
+        widths = {_word(name): tuple(data[name][key].shape[1:]) for name in names if key in data[name]}
+        lacking = [_word(name) for name in names if key not in data[name]]
+        if widths and lacking:
+            raise InputError(
+                f"{what}s of the kind {lacking[0]} have no {key}, others have; give all kinds features of one width "
+                f"({key} of zeros, or a learnt map of their own before the graph is given), or remove {key}"
+            )
+        if len(set(widths.values())) > 1:
+            found = ", ".join(f"{name} {list(shape)}" for name, shape in widths.items())
+            raise InputError(
+                f"{key} of the {what} kinds have different widths ({found}); pad them, or map them to one width before "
+                "the graph is given: the model then sees one graph with edge_type"
+            )
+    return data.to_homogeneous()
+
+
+def _word(name: Any) -> str:
+    return name if isinstance(name, str) else "/".join(name)

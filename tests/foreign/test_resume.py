@@ -1,0 +1,65 @@
+"""A resumed `fit` ends like an uninterrupted one, bit for bit; weights that are used twice are one weight."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+
+import pytest
+import torch
+import torch_geometric.nn as pyg
+
+import halowire
+from halowire.exchange.in_process import run_threads
+from halowire.kernels import InputError
+from tests.foreign.case import compare, make_graph, make_owner, run_part, run_plain
+from tests.foreign.test_fit import make_data, run
+
+HERE = Path(__file__).parent
+
+
+@pytest.mark.parametrize(("workers", "recipe"), [(1, "exact"), (2, "sylvie-a")])
+def test_two_halves_are_a_whole(tmp_path, workers, recipe):
+    same = json.loads(run(HERE / "resume_script.py", tmp_path, workers, recipe).splitlines()[-1])
+    assert same == {"predictions": True, "loss": True, "weights": True, "tied": True}
+
+
+class Tied(torch.nn.Module):
+    """One weight in two layers, and one layer used twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = pyg.SAGEConv(6, 6), pyg.SAGEConv(6, 6)
+        self.second.lin_r.weight = self.first.lin_r.weight
+
+    def forward(self, x, edge_index):
+        h = self.second(self.first(x, edge_index).relu(), edge_index).relu()
+        return self.second(h, edge_index)
+
+
+def test_tied_weights_equal_the_whole_model():
+    torch.manual_seed(4)
+    model, graph = Tied(), make_graph()
+    want = run_plain(model, graph, ("x", "edge_index"))
+
+    def here(transport):
+        return run_part(transport, model, graph, make_owner(3), ("x", "edge_index"))
+
+    compare(run_threads(3, here), want)
+
+
+def test_another_model_or_setting_is_refused(tmp_path):
+    def fit(model, **more):
+        settings = {"epochs": 1, **more.pop("settings", {})}
+        return halowire.fit(model, make_data(), settings=settings, out=tmp_path / "run", quiet=True, **more)
+
+    model = pyg.models.GraphSAGE(5, 8, 2, 3)
+    with pytest.raises(InputError, match="no run to go on with"):
+        fit(model, resume=True)
+    fit(copy.deepcopy(model))
+    with pytest.raises(InputError, match=r"--optim\.lr"):
+        fit(model, resume=True, settings={"optim.lr": 0.5})
+    with pytest.raises(InputError, match="weights of another model"):
+        fit(pyg.models.GraphSAGE(5, 4, 2, 3), resume=True, settings={"epochs": 2})
+    assert fit(model, resume=True, settings={"epochs": 2}).summary["epochs"] == 2
