@@ -20,8 +20,8 @@ demo: install
 	$(BIN)/halowire train debian --workers 2 --epochs 60 --model.hidden 128 --out runs/demo --overwrite
 
 lint: install
-	$(BIN)/ruff check src tests bench tools
-	$(BIN)/ruff format --check src tests bench tools
+	$(BIN)/ruff check src tests bench tools examples
+	$(BIN)/ruff format --check src tests bench tools examples
 	$(BIN)/mypy
 
 test: lint

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from halowire.api import WORKER, Run, cut_shards, finished, run_folder, worker_error
+from halowire.exchange import RowCodec, check_codec
 from halowire.fit_worker import PREDICTIONS, HandOver, fit_worker, model_file, part_file
 from halowire.graph import Graph
 from halowire.kernels import InputError
@@ -31,6 +32,7 @@ from halowire.train.job import Job, delete_run
 from halowire.train.own_model import LossFunction, required_inputs, trained_weights
 from halowire.train.recipes import recipe_config
 from halowire.train.refuse import refuse_untrainable
+from halowire.train.refuse_wire import refuse_codec
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,7 @@ def fit(
     *,
     loss: LossFunction | None = None,
     inputs: Sequence[str] | None = None,
+    codec: RowCodec | None = None,
     settings: Mapping[str, Any] | None = None,
     out: str | Path | None = None,
     overwrite: bool = False,
@@ -64,6 +67,7 @@ def fit(
         loss: ``loss(out, part)`` with one value for each of the worker's rows that count; halowire divides their sum by
             the number of all workers' values. Left out: cross entropy of the training nodes.
         inputs: names of the tensors that ``forward`` is called with; left out, those that it must be given.
+        codec: a codec of one's own for the rows that the recipe would send in float32 (`halowire.exchange.RowCodec`).
         settings: overrides with the names of the command line, such as ``{"epochs": 100, "optim.lr": 0.005}``.
         out: the run folder; by default a new one under ``runs/``.
         overwrite: delete an earlier run in ``out``.
@@ -71,6 +75,9 @@ def fit(
     """
     config = recipe_config(recipe).replace(settings or {})
     _refuse(config, settings or {}, workers)
+    if codec is not None:
+        refuse_codec(config)
+        check_codec(codec)
     refuse_unsupported(model)
     tensors, num_nodes = tensors_of(data)
     graph = _graph(tensors, num_nodes)
@@ -86,7 +93,7 @@ def fit(
     run.mkdir(parents=True, exist_ok=True)
     job.write()
     with tempfile.TemporaryDirectory(prefix="halowire-") as folder:
-        _hand_over(Path(folder), job, tensors, num_nodes, HandOver(_plain_copy(model), loss, names))
+        _hand_over(Path(folder), job, tensors, num_nodes, HandOver(_plain_copy(model), loss, names, codec))
         summary = _train(job, Path(folder))
     trained = _plain_copy(model)
     trained.load_state_dict(trained_weights(best_weights(run)))

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from halowire.exchange import RowCodec
 from halowire.kernels.random import stream_key
 from halowire.launch import Place, choose_device, joined, set_threads, stop_wish
 from halowire.launch.by_value import read_by_value
@@ -28,11 +29,12 @@ PREDICTIONS = "predictions.npy"
 
 @dataclass(frozen=True)
 class HandOver:
-    """What the program hands to its workers: the model, the loss, and what the model is called with."""
+    """What the program hands to its workers: the model, the loss, what the model is called with, and the codec."""
 
     model: nn.Module
     loss: LossFunction | None
     inputs: tuple[str, ...] | None
+    codec: RowCodec | None = None
 
 
 def part_file(folder: Path, rank: int) -> Path:
@@ -57,12 +59,14 @@ def fit_worker(job: Job, folder: Path) -> dict[str, Any]:
         torch.manual_seed(stream_key(job.config.seed, 0, 0, transport.rank) >> 1)
         part = read_part(job, transport)
         data = place_data(part, read_by_value(part_file(folder, transport.rank)), transport, device)
-        runner = own_runner(given.model, data, job.config, given.loss, given.inputs)
+        runner = own_runner(given.model, data, job.config, given.loss, given.inputs, given.codec)
         trainer = Trainer(runner, None, job.config, transport, job.run)
         with console.progress(job.config.epochs, f"{job.graph} {job.config.recipe}") as bar:
             summary = trainer.run(Hooks(Narrator(bar), wish))
         summary |= {"partition": read_manifest(job.shards).get("quality"), "model": type(given.model).__name__}
         summary |= {"native_layers": state_of(given.model).native}
+        if given.codec is not None:
+            summary |= {"codec": type(given.codec).__name__}
         if trainer.progress.best_weights:
             runner.model.load_state_dict(trainer.progress.best_weights)
         found = gather_predictions(trainer.logits(), runner, transport)

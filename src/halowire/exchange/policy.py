@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from halowire.exchange.base_bit import BaseBit
+from halowire.exchange.codec import Uniform
 from halowire.exchange.freshness import Freshness
 from halowire.exchange.rate import EXACT, Rate
 from halowire.kernels import InputError
@@ -30,6 +31,7 @@ class Policy:
         decay: ``g`` of delta coding, ``r(t) = g r(t-1) + Q(h(t) - g r(t-1))``, on forward rows; None: no delta coding.
         base: the base bit that ``rates`` follows, where the losses decide it; None: the settings alone do.
         resend_input: send the raw features of the halo in every epoch, as layer 0, instead of once.
+        codec: how the values that travel are coded, in place of the bits of ``rates``; None: by those bits.
     """
 
     rates: Rates = exact_rates
@@ -39,6 +41,7 @@ class Policy:
     decay: float | None = None
     base: BaseBit | None = None
     resend_input: bool = False
+    codec: Uniform | None = None
 
     def __post_init__(self) -> None:
         if self.decay is not None and not 0 <= self.decay <= 1:

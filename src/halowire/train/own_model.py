@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from halowire.events import EVAL
+from halowire.exchange import RowCodec, agree_on_codec
 from halowire.kernels import InputError
 from halowire.nn.foreign.distributed import distribute, state_of
 from halowire.nn.foreign.shard_data import ShardData
@@ -101,10 +102,18 @@ class OwnRunner(OneStage):
 
 
 def own_runner(
-    model: nn.Module, data: ShardData, config: Config, loss: LossFunction | None, inputs: Sequence[str] | None
+    model: nn.Module,
+    data: ShardData,
+    config: Config,
+    loss: LossFunction | None,
+    inputs: Sequence[str] | None,
+    codec: RowCodec | None = None,
 ) -> OwnRunner:
     """Distribute ``model`` over the shard and wrap it for the training loop."""
-    distribute(model, data, wire_policy(config))
+    policy = wire_policy(config, codec)
+    if codec is not None:
+        agree_on_codec(codec, data.transport)
+    distribute(model, data, policy)
     data.reduction.hand_over()
     own = OwnModel(model, data, inputs or required_inputs(model, data.keys))
     task = Task.of(data.shard, config.task.metric, data.link.device)
