@@ -32,15 +32,14 @@ class Ternary(RowCodec):
         return (digits.flatten(1)[:, :columns].float() - 1) * scale
 
 
-for codec in (None, Ternary()):
-    torch.manual_seed(0)
-    done = halowire.fit(
-        GraphSAGE(16, 64, 2, 5),
-        "sbm:nodes=2000,edges=20000,features=16,classes=5",
-        workers=2,
-        codec=codec,
-        settings={"epochs": 30, "optim.lr": 0.01},
-        quiet=True,
-    )
-    name, wire = type(codec).__name__ if codec else "float32", done.summary["wire_bytes_per_epoch"]
-    print(f"{name}: {wire:.0f} bytes per epoch, test accuracy {done.summary['test']:.4f}")
+torch.manual_seed(0)
+done = halowire.fit(
+    GraphSAGE(16, 64, 2, 5),
+    "sbm:nodes=2000,edges=20000,features=16,classes=5",
+    workers=2,
+    codec=Ternary(),
+    settings={"epochs": 30, "optim.lr": 0.01},
+    quiet=True,
+)
+sent, exact = done.summary["wire_bytes_per_epoch"], sum(done.summary["partition"]["halo_rows"]) * 2 * 4 * 64
+print(f"{sent:.0f} bytes per epoch ({exact} in float32), test accuracy {done.summary['test']:.4f}")
