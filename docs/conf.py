@@ -1,4 +1,4 @@
-"""How the pages are built: Markdown through MyST, the reference from docstrings; `make docs` treats warnings as errors."""
+"""How the pages are built: Markdown through MyST, the reference from docstrings; warnings are errors."""
 
 from importlib.metadata import version as installed
 
@@ -7,6 +7,7 @@ author = "The halowire authors"
 copyright = "the halowire authors, Apache-2.0"
 version = release = installed("halowire")
 
+default_role = "literal"
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 myst_heading_anchors = 3
 exclude_patterns = ["_build"]

@@ -59,6 +59,12 @@ def test_commands_parse(page):
             parse_command(words)
 
 
+def flag_of(name: str, default: object) -> str:
+    """The flag that changes a setting; what is on by default has one that turns it off."""
+    group, dot, last = name.replace("_", "-").rpartition(".")
+    return f"--{group}{dot}{'no-' if default is True else ''}{last}"
+
+
 @cache
 def known_flags() -> set[str]:
     """The flags of all verbs and of torchrun."""
@@ -68,8 +74,7 @@ def known_flags() -> set[str]:
             with contextlib.suppress(SystemExit):
                 importlib.import_module(f"halowire.cli.{verb}").run(["--help"])
     found = set(re.findall(r"--[a-z][a-z.-]*[a-z]", said.getvalue()))
-    settings = {f"--{name.replace('_', '-')}" for name in Config().flat()}
-    assert settings <= found, "the help lists every setting"
+    assert {flag_of(*setting) for setting in Config().flat().items()} <= found, "the help lists every setting"
     return found | set(get_args_parser()._option_string_actions) | {"--help", "--version"} | OTHERS
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from functools import partial
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ import torch_geometric.nn as pyg
 
 import halowire
 from halowire.events import EVAL, TRAIN
-from halowire.exchange import Draws, RowCodec, Source
+from halowire.exchange import Draws, HaloExchange, Policy, RowCodec, Source
 from halowire.exchange.codec_check import check_codec
 from halowire.exchange.in_process import run_threads
 from halowire.kernels import InputError
@@ -111,6 +112,21 @@ def test_its_bytes_are_counted_and_a_run_repeats_bit_for_bit(model):
         assert one["sent"] == [one["rows"] * HIDDEN] * 3, "forward and backward, a byte for every value"
         for a, b in zip(one["outs"] + one["grads"], two_["outs"] + two_["grads"], strict=True):
             assert torch.equal(a, b)
+
+
+def test_a_run_resumes_with_the_codec_it_had():
+    def exchange(transport, codec):
+        data = cut_data(make_graph(), make_owner(transport.size), transport)
+        return HaloExchange(data.shard, transport, torch.device("cpu"), Policy(codec=codec))
+
+    def resume(transport, before, now):
+        exchange(transport, now).load_state(exchange(transport, before).state())
+
+    for codec in (None, Plain()):
+        run_threads(2, partial(resume, before=codec, now=copy.deepcopy(codec)))
+    for before, now in ((None, Plain()), (Plain(), None), (Plain(), Half())):
+        with pytest.raises(InputError, match="another codec"):
+            run_threads(2, partial(resume, before=before, now=now))
 
 
 def test_a_row_is_the_same_for_every_peer_and_with_chosen_columns():
