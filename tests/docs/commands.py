@@ -64,11 +64,9 @@ def commands(text: str) -> Iterator[list[str]]:
     """The commands that start ``halowire`` or ``torchrun`` in the code blocks of a Markdown page, as words."""
     for block in blocks(text):
         for line in block.replace("\\\n", " ").splitlines():
-            words = shlex.split(line.strip().removeprefix("$ "), comments=True)
-            while words and re.fullmatch(r"[A-Z_]+=.*", words[0]):
-                words = words[1:]
-            if words and words[0] in ("halowire", "torchrun"):
-                yield words
+            found = re.match(r"(?:[A-Z_]+=\S* +)*((?:halowire|torchrun) .*)", line.strip().removeprefix("$ "))
+            if found:
+                yield shlex.split(found[1], comments=True)
 
 
 def blocks(text: str) -> Iterator[str]:

@@ -82,6 +82,8 @@ def known_flags() -> set[str]:
 def test_flags_that_are_named_exist(page):
     named = re.findall(r"`[^`]*`", re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE))
     for span in named:
+        if "bench" in span:  # the benchmarks have flags of their own
+            continue
         for flag in re.findall(r"(?<![\w-])--[a-z][a-z.-]*(?![\w.*…-])", span):
             assert flag.rstrip(".") in known_flags(), f"{span}: {flag} is no flag"
 
