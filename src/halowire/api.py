@@ -10,10 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from halowire.graph import Graph, load
+from halowire.graph.link_split import LinkSplit, message_graph
 from halowire.kernels import InputError
 from halowire.launch import Place, WorkerError, choose_device, launched, run_local
+from halowire.launch.run_folder import run_folder
 from halowire.partition import measure, read_manifest, write_shards
 from halowire.partition import partition as choose_owners
+from halowire.partition.links import write_links
 from halowire.partition.manifest import is_shard_folder
 from halowire.report import Console, write_compare_page
 from halowire.report.compare_numbers import comparison_record, write_record
@@ -27,8 +30,9 @@ from halowire.train.loop import TrainingError
 from halowire.train.predict import check_format
 from halowire.train.recipes import RECIPES, recipe_config
 from halowire.train.refuse import is_shards, refuse_idle_settings, refuse_mesh, refuse_other_job, refuse_untrainable
+from halowire.train.source import hold_out, load_for
 from halowire.train.stages import mesh_of
-from halowire.train.view import travelling_widths
+from halowire.train.view import output_width, travelling_widths
 from halowire.worker import predict_worker, train_worker
 
 WORKER = "halowire.cli.worker"
@@ -129,9 +133,9 @@ def train(
 
     def prepare() -> None:
         cut = not is_shards(graph) and not (again and is_shard_folder(shards))
-        loaded = _load(graph, config) if cut else None
+        loaded = load_for(graph, config) if cut else None
         if loaded is not None:
-            refuse_untrainable(loaded)
+            refuse_untrainable(loaded, config.task.kind == "link")
         if overwrite and not again:
             delete_run(run, shards=cut)
         if loaded is not None:
@@ -238,11 +242,13 @@ def predict(run: Run | str | Path, out: str | Path) -> Path:
 
     Args:
         run: a run, or its folder.
-        out: ``.npy`` for logits ``[num_nodes, num_classes]``, ``.csv`` for ``id,class`` lines.
+        out: ``.npy`` for logits ``[num_nodes, num_classes]``, ``.csv`` for ``id,class`` (or ``id,value``) lines.
     """
     folder, target = run.folder if isinstance(run, Run) else Path(run), Path(out)
     check_format(target)
     job = replace(Job.read(folder), quiet=True)
+    if job.config.task.kind == "link" and target.suffix == ".csv":
+        raise InputError("a run of links gives rows to score pairs with, no classes; give a name that ends in .npy")
     if newest_checkpoint(folder) is None:
         raise InputError(f"run {folder} has no checkpoint yet, so there is nothing to predict with; train it first")
     read_manifest(job.shards)
@@ -255,21 +261,28 @@ def predict(run: Run | str | Path, out: str | Path) -> Path:
     return target
 
 
-def _load(graph: Any, config: Config) -> Graph:
-    source = config.graph
-    return load(graph, source.undirected, features=source.features or None, labels=source.labels or None)
-
-
 def cut_shards(
-    graph: Graph, num_parts: int, out: Path, config: Config, console: Console, widths: Sequence[int] | None = None
+    graph: Graph,
+    num_parts: int,
+    out: Path,
+    config: Config,
+    console: Console,
+    widths: Sequence[int] | None = None,
+    links: LinkSplit | None = None,
 ) -> Path:
-    """Cut ``graph`` under ``config``, tell how well for rows of ``widths``, and write the shards to ``out``."""
+    """Cut ``graph`` under ``config``, tell how well for rows of ``widths``, and write the shards to ``out``.
+
+    ``links``: edges of link prediction that ``graph`` holds no longer; by default they are held out here.
+    """
+    if config.task.kind == "link" and links is None:
+        links = hold_out(graph.edge_index(), graph.num_nodes, config)
+        graph = message_graph(graph, links.message)
     if out.exists() and not is_shard_folder(out) and (not out.is_dir() or any(out.iterdir())):
         raise InputError(f"{out} exists and is not a folder of shards; choose another name or remove it first")
     how = {"auto": {}, "recursive": {"recursive": True}, "kway": {"recursive": False}}[config.partition.metis]
     owners = choose_owners(graph, num_parts, config.partition.method, config.seed, **how)
     if widths is None:
-        widths = travelling_widths(config.model, graph.num_features, graph.num_classes)
+        widths = travelling_widths(config.model, graph.num_features, output_width(config, graph.num_classes))
     quality = measure(graph, owners, widths)
     if config.task.inductive and graph.train_mask is not None:
         # Training exchanges rows of the training subgraph only.
@@ -280,7 +293,10 @@ def cut_shards(
         console.line(line)
     for warning in quality.warnings:
         console.warn(warning)
-    return write_shards(graph, owners, out, inductive=config.task.inductive, quality=quality)
+    write_shards(graph, owners, out, inductive=config.task.inductive, quality=quality)
+    if links is not None:
+        write_links(links, out)
+    return out.absolute()
 
 
 def _shared_shards(graph: Any, workers: int, plan: Comparison, console: Console) -> Callable[[Cell], Any]:
@@ -289,8 +305,9 @@ def _shared_shards(graph: Any, workers: int, plan: Comparison, console: Console)
 
     def read() -> Graph:
         if not loaded:
-            loaded.append(_load(graph, plan.cut_config(plan.seeds[0])))
-            refuse_untrainable(loaded[0])
+            config = plan.cut_config(plan.seeds[0])
+            loaded.append(load_for(graph, config))
+            refuse_untrainable(loaded[0], config.task.kind == "link")
         return loaded[0]
 
     def prepare(cell: Cell) -> Any:
@@ -340,30 +357,6 @@ def _graph_name(graph: Any) -> str:
     if isinstance(graph, str | Path):
         return Path(str(graph).partition(":")[0]).name.partition(".")[0] or "graph"
     return "graph"
-
-
-def run_folder(out: str | Path | None, name: str, resume: bool, overwrite: bool) -> Path:
-    """The folder of a run: ``out``, or a new one under `runs/`; refused where it holds what must not be lost."""
-    if resume and overwrite:
-        raise InputError("--resume goes on with an earlier run, --overwrite deletes it; give one of them")
-    if out is None:
-        if resume:
-            raise InputError("--resume needs --out, the folder of the run to go on with")
-        if launched():
-            raise InputError("give --out, the same on all workers: each would choose a run folder of its own")
-        number = 1
-        while Path("runs", f"{name}-{number}").exists():
-            number += 1
-        return Path("runs", f"{name}-{number}")
-    run = Path(out)
-    if run.exists() and not run.is_dir():
-        raise InputError(f"--out {run} is a file; give a folder")
-    before = (run / "config.json").exists()
-    if before and not resume and not overwrite and not Place.here().restarts:
-        raise InputError(f"{run} already holds a run; --resume goes on with it, --overwrite deletes it")
-    if resume and not before and Place.here().rank == 0:
-        raise InputError(f"{run} holds no run to go on with; leave --resume out to start one there")
-    return run
 
 
 def finished(job: Job, summary: dict[str, Any]) -> Run:

@@ -14,33 +14,41 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from halowire.api import WORKER, Run, cut_shards, finished, run_folder, worker_error
+from halowire.api import WORKER, Run, cut_shards, finished, worker_error
 from halowire.exchange import RowCodec, check_codec
 from halowire.fit_worker import PREDICTIONS, HandOver, fit_worker, model_file, part_file
 from halowire.graph import Graph
+from halowire.graph.checks import check
 from halowire.kernels import InputError
 from halowire.launch import WorkerError, launched, run_local
 from halowire.launch.by_value import write_by_value
+from halowire.launch.run_folder import run_folder
 from halowire.launch.shard import tensors_of
 from halowire.nn.foreign.prepare import refuse_unsupported
-from halowire.nn.foreign.shard_data import local_tensors
+from halowire.nn.foreign.shard_data import local_tensors, only_edges
 from halowire.partition import read_shard
 from halowire.report import Console
 from halowire.train.checkpoint import best_weights
 from halowire.train.config import Config, check_config
 from halowire.train.job import Job, delete_run
-from halowire.train.own_model import LossFunction, required_inputs, trained_weights
+from halowire.train.link_task import Decoder
+from halowire.train.own_model import DECODER, LossFunction, required_inputs, trained_weights
 from halowire.train.recipes import recipe_config
 from halowire.train.refuse import refuse_untrainable
 from halowire.train.refuse_wire import refuse_codec
+from halowire.train.source import hold_out
 
 
 @dataclass(frozen=True)
 class Fit(Run):
-    """A trained model, its run folder and summary, and the logits of every node in the user's order."""
+    """A trained model, its run folder and summary, and its output for every node in the user's order.
+
+    Of links, the output are rows to score pairs with, by ``decoder`` where one was given.
+    """
 
     model: nn.Module
     predictions: Tensor
+    decoder: Decoder | None = None
 
 
 def fit(
@@ -49,8 +57,10 @@ def fit(
     workers: int = 1,
     recipe: str = "exact",
     *,
+    task: str = "auto",
     loss: LossFunction | None = None,
     inputs: Sequence[str] | None = None,
+    decoder: Decoder | None = None,
     codec: RowCodec | None = None,
     settings: Mapping[str, Any] | None = None,
     out: str | Path | None = None,
@@ -64,24 +74,35 @@ def fit(
         data: a PyG ``Data`` (or anything `halowire.load` reads) with features, labels and the three masks.
         workers: number of local workers.
         recipe: a named, complete setting.
+        task: ``classification`` (classes or several labels), ``regression`` (values ``[N]`` or ``[N, k]``) or ``link``
+            (which pairs have an edge; needs no labels); ``auto``: classification, or what a `Graph` of values asks for.
         loss: ``loss(out, part)`` with one value for each of the worker's rows that count; halowire divides their sum by
-            the number of all workers' values. Left out: cross entropy of the training nodes.
+            the number of all workers' values. Left out: cross entropy of the training nodes, for
+            regression their squared error.
         inputs: names of the tensors that ``forward`` is called with; left out, those that it must be given.
+        decoder: for links, ``decoder(sources, targets)`` with a score for each pair of rows; a function, or a module,
+            which is trained too. Left out: their dot product.
         codec: a codec of one's own for the rows that the recipe would send in float32 (`halowire.exchange.RowCodec`).
         settings: overrides with the names of the command line, such as ``{"epochs": 100, "optim.lr": 0.005}``.
         out: the run folder; by default a new one under ``runs/``.
         overwrite: delete an earlier run in ``out``.
         quiet: no progress.
     """
-    config = recipe_config(recipe).replace(settings or {})
+    config = recipe_config(recipe).replace({**(settings or {}), **_task_setting(task, settings or {})})
     _refuse(config, settings or {}, workers)
     if codec is not None:
         refuse_codec(config)
         check_codec(codec)
+    _refuse_for_task(config, loss, decoder)
     refuse_unsupported(model)
-    tensors, num_nodes = tensors_of(data)
-    graph = _graph(tensors, num_nodes)
-    refuse_untrainable(graph)
+    regression = config.task.kind == "regression" or (isinstance(data, Graph) and data.regression)
+    tensors, num_nodes = tensors_of(data, regression)
+    links = None
+    if config.task.kind == "link":
+        links = hold_out(tensors["edge_index"].cpu(), num_nodes, config)
+        tensors = only_edges(tensors, num_nodes, links.message)
+    graph = _graph(tensors, num_nodes, regression, links is not None)
+    refuse_untrainable(graph, links is not None)
     names = tuple(inputs) if inputs else tuple(required_inputs(model, tuple(tensors)))
     if missing := [name for name in names if name not in tensors]:
         raise InputError(f"the graph has no {', '.join(missing)}; it has {', '.join(tensors)}")
@@ -89,16 +110,20 @@ def fit(
     job = Job(run, "graph", "graph", run / "shards", workers, config, quiet=quiet, table=not quiet)
     if overwrite:
         delete_run(run, shards=True)
-    cut_shards(graph, workers, job.shards, config, Console(quiet=quiet), widths=())
+    cut_shards(graph, workers, job.shards, config, Console(quiet=quiet), widths=(), links=links)
     run.mkdir(parents=True, exist_ok=True)
     job.write()
     with tempfile.TemporaryDirectory(prefix="halowire-") as folder:
-        _hand_over(Path(folder), job, tensors, num_nodes, HandOver(_plain_copy(model), loss, names, codec))
+        given = HandOver(_plain_copy(model), loss, names, _plain(decoder), codec)
+        _hand_over(Path(folder), job, tensors, num_nodes, given)
         summary = _train(job, Path(folder))
-    trained = _plain_copy(model)
-    trained.load_state_dict(trained_weights(best_weights(run)))
+    trained, scores, weights = _plain_copy(model), _plain(decoder), best_weights(run)
+    trained.load_state_dict(trained_weights(weights))
+    if isinstance(scores, nn.Module):
+        scores.load_state_dict(trained_weights(weights, DECODER))
+        scores.eval()
     done = finished(job, summary)
-    return Fit(done.folder, done.summary, trained.eval(), torch.from_numpy(np.load(run / PREDICTIONS)))
+    return Fit(done.folder, done.summary, trained.eval(), torch.from_numpy(np.load(run / PREDICTIONS)), scores)
 
 
 def _train(job: Job, folder: Path) -> dict[str, Any]:
@@ -123,19 +148,36 @@ def _hand_over(folder: Path, job: Job, tensors: dict[str, Any], num_nodes: int, 
         write_by_value(local_tensors(tensors, owner, shard), part_file(folder, shard.rank))
 
 
-def _graph(tensors: dict[str, Any], num_nodes: int) -> Graph:
+def _graph(tensors: dict[str, Any], num_nodes: int, regression: bool, link: bool) -> Graph:
     """What training needs of the graph beside the model's inputs."""
-    names = ("x", "y", "train_mask", "val_mask", "test_mask")
+    names = ("x",) if link else ("x", "y", "train_mask", "val_mask", "test_mask")
     known: dict[str, Any] = {name: tensors.get(name) for name in names}
     for name in names[2:]:
         mask = known[name]
         if mask is not None and mask.dim() == 2:
             raise InputError(f"{name} has {mask.shape[1]} splits; choose one: data.{name} = data.{name}[:, 0]")
-    return Graph.from_edge_index(tensors["edge_index"], num_nodes, **known)
+    return check(Graph.from_edge_index(tensors["edge_index"], num_nodes, **known, regression=regression))
+
+
+def _task_setting(task: str, settings: Mapping[str, Any]) -> dict[str, str]:
+    if "task.kind" in settings and task != "auto":
+        raise InputError(f"the task is given twice, as task={task!r} and as the setting task.kind; give it once")
+    return {} if task == "auto" else {"task.kind": task}
 
 
 def _plain_copy(model: nn.Module) -> nn.Module:
     return copy.deepcopy(model).cpu()
+
+
+def _plain(decoder: Decoder | None) -> Decoder | None:
+    return _plain_copy(decoder) if isinstance(decoder, nn.Module) else decoder
+
+
+def _refuse_for_task(config: Config, loss: LossFunction | None, decoder: Decoder | None) -> None:
+    if config.task.kind == "link" and loss is not None:
+        raise InputError("a loss of one's own is for nodes; links are learnt by cross entropy: give a decoder instead")
+    if config.task.kind != "link" and decoder is not None:
+        raise InputError("decoder has no effect without task='link'; leave it out")
 
 
 def _refuse(config: Config, settings: Mapping[str, Any], workers: int) -> None:

@@ -19,21 +19,23 @@ from halowire.nn.foreign.shard_data import place_data
 from halowire.partition import read_manifest
 from halowire.report import Console
 from halowire.train.job import Job
+from halowire.train.link_task import Decoder
 from halowire.train.loop import Hooks, Trainer
 from halowire.train.own_model import LossFunction, own_runner
 from halowire.train.predict import gather_predictions
-from halowire.worker import Narrator, read_part, write_results
+from halowire.worker import Narrator, link_task, read_part, write_results
 
 PREDICTIONS = "predictions.npy"
 
 
 @dataclass(frozen=True)
 class HandOver:
-    """What the program hands to its workers: the model, the loss, what the model is called with, and the codec."""
+    """What the program hands to its workers: the model, its loss or decoder, its inputs, and the codec."""
 
     model: nn.Module
     loss: LossFunction | None
     inputs: tuple[str, ...] | None
+    decoder: Decoder | None = None
     codec: RowCodec | None = None
 
 
@@ -59,9 +61,10 @@ def fit_worker(job: Job, folder: Path) -> dict[str, Any]:
         torch.manual_seed(stream_key(job.config.seed, 0, 0, transport.rank) >> 1)
         part = read_part(job, transport)
         data = place_data(part, read_by_value(part_file(folder, transport.rank)), transport, device)
-        runner = own_runner(given.model, data, job.config, given.loss, given.inputs, given.codec)
+        links = link_task(job, part, transport, device, _on(given.decoder, device))
+        runner = own_runner(given.model, data, job.config, given.loss, given.inputs, links, given.codec)
         trainer = Trainer(runner, None, job.config, transport, job.run)
-        with console.progress(job.config.epochs, f"{job.graph} {job.config.recipe}") as bar:
+        with console.progress(job.config.epochs, f"{job.graph} {job.config.recipe}", runner.task.metric) as bar:
             summary = trainer.run(Hooks(Narrator(bar), wish))
         summary |= {"partition": read_manifest(job.shards).get("quality"), "model": type(given.model).__name__}
         summary |= {"native_layers": state_of(given.model).native}
@@ -74,3 +77,7 @@ def fit_worker(job: Job, folder: Path) -> dict[str, Any]:
             np.save(job.run / PREDICTIONS, found[0].numpy(), allow_pickle=False)
             write_results(job, summary, console)
     return summary
+
+
+def _on(decoder: Decoder | None, device: torch.device) -> Decoder | None:
+    return decoder.to(device) if isinstance(decoder, nn.Module) else decoder

@@ -15,10 +15,12 @@ from halowire.kernels import InputError
 from halowire.launch import Place, agreed, choose_device, joined, set_threads, stop_wish
 from halowire.launch.roundtrip import measure_pairs
 from halowire.partition import Shard, read_manifest, read_shard
+from halowire.partition.links import read_links
 from halowire.partition.manifest import is_shard_folder
 from halowire.report import Console, write_report, write_tensorboard
 from halowire.report.progress import Progress
 from halowire.train.job import Job
+from halowire.train.link_task import Decoder, LinkTask, dot_product
 from halowire.train.loop import Hooks, Trainer
 from halowire.train.predict import gather_predictions, predict, write_predictions
 from halowire.train.runner import GraphParallel, Runner
@@ -43,7 +45,7 @@ def train_worker(job: Job, prepare: Callable[[], None] | None = None) -> dict[st
             trainer.resume()
             _say_where(trainer, place, console)
         title = f"{job.graph} {job.config.recipe}"
-        with console.progress(job.config.epochs, title) as bar:
+        with console.progress(job.config.epochs, title, trainer.runner.task.metric) as bar:
             summary = trainer.run(Hooks(Narrator(bar), wish))
         summary |= {"partition": read_manifest(job.shards).get("quality")}
         if place.rank == 0:
@@ -61,13 +63,13 @@ def predict_worker(job: Job, out: Path) -> None:
         if needs_stages(job.config, mesh):
             runner: Runner = Pipeline(shard, shard, job.config, mesh, transport)
         else:
-            view = View.of(shard, job.config, transport, device)
+            view = View.of(shard, job.config, transport, device, link_task(job, shard, transport, device))
             runner = GraphParallel(view, view, job.config, transport)
         found = gather_predictions(predict(runner, job.run), runner, transport)
 
         def write() -> None:
             if found is not None:
-                write_predictions(*found, shard.multi_label, out)
+                write_predictions(*found, shard, out)
 
         agreed(write, transport, "writing of the predictions")
 
@@ -152,9 +154,19 @@ def _trainer(job: Job, transport: Transport, device: torch.device) -> Trainer:
         part = part.isolated()
     if needs_stages(config, mesh):
         return Trainer(Pipeline(part, whole, config, mesh, transport), None, config, transport, job.run)
-    evaluation = View.of(whole, config, transport, device)
+    evaluation = View.of(whole, config, transport, device, link_task(job, whole, transport, device))
     train = evaluation if part is whole else View.of(part, config, transport, device)
     return Trainer(train, evaluation, config, transport, job.run)
+
+
+def link_task(
+    job: Job, shard: Shard, transport: Transport, device: torch.device, decoder: Decoder | None = None
+) -> LinkTask | None:
+    """The pairs of this worker where ``job`` learns links; None where it learns of nodes."""
+    if job.config.task.kind != "link":
+        return None
+    links = agreed(lambda: read_links(job.shards, shard.rank), transport, "reading of the pairs")
+    return LinkTask(links, shard, job.config, transport, device, decoder or dot_product)
 
 
 def read_part(job: Job, transport: Transport, train: bool = False) -> Shard:

@@ -40,6 +40,11 @@ def test_a_codec_of_ones_own_sends_what_its_formula_says(tmp_path):
     assert float(accuracy) > 0.5, "five classes: it learns"
 
 
+def test_link_prediction_ranks_held_out_edges_first(tmp_path):
+    out = run("link_prediction.py", tmp_path)
+    assert float(out.split()[-1]) > 0.15, f"among 100 negatives chance gives 0.05: {out}"
+
+
 def test_the_walk_through_runs_from_top_to_bottom(tmp_path):
     out = run("walk_through.py", tmp_path)
     assert "5 classes" in out and "halo rows" in out and "sylvie-s" in out

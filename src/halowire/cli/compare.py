@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import tyro
 
 from halowire import api
-from halowire.cli.parse import parse
+from halowire.cli.parse import expand, parse
 from halowire.train.config import Config
 
 
@@ -48,5 +48,6 @@ def run(argv: list[str]) -> int:
 
 def given(config: Config, argv: list[str]) -> dict[str, Any]:
     """The settings that the command line names: only they override a recipe, even where they equal the default."""
-    named = {word.partition("=")[0].removeprefix("--").replace("-", "_") for word in argv if word.startswith("--")}
+    flags = (word for word in expand(argv) if word.startswith("--"))
+    named = {word.partition("=")[0].removeprefix("--").replace("-", "_") for word in flags}
     return {name: value for name, value in config.flat().items() if name in named}

@@ -9,11 +9,12 @@ from typing import Annotated, Any
 import tyro
 
 from halowire.cli.parse import parse
-from halowire.graph import Graph, load
+from halowire.graph import Graph
 from halowire.kernels import Csr
 from halowire.partition import Quality, read_manifest
 from halowire.partition.manifest import is_shard_folder
 from halowire.train.config import GraphConfig
+from halowire.train.source import load_source
 
 
 @dataclass(frozen=True)
@@ -31,10 +32,7 @@ def run(argv: list[str]) -> int:
     if is_shard_folder(Path(arguments.graph)):
         lines = _describe_shards(read_manifest(arguments.graph))
     else:
-        source = arguments.source
-        lines = _describe_graph(
-            load(arguments.graph, source.undirected, features=source.features or None, labels=source.labels or None)
-        )
+        lines = _describe_graph(load_source(arguments.graph, arguments.source))
     print("\n".join(lines))
     return 0
 
@@ -51,7 +49,8 @@ def _describe_graph(graph: Graph) -> list[str]:
         sparse = f"sparse, {graph.x.nnz / graph.num_nodes:.1f} per node" if isinstance(graph.x, Csr) else "dense"
         lines.append(f"features   {graph.num_features:,} ({sparse})")
     if graph.y is not None:
-        lines.append(f"classes    {graph.num_classes}{' (several per node)' if graph.multi_label else ''}")
+        kind = "values    " if graph.regression else "classes   "
+        lines.append(f"{kind} {graph.num_classes}{' (several per node)' if graph.multi_label else ''}")
     masks = {"train": graph.train_mask, "val": graph.val_mask, "test": graph.test_mask}
     if all(mask is not None for mask in masks.values()):
         lines.append(

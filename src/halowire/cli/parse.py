@@ -14,6 +14,8 @@ from halowire.kernels import InputError
 
 Arguments = TypeVar("Arguments")
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+SHORT = {"--task": "--task.kind"}
+"""Flags that have a shorter name as well."""
 FRAME = " │|╭╮╰╯─+-"
 """What tyro draws its boxes with, on terminals with and without Unicode."""
 
@@ -26,7 +28,7 @@ def parse(kind: type[Arguments], verb: str, argv: Sequence[str], default: Argume
             parsed: Arguments = tyro.cli(  # type: ignore[assignment]
                 kind,
                 prog=f"halowire {verb}",
-                args=list(argv),
+                args=expand(argv),
                 default=default,
                 config=(tyro.conf.FlagCreatePairsOff, tyro.conf.HelptextFromCommentsOff),
             )
@@ -35,6 +37,12 @@ def parse(kind: type[Arguments], verb: str, argv: Sequence[str], default: Argume
         if not error.code:
             raise
         raise InputError(f"{one_line(said.getvalue())} (`halowire {verb} --help` lists the flags)") from None
+
+
+def expand(argv: Sequence[str]) -> list[str]:
+    """``argv`` with the whole names of flags that have a shorter one."""
+    parts = [word.partition("=") for word in argv]
+    return [SHORT.get(name, name) + equals + value for name, equals, value in parts]
 
 
 def one_line(box: str) -> str:

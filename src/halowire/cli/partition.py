@@ -9,9 +9,9 @@ import tyro
 
 from halowire import api
 from halowire.cli.parse import parse
-from halowire.graph import load
 from halowire.report import Console
 from halowire.train.config import GraphConfig, PartitionConfig
+from halowire.train.source import load_source
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,7 @@ class Arguments:
 def run(argv: list[str]) -> int:
     """Run the verb."""
     arguments = parse(Arguments, "partition", argv)
-    source = arguments.source
-    graph = load(arguments.graph, source.undirected, features=source.features or None, labels=source.labels or None)
+    graph = load_source(arguments.graph, arguments.source)
     folder = api.partition(
         graph, arguments.parts, arguments.out, arguments.partition.method, arguments.seed, arguments.inductive,
         quiet=arguments.quiet, metis=arguments.partition.metis,

@@ -83,8 +83,11 @@ def _check_labels(graph: Graph) -> None:
     if y.dim() == 2:
         if y.shape[1] != graph.num_classes:
             raise InputError(f"y has {y.shape[1]} columns, expected num_classes = {graph.num_classes}")
-        if not bool(((y == 0) | (y == 1)).all()):
-            raise InputError("y of a multi-label graph holds values other than 0 and 1; store one 0/1 column per label")
+        if not graph.regression and not bool(((y == 0) | (y == 1)).all()):
+            raise InputError(
+                "y of a multi-label graph holds values other than 0 and 1; store one 0/1 column per label, or learn "
+                "the values: --task regression, task='regression' in fit"
+            )
         return
     bad = (y < -1) | (y >= graph.num_classes)
     if bool(bad.any()):
@@ -122,8 +125,8 @@ def _check_masks(graph: Graph) -> None:
 def _check_mask_labels(graph: Graph, name: str, mask: Tensor) -> None:
     if graph.y is None:
         raise InputError(f"{name} is given but the graph has no labels; give y as well or leave the mask out")
-    if graph.y.dim() == 1:
-        bare = mask & (graph.y < 0)
+    if graph.y.dim() == 1 or graph.regression:
+        bare = mask & ((graph.y < 0) if graph.y.dim() == 1 else ~torch.isfinite(graph.y).all(1))
         if bool(bare.any()):
             node = int(graph.ids[int(bare.nonzero()[0])])
             raise InputError(

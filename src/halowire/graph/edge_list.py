@@ -15,7 +15,9 @@ from halowire.kernels import InputError
 Array = np.ndarray[Any, Any]
 
 
-def read_edge_list(path: Path, features: Path | None = None, labels: Path | None = None) -> Graph:
+def read_edge_list(
+    path: Path, features: Path | None = None, labels: Path | None = None, regression: bool = False
+) -> Graph:
     """Read ``source,target[,weight]`` lines.
 
     Columns are split by comma, semicolon, tab or blanks; a header, ``#`` comments and ``.gz`` are optional.
@@ -26,13 +28,14 @@ def read_edge_list(path: Path, features: Path | None = None, labels: Path | None
         path: the edges.
         features: ``id,value,value,...`` lines, one per node; or ``.npy`` ``[N, F]`` in ascending order of the ids.
         labels: ``id,class[,train|val|test]`` lines; nodes without a line are unlabelled.
+        regression: the labels are values, any numbers.
     """
     edges = _read_edges(path)
     known = [edges["source"], edges["target"]]
     table = _read_features(features) if features is not None else None
     if table is not None and table.dtype.names:
         known.append(table["id"])
-    classes = _read_labels(labels) if labels is not None else None
+    classes = _read_labels(labels, regression) if labels is not None else None
     if classes is not None:
         known.append(classes["id"])
     ids = sorted_distinct(np.concatenate(known))
@@ -47,6 +50,7 @@ def read_edge_list(path: Path, features: Path | None = None, labels: Path | None
         edge_weight=edges["weight"] if "weight" in (edges.dtype.names or ()) else None,
         ids=ids,
         name=path.name.partition(".")[0],
+        regression=regression,
     )
     return graph.with_split(masks.get("train"), masks.get("val"), masks.get("test"))
 
@@ -83,9 +87,9 @@ def _read_features(path: Path) -> Array:
     return read_table(path, layout, [("id", np.int64), ("x", np.float32, (layout.num_columns - 1,))])
 
 
-def _read_labels(path: Path) -> Array:
+def _read_labels(path: Path, regression: bool) -> Array:
     layout = sniff(path)
-    columns = [("id", np.int64), ("label", np.int64), ("part", "U16")]
+    columns = [("id", np.int64), ("label", np.float64 if regression else np.int64), ("part", "U16")]
     if layout.num_columns not in (2, 3):
         raise InputError(f"{path} has {layout.num_columns} columns, expected id,class or id,class,train|val|test")
     return read_table(path, layout, columns[: layout.num_columns])
@@ -103,7 +107,8 @@ def _place_features(table: Array, ids: Array, path: Path | None) -> Array:
 
 def _place_labels(table: Array, ids: Array, path: Path | None) -> tuple[Array, dict[str, Array]]:
     row = _rows(table["id"], ids, path)
-    y = np.full(ids.size, -1, dtype=np.int64)
+    values = table["label"].dtype.kind == "f"
+    y = np.full(ids.size, np.nan if values else -1, dtype=table["label"].dtype)
     y[row] = table["label"]
     if "part" not in (table.dtype.names or ()):
         return y, {}

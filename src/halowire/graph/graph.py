@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from halowire.graph.tensors import Array, to_features, to_indices, to_labels, to_mask, to_tensor
+from halowire.graph.tensors import Array, to_features, to_indices, to_labels, to_mask, to_tensor, to_values
 from halowire.kernels import Csr, InputError
 
 
@@ -23,10 +23,12 @@ class Graph:
         name: what the graph is called in reports.
         adj: ``[N, N]``; a row is a destination, its columns are the sources. Self loops and duplicates stay as given.
         x: features, float32 ``[N, F]``, dense or sparse, or None.
-        y: classes, int64 ``[N]`` with -1 for unlabelled nodes; or float32 ``[N, C]`` of 0 and 1 (multi-label); or None.
+        y: classes, int64 ``[N]`` with -1 for unlabelled nodes; or float32 ``[N, C]`` of 0 and 1 (multi-label); or, for
+            regression, any values, float32 ``[N, C]`` with NaN for nodes without; or None.
         train_mask: bool ``[N]`` or None; likewise ``val_mask`` and ``test_mask``.
         ids: int64 ``[N]``, the user's own id of every node.
-        num_classes: C, 0 without labels.
+        num_classes: C, 0 without labels; for regression the values per node.
+        regression: whether ``y`` holds values instead of classes.
     """
 
     name: str
@@ -38,6 +40,7 @@ class Graph:
     test_mask: Tensor | None
     ids: Tensor
     num_classes: int
+    regression: bool = False
 
     @staticmethod
     def from_edge_index(
@@ -53,6 +56,7 @@ class Graph:
         ids: Array | None = None,
         name: str = "graph",
         num_classes: int | None = None,
+        regression: bool = False,
     ) -> Graph:
         """Build a graph from NumPy arrays or tensors.
 
@@ -66,6 +70,7 @@ class Graph:
             ids: the nodes' own ids ``[N]``; 0..N-1 if left out.
             name: what the graph is called in reports.
             num_classes: C; left out, it follows from ``y``.
+            regression: ``y`` holds values to learn, any numbers ``[N]`` or ``[N, C]``.
         """
         edges = to_indices(edge_index, "edge_index")
         if edges.dim() != 2 or edges.shape[0] != 2:
@@ -74,7 +79,7 @@ class Graph:
                 "in row 1; transpose a list of pairs first"
             )
         features = to_features(x)
-        labels = to_labels(y)
+        labels = to_values(y) if regression else to_labels(y)
         if num_nodes is None:
             num_nodes = _infer_num_nodes(edges, features, labels)
         if num_nodes <= 0:
@@ -94,6 +99,7 @@ class Graph:
             test_mask=to_mask(test_mask, "test_mask"),
             ids=kept_ids,
             num_classes=num_classes,
+            regression=regression,
         )
 
     @property
@@ -116,7 +122,16 @@ class Graph:
     @property
     def multi_label(self) -> bool:
         """Whether a node can have several labels at once."""
-        return self.y is not None and self.y.dim() == 2
+        return self.y is not None and self.y.dim() == 2 and not self.regression
+
+    def as_regression(self) -> Graph:
+        """The same graph with its classes, or labels, as values to learn; unlabelled nodes have none."""
+        if self.regression or self.y is None:
+            return self
+        values = to_values(self.y)
+        assert values is not None
+        values = values if self.y.dim() == 2 else torch.where(values < 0, torch.nan, values)
+        return replace(self, y=values, num_classes=values.shape[1], regression=True)
 
     def edge_index(self) -> Tensor:
         """Edges as int64 ``[2, E]`` (source, destination), sorted by destination, then source."""
@@ -168,7 +183,7 @@ class Graph:
         )
 
     def __repr__(self) -> str:
-        kind = " labels" if self.multi_label else " classes"
+        kind = " values" if self.regression else " labels" if self.multi_label else " classes"
         return (
             f"Graph({self.name}: {self.num_nodes:,} nodes, {self.num_edges:,} edges, "
             f"{self.num_features:,}{' sparse' if isinstance(self.x, Csr) else ''} features, {self.num_classes}{kind})"

@@ -28,6 +28,7 @@ def load(
     *,
     features: str | Path | None = None,
     labels: str | Path | None = None,
+    regression: bool = False,
 ) -> Graph:
     """Get a graph and check it.
 
@@ -38,39 +39,42 @@ def load(
         undirected: store every edge in both directions, once.
         features: file with the features of an edge list's nodes.
         labels: file with the labels of an edge list's nodes.
+        regression: the labels are values to learn, not classes.
     """
     companions = {"features": features, "labels": labels}
-    graph = check(_find(spec, {key: Path(path) for key, path in companions.items() if path is not None}))
+    given = {key: Path(path) for key, path in companions.items() if path is not None}
+    found = _find(spec, given, regression)
+    graph = check(found.as_regression() if regression else found)
     return graph.undirected() if undirected else graph
 
 
-def _find(spec: str | Path | Graph | Any, companions: dict[str, Path]) -> Graph:
+def _find(spec: str | Path | Graph | Any, companions: dict[str, Path], regression: bool) -> Graph:
     path = Path(spec) if isinstance(spec, str | Path) else None
     if path is not None and path.is_file() and _is_text(path):
-        return read_edge_list(path, **companions)
+        return read_edge_list(path, **companions, regression=regression)
     if companions:
         raise InputError(f"{' and '.join(companions)} belong to an edge list, but {spec!r} is none; leave them out")
     if isinstance(spec, Graph):
         return spec
     if path is None:
-        return from_pyg(spec)
+        return from_pyg(spec, regression=regression)
     if str(spec) == "debian":
         return debian()
     if is_synthetic(str(spec)):
         return synthetic(str(spec))
-    return _read(path)
+    return _read(path, regression)
 
 
-def _read(path: Path) -> Graph:
+def _read(path: Path, regression: bool) -> Graph:
     if path.is_dir():
         if is_ogb_folder(path):
-            return read_ogb(path)
+            return read_ogb(path, regression)
         hint = "; it holds shards: pass it to train or inspect" if (path / "manifest.json").is_file() else ""
         raise InputError(f"the folder {path} has no edge.csv.gz, expected OGB's raw layout{hint}")
     if not path.is_file():
         raise InputError(f"{str(path)!r} is neither a file nor a known graph, expected {KNOWN}")
     if path.suffix == ".npz":
-        return read_npz(path, path.stem)
+        return read_npz(path, path.stem, regression)
     raise InputError(f"the file {path} is of no known kind, expected {KNOWN}")
 
 

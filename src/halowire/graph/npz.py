@@ -15,21 +15,21 @@ from torch import Tensor
 
 from halowire.graph.graph import Graph
 from halowire.graph.table import one_line
-from halowire.graph.tensors import sparse_features, to_indices, to_labels, to_tensor
+from halowire.graph.tensors import sparse_features, to_indices, to_labels, to_tensor, to_values
 from halowire.kernels import Csr, InputError
 
 Arrays = Mapping[str, np.ndarray[Any, Any]]
 
 
-def read_npz(file: Path | IO[bytes], name: str) -> Graph:
-    """Read a graph.
+def read_npz(file: Path | IO[bytes], name: str, regression: bool = False) -> Graph:
+    """Read a graph; ``regression``: its ``y`` holds values.
 
     Keys: ``num_nodes``; ``edge_index`` ``[2, E]`` (source, target); optional ``edge_weight`` ``[E]``; ``x`` ``[N, F]``,
     or ``x_indptr``, ``x_indices``, ``x_data``, ``x_shape`` (sparse rows); ``y`` ``[N]`` (-1 = unlabelled) or 0/1
-    ``[N, C]``; ``train_mask``, ``val_mask``, ``test_mask``, boolean or ``np.packbits`` of N booleans; ``ids`` ``[N]``;
-    ``num_classes``. Other keys are ignored.
+    ``[N, C]``, or any values where ``regression`` is 1; ``train_mask``, ``val_mask``, ``test_mask``, boolean or
+    ``np.packbits`` of N booleans; ``ids`` ``[N]``; ``num_classes``. Other keys are ignored.
     """
-    wanted = {"num_nodes", "edge_index", "edge_weight", "x", "y", "ids", "num_classes"}
+    wanted = {"num_nodes", "edge_index", "edge_weight", "x", "y", "ids", "num_classes", "regression"}
     wanted |= {f"x_{part}" for part in ("indptr", "indices", "data", "shape")}
     wanted |= {f"{part}_mask" for part in ("train", "val", "test")}
     where = str(file) if isinstance(file, Path) else name
@@ -45,7 +45,7 @@ def read_npz(file: Path | IO[bytes], name: str) -> Graph:
         raise InputError(
             f"{where} cannot be read as an .npz archive ({one_line(error)}); it may be cut off or damaged, get it again"
         ) from error
-    return _graph(arrays, name)
+    return _graph(arrays, name, regression or bool(_scalar(arrays, "regression", name)))
 
 
 def write_npz(graph: Graph, path: Path, meta: Mapping[str, Any] | None = None) -> None:
@@ -65,7 +65,7 @@ def write_npz(graph: Graph, path: Path, meta: Mapping[str, Any] | None = None) -
         arrays["x"] = _small(graph.x)
     if graph.y is not None:
         arrays["y"] = graph.y.numpy().astype(_label_type(graph))
-        arrays["num_classes"] = np.int64(graph.num_classes)
+        arrays |= {"regression": np.int64(1)} if graph.regression else {"num_classes": np.int64(graph.num_classes)}
     for key in ("train_mask", "val_mask", "test_mask"):
         mask = getattr(graph, key)
         if mask is not None:
@@ -87,12 +87,12 @@ def read_meta(file: Path | IO[bytes]) -> dict[str, Any]:
     return meta
 
 
-def _graph(arrays: Arrays, name: str) -> Graph:
+def _graph(arrays: Arrays, name: str, regression: bool) -> Graph:
     if "edge_index" not in arrays:
         raise InputError(f"{name} has no array edge_index, found {sorted(arrays) or 'none'}; store int [2, E] edges")
     x = _sparse(arrays, name) if "x_indptr" in arrays else arrays.get("x")
     num_nodes = _scalar(arrays, "num_nodes", name)
-    y = to_labels(arrays.get("y"))
+    y = (to_values if regression else to_labels)(arrays.get("y"))
     if num_nodes is None and any(f"{part}_mask" in arrays for part in ("train", "val", "test")) and y is not None:
         num_nodes = y.shape[0]
     masks = {key: _mask(arrays[key], num_nodes, key) for key in arrays if key.endswith("_mask")}
@@ -104,7 +104,8 @@ def _graph(arrays: Arrays, name: str) -> Graph:
         edge_weight=arrays.get("edge_weight"),
         ids=arrays.get("ids"),
         name=name,
-        num_classes=_scalar(arrays, "num_classes", name),
+        num_classes=None if regression else _scalar(arrays, "num_classes", name),
+        regression=regression,
     )
     return graph.with_split(masks.get("train_mask"), masks.get("val_mask"), masks.get("test_mask"))
 
@@ -156,6 +157,8 @@ def _by_source(graph: Graph) -> tuple[Tensor, Tensor]:
 
 
 def _label_type(graph: Graph) -> type:
+    if graph.regression:
+        return np.float32
     if graph.multi_label:
         return np.uint8
     return np.int16 if graph.num_classes <= 2**15 else np.int64

@@ -19,11 +19,11 @@ def is_ogb_folder(folder: Path) -> bool:
     return (folder / "edge.csv.gz").is_file() or (folder / "raw" / "edge.csv.gz").is_file()
 
 
-def read_ogb(folder: Path) -> Graph:
+def read_ogb(folder: Path, regression: bool = False) -> Graph:
     """Read ``edge``, ``node-feat``, ``node-label`` and ``num-node-list.csv.gz`` and the masks of ``split/<scheme>/``.
 
     ``folder`` is the data set's folder (with ``raw/`` and ``split/``) or the raw folder itself; only the edges are
-    required. Edges stay directed as stored; edge features are not used.
+    required. Edges stay directed as stored; edge features are not used. ``regression``: the labels are values.
     """
     raw = folder / "raw" if (folder / "raw" / "edge.csv.gz").is_file() else folder
     edges = _csv(raw / "edge.csv.gz", np.int64)
@@ -40,6 +40,7 @@ def read_ogb(folder: Path) -> Graph:
         x,
         labels,
         name=(folder.parent if folder.name == "raw" else folder).resolve().name,
+        regression=regression,
     )
     return graph if splits is None else graph.with_split(*_masks(splits, num_nodes))
 

@@ -12,12 +12,12 @@ from halowire.graph.tensors import to_coo
 from halowire.kernels import InputError
 
 
-def from_pyg(data: Any, name: str = "pyg", split: int = 0) -> Graph:
+def from_pyg(data: Any, name: str = "pyg", split: int = 0, regression: bool = False) -> Graph:
     """Convert a ``torch_geometric.data.Data``.
 
     Taken over are ``edge_index`` (or a torch-sparse ``adj_t``), ``x`` (dense or sparse), ``y``, the masks, ``n_id`` as
     ids, and ``edge_weight``, else an ``edge_attr`` of one column (several are refused). ``split`` picks the column of
-    masks ``[N, splits]``.
+    masks ``[N, splits]``. ``regression``: ``y`` holds values.
     """
     if not hasattr(data, "edge_index"):
         raise InputError(f"got a {type(data).__name__}, expected a torch_geometric.data.Data with edge_index")
@@ -36,6 +36,7 @@ def from_pyg(data: Any, name: str = "pyg", split: int = 0) -> Graph:
             edge_weight=weight,
             ids=getattr(data, "n_id", None),
             name=name,
+            regression=regression,
         )
     )
 

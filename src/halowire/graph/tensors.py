@@ -72,8 +72,23 @@ def to_labels(values: Any) -> Tensor | None:
         # NaN marks unlabelled nodes in OGB's files
         y = torch.where(torch.isnan(y), -1, y)
         if not bool((y == y.round()).all()):
-            raise InputError("y holds fractions, expected one whole class number per node")
+            raise InputError(
+                "y holds fractions, expected one whole class number per node; values are learnt by regression: "
+                "--task regression, task='regression' in fit"
+            )
     return y.long()
+
+
+def to_values(values: Any) -> Tensor | None:
+    """What regression learns, float32 ``[N, k]``; NaN marks nodes without a value."""
+    if values is None:
+        return None
+    y = to_tensor(values, "y").float()
+    if y.dim() == 1:
+        y = y.unsqueeze(1)
+    if y.dim() != 2:
+        raise InputError(f"y has shape {list(y.shape)}, expected [N] or [N, k]: one or several values per node")
+    return y
 
 
 def to_features(values: Any) -> Tensor | Csr | None:

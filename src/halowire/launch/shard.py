@@ -56,15 +56,15 @@ def owners(tensors: dict[str, Any], num_nodes: int, method: str, seed: int, tran
     return transport.broadcast(owner.contiguous(), "broadcast of the owners", SETUP)
 
 
-def tensors_of(data: Any) -> tuple[dict[str, Any], int]:
-    """The tensors of a graph by PyG's names, and its number of nodes."""
+def tensors_of(data: Any, regression: bool = False) -> tuple[dict[str, Any], int]:
+    """The tensors of a graph by PyG's names, and its number of nodes; ``regression``: the labels are values."""
     if type(data).__name__ == "HeteroData":
         raise InputError(
             "HeteroData has several kinds of nodes, halowire trains on one; convert it with data.to_homogeneous(), "
             "which keeps the kinds of the edges as edge_type"
         )
     if isinstance(data, str | Path | Graph):
-        return _of_graph(load(data))
+        return _of_graph(load(data, regression=regression))
     if getattr(data, "edge_index", None) is None:
         raise InputError(f"got a {type(data).__name__}, expected a torch_geometric.data.Data with edge_index")
     keys = data.keys() if callable(data.keys) else data.keys

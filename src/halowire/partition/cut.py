@@ -73,6 +73,7 @@ def cut_each(graph: Graph, partition: Partition) -> Iterator[Shard]:
             val_mask=_pick(graph.val_mask, rows),
             test_mask=_pick(graph.test_mask, rows),
             counts=dict(counts),
+            regression=graph.regression,
         )
 
 

@@ -22,6 +22,7 @@ class Shard:
         num_nodes: nodes of the whole graph.
         num_classes: classes of the whole graph.
         multi_label: whether ``y`` holds several labels per node.
+        regression: whether ``y`` holds values, float32 ``[n, C]``, instead of classes.
         ids: original ids of owned rows, int64 ``[n]``.
         rows: row of every owned node in the user's graph, int64 ``[n]``; ascending within boundary and interior.
         num_boundary: how many owned rows some peer needs; they come first.
@@ -62,6 +63,7 @@ class Shard:
     val_mask: Tensor | None = None
     test_mask: Tensor | None = None
     counts: dict[str, int] = field(default_factory=dict)
+    regression: bool = False
 
     def isolated(self) -> Shard:
         """The same rows without the edges from other parts: nothing to send, degrees of what is left."""

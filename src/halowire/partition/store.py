@@ -72,6 +72,7 @@ def write_shards(
                 "num_features": graph.num_features,
                 "num_classes": graph.num_classes,
                 "multi_label": graph.multi_label,
+                "regression": graph.regression,
                 "num_parts": partition.num_parts,
                 "method": partition.method,
                 "metis": partition.metis,
@@ -171,6 +172,7 @@ def _assemble(manifest: Mapping[str, Any], entry: Mapping[str, Any], arrays: Map
         val_mask=arrays.get("val_mask"),
         test_mask=arrays.get("test_mask"),
         counts=dict(entry["counts"]),
+        regression=manifest.get("regression", False),
     )
 
 

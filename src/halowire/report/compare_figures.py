@@ -9,14 +9,16 @@ from statistics import fmean
 
 from halowire.report import series
 from halowire.report.bars import Bar, bar_chart, key
-from halowire.report.compare_words import error, mean, points, ratio_text
+from halowire.report.compare_words import error, mean, metric_head, points, ratio_text
 from halowire.report.figures import figure, lowest_is_near_zero
 from halowire.report.line_chart import Chart, Curve, line_chart
 from halowire.report.markup import Html, tag
 from halowire.report.run import Json, Run
 from halowire.report.scatter import Point, Scatter, scatter_plot
 from halowire.report.tables import data_table, fold, table
+from halowire.report.ticks import metric_kind
 from halowire.report.units import bytes_text, metric_words, number, percent_text, seconds_text, share
+from halowire.train.metric_names import LOWER_IS_BETTER
 
 
 @dataclass(frozen=True)
@@ -36,9 +38,19 @@ def compare_figures(record: Json, recipes: list[Compared]) -> Html:
     return tag("div", *(one for one in drawn if one is not None), class_="figures")
 
 
+def metric_name(record: Json) -> str:
+    """The metric, as in `summary.json`."""
+    return str(record.get("metric") or "accuracy")
+
+
 def metric_of(record: Json) -> str:
     """The metric's name inside a sentence."""
-    return metric_words(str(record.get("metric") or "accuracy"))
+    return metric_words(metric_name(record))
+
+
+def corner(record: Json) -> str:
+    """Where the good recipes are."""
+    return "Lower left is better." if metric_name(record) in LOWER_IS_BETTER else "Upper left is better."
 
 
 def scatter(record: Json, recipes: list[Compared], chart: Scatter, at: str, says: str) -> Html | None:
@@ -46,8 +58,9 @@ def scatter(record: Json, recipes: list[Compared], chart: Scatter, at: str, says
     if not chart.points:
         return None
     words = bytes_text if chart.across == "bytes" else seconds_text
-    rows = [[one.name, points(one.numbers["test"]), words(mean(one.numbers[at]))] for one in recipes]
-    head = ["recipe", f"test {metric_of(record)} (%)", chart.words]
+    name = metric_name(record)
+    rows = [[one.name, points(one.numbers["test"], metric=name), words(mean(one.numbers[at]))] for one in recipes]
+    head = ["recipe", metric_head(name), chart.words]
     return figure(chart.title, says, scatter_plot(chart, says), fold("Data", table(head, rows, f"{chart.title}: data")))
 
 
@@ -65,17 +78,17 @@ def points_of(recipes: list[Compared], at: str) -> list[Point]:
 def against_bytes(record: Json, recipes: list[Compared]) -> Html | None:
     """What the accuracy costs on the wire."""
     title = f"Test {metric_of(record)} against bytes"
-    chart = Scatter(title, points_of(recipes, "halo_bytes"), "bytes", "halo bytes of the whole training", "", log=True)
-    return scatter(
-        record, recipes, chart, "halo_bytes", f"Upper left is better. The axis is logarithmic.{spread(record)}"
-    )
+    chart = Scatter(title, points_of(recipes, "halo_bytes"), "bytes", "halo bytes of the whole training", "", True,
+                    metric_kind(metric_name(record)))  # fmt: skip
+    return scatter(record, recipes, chart, "halo_bytes", f"{corner(record)} The axis is logarithmic.{spread(record)}")
 
 
 def against_time(record: Json, recipes: list[Compared]) -> Html | None:
     """What the accuracy costs in time."""
     title = f"Test {metric_of(record)} against time"
-    chart = Scatter(title, points_of(recipes, "train_seconds"), "seconds", "time of all training epochs", "")
-    return scatter(record, recipes, chart, "train_seconds", "Upper left is better. Median epoch times epochs.")
+    chart = Scatter(title, points_of(recipes, "train_seconds"), "seconds", "time of all training epochs", "",
+                    upward=metric_kind(metric_name(record)))  # fmt: skip
+    return scatter(record, recipes, chart, "train_seconds", f"{corner(record)} Median epoch times epochs.")
 
 
 def spread(record: Json) -> str:

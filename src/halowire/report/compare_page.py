@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import os
 import shlex
+from functools import partial
 from pathlib import Path
 
-from halowire.report.compare_figures import Compared, compare_figures, metric_of
+from halowire.report.compare_figures import Compared, compare_figures, metric_name, metric_of
 from halowire.report.compare_words import columns, count_line, mean, ratio_text
 from halowire.report.html import head
 from halowire.report.markup import Html, join, tag
@@ -16,7 +17,7 @@ from halowire.report.run import Json, read_object, read_run
 from halowire.report.series import finite
 from halowire.report.settings_section import unbroken
 from halowire.report.tables import fold, table
-from halowire.report.units import bytes_text, number_text, percent_text, seconds_text
+from halowire.report.units import bytes_text, is_share, metric_text, number_text, seconds_text
 
 SLOTS = (0, 1, 2, 3, 4, 6, 7, 8)
 """Colours of the recipes, in their order; grey is kept for the one that sends nothing."""
@@ -83,7 +84,8 @@ def headline(record: Json, recipes: list[Compared]) -> Html:
     begin = f"{record['graph']}, {plural(record['workers'], 'worker')}, {plural(len(record['seeds']), 'seed')}"
     if not recipes:
         return join(f"{begin}: no run is finished yet")
-    close = [one for one in recipes if as_good(one)]
+    # Points of a fraction can be close in themselves; of an error nobody knows how much is little.
+    close = [one for one in recipes if is_share(metric_name(record)) and as_good(one)]
     if close:
         best = min(close, key=lambda one: mean(one.numbers["halo_bytes"]))
         against = best.numbers["to_exact"]
@@ -92,7 +94,7 @@ def headline(record: Json, recipes: list[Compared]) -> Html:
             f"{abs(gap):.2f} points {'above' if gap > 0 else 'below'} exact" if abs(gap) >= 0.005 else "as exact does"
         )
         return join(
-            f"{begin}: {best.name} reaches ", tag("b", percent_text(mean(best.numbers["test"]))),
+            f"{begin}: {best.name} reaches ", tag("b", metric_text(metric_name(record), mean(best.numbers["test"]))),
             f" test {metric_of(record)}, {where}, with ", tag("b", part(mean(against["halo_bytes"]))),
             " of its halo bytes and ", tag("b", part(mean(against["seconds"]))), " of its time",
         )  # fmt: skip
@@ -101,7 +103,7 @@ def headline(record: Json, recipes: list[Compared]) -> Html:
     parts = [
         join(tag("b", span([words(value) for value in (min(values), max(values))])), after)
         for values, words, after in (
-            (tests, percent_text, f" test {metric_of(record)}"),
+            (tests, partial(metric_text, metric_name(record)), f" test {metric_of(record)}"),
             (sent, bytes_text, " of halos in training"),
         )
         if values
@@ -161,10 +163,11 @@ def sections(record: Json, recipes: list[Compared]) -> list[object]:
 
 def runs_table(record: Json) -> Html:
     """The numbers of every run."""
+    spell = partial(metric_text, metric_name(record))
     heads = ("test", "validation", "loss", "best epoch", "epochs", "time per epoch", "halo bytes per epoch")
     rows = [
         [
-            run["folder"], percent_text(run["test"]), percent_text(run["val"]), number_text(run["train_loss"]),
+            run["folder"], spell(run["test"]), spell(run["val"]), number_text(run["train_loss"]),
             run["best_epoch"], run["epochs"], seconds_text(run["epoch_seconds"]),
             bytes_text(run["halo_bytes_per_epoch"]),
         ]

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from halowire.report.run import Json
-from halowire.report.units import NOTHING, bytes_text, metric_words, number, seconds_text
+from halowire.report.units import NOTHING, bytes_text, is_share, metric_words, number, seconds_text
+from halowire.train.metric_names import best_of
 
 
 @dataclass(frozen=True)
@@ -31,14 +32,20 @@ def error(entry: Any) -> float:
     return number(entry.get("standard_error")) if isinstance(entry, dict) else math.nan
 
 
-def points(entry: Any, signed: bool = False) -> str:
-    """A fraction in per cent with its standard error: 79.41 ± 0.12."""
+def points(entry: Any, signed: bool = False, metric: str = "accuracy") -> str:
+    """A metric with its standard error, a fraction in per cent: 79.41 ± 0.12; another one as it is: 0.4123 ± 0.0040."""
     value, about = mean(entry), error(entry)
     if math.isnan(value):
         return NOTHING
-    written = f"{100 * value:+.2f}" if signed else f"{100 * value:.2f}"
+    factor, places = (100, 2) if is_share(metric) else (1, 4)
+    written = f"{factor * value:+.{places}f}" if signed else f"{factor * value:.{places}f}"
     written = written.replace("-", "\N{MINUS SIGN}")
-    return written if math.isnan(about) else f"{written} ± {100 * about:.2f}"
+    return written if math.isnan(about) else f"{written} ± {factor * about:.{places}f}"
+
+
+def metric_head(metric: str) -> str:
+    """The metric of the test nodes as the head of a column, with its unit."""
+    return f"test {metric_words(metric)}" + ("\N{NO-BREAK SPACE}(%)" if is_share(metric) else "")
 
 
 def ratio_text(value: float) -> str:
@@ -52,12 +59,15 @@ def ratio_text(value: float) -> str:
 
 def columns(record: Json) -> list[Column]:
     """The columns for which the comparison has something: without `exact` nothing is compared with it."""
-    metric = metric_words(str(record.get("metric") or "accuracy"))
+    metric = str(record.get("metric") or "accuracy")
     found = [
         Column(
-            f"test {metric}\N{NO-BREAK SPACE}(%)", lambda one: points(one["test"]), lambda one: mean(one["test"]), max
+            metric_head(metric),
+            lambda one: points(one["test"], metric=metric),
+            lambda one: mean(one["test"]),
+            best_of(metric),
         ),
-        *(difference(name) for name in ("exact", "isolated") if name in record["recipes"]),
+        *(difference(name, metric) for name in ("exact", "isolated") if name in record["recipes"]),
         plain("time per epoch", "epoch_seconds", seconds_text),
         *([quotient("ratio to exact", "seconds")] if "exact" in record["recipes"] else []),
         plain("halo bytes per epoch", "halo_bytes_per_epoch", bytes_text),
@@ -72,12 +82,12 @@ def plain(head: str, key: str, words: Callable[[Any], str]) -> Column:
     return Column(head, lambda one: words(mean(one[key])), lambda one: mean(one[key]), min)
 
 
-def difference(reference: str) -> Column:
+def difference(reference: str, metric: str) -> Column:
     """Points of the metric more than the reference."""
     key = f"to_{reference}"
     return Column(
         f"against {reference}",
-        lambda one: points(one[key]["test"], signed=True) if key in one else "",
+        lambda one: points(one[key]["test"], True, metric) if key in one else "",
         lambda one: mean(one[key]["test"]) if key in one else math.nan,
     )
 

@@ -11,7 +11,7 @@ from rich.console import Console as RichConsole
 from rich.text import Text
 
 from halowire.report.progress import Bar, Lines, Progress, Silence
-from halowire.report.units import bytes_text, metric_words, number, percent_text, seconds_text, share
+from halowire.report.units import bytes_text, metric_text, metric_words, number, percent_text, seconds_text, share
 
 __all__ = ["Console", "Progress", "summary_rows"]
 
@@ -42,10 +42,10 @@ class Console:
         else:
             print(f"warning: {text}", file=self._err, flush=True)
 
-    def progress(self, total: int, description: str) -> Progress:
+    def progress(self, total: int, description: str, metric: str = "accuracy") -> Progress:
         """A context manager whose ``update`` and ``evaluated`` tell how far the run is."""
         kind = Silence() if self.quiet else Bar(self.rich) if self.terminal else Lines(self._print)
-        kind.begin(total, description)
+        kind.begin(total, description, metric)
         return kind
 
     def summary_table(self, summary: dict[str, Any], report_path: Path | str | None = None) -> None:
@@ -83,13 +83,14 @@ class Console:
 
 def summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
     """(name, value) of the essentials; what is unknown shows a dash."""
-    metric = metric_words(str(summary.get("metric") or "accuracy"))
+    name = str(summary.get("metric") or "accuracy")
+    test, val = (metric_text(name, summary.get(part)) for part in ("test", "val"))
     best = number(summary.get("best_epoch"))
     at = f" after epoch {best + 1:.0f}" if best >= 0 else ""
     waiting = share(summary.get("wait_seconds"), summary.get("epoch_seconds"))
     waited = f" ({seconds_text(summary.get('wait_seconds'))} of an epoch)" if math.isfinite(waiting) else ""
     rows = [
-        (f"test {metric}", f"{percent_text(summary.get('test'))} (validation {percent_text(summary.get('val'))}{at})"),
+        (f"test {metric_words(name)}", f"{test} (validation {val}{at})"),
         ("time per epoch", seconds_text(summary.get("epoch_seconds"))),
         ("waiting for the wire", percent_text(waiting) + waited),
         ("wire per epoch", bytes_text(summary.get("wire_bytes_per_epoch"))),

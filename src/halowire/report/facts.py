@@ -10,6 +10,7 @@ from statistics import fmean, median
 from halowire.report import series
 from halowire.report.run import Json, Run
 from halowire.report.units import number
+from halowire.train.metric_names import best_of
 
 
 def facts(run: Run) -> Json:
@@ -28,7 +29,7 @@ def from_events(run: Run) -> Json:
         "recipe": start.get("recipe", config.get("recipe", "")),
         "workers": start.get("workers", len(run.ranks) or 1),
         "seed": config.get("seed"),
-        "metric": "accuracy",
+        "metric": start.get("metric", "accuracy"),
         "epochs": len(run.epochs()),
         "status": run.first.end.get("status", "unfinished"),
     }
@@ -54,7 +55,8 @@ def best(run: Run) -> Json:
     scored = [event for _, event in sorted(run.first.evals.items()) if not math.isnan(number(event.get("val")))]
     if not scored:
         return {"best_epoch": None, "val": math.nan, "test": math.nan}
-    top = max(scored, key=lambda event: number(event["val"]))
+    best_val = best_of(str(run.first.start.get("metric")))(number(event["val"]) for event in scored)
+    top = next(event for event in scored if number(event["val"]) == best_val)
     return {"best_epoch": top["epoch"], "val": top["val"], "test": top.get("test")}
 
 

@@ -15,7 +15,18 @@ from halowire.report.line_chart import Chart, Curve, line_chart
 from halowire.report.markup import Html, tag
 from halowire.report.run import Run
 from halowire.report.tables import data_table, fold, table
-from halowire.report.units import bytes_text, metric_words, number, number_text, percent_text, seconds_text, share
+from halowire.report.ticks import metric_kind
+from halowire.report.units import (
+    bytes_text,
+    metric_text,
+    metric_words,
+    number,
+    number_text,
+    percent_text,
+    seconds_text,
+    share,
+    title,
+)
 
 MOST_BARS = 12
 SLOTS = 8
@@ -90,27 +101,27 @@ def lowest_is_near_zero(curves: list[Curve]) -> bool:
 
 def quality(runs: list[Named]) -> Html | None:
     """The metric at every evaluation: all splits of one run, validation of several."""
-    metric = metric_words(str(facts(runs[0].run).get("metric")))
-    title = metric[0].upper() + metric[1:]
+    name = str(facts(runs[0].run).get("metric"))
+    metric, kind = metric_words(name), metric_kind(name)
     if len(runs) > 1:
         curves = curves_of(runs, lambda run: series.metrics(run, "val"))
         return lines(
             runs,
-            Chart(f"Validation {metric}", curves, "percent"),
+            Chart(f"Validation {metric}", curves, kind),
             "Exact evaluation on the whole graph, every node counted.",
         )
     run = runs[0].run
     slots = {"train": 5, "val": 0, "test": 1}
-    curves = [Curve(name, series.metrics(run, name), slot) for name, slot in slots.items()]
+    curves = [Curve(part, series.metrics(run, part), slot) for part, slot in slots.items()]
     known = facts(run)
     best = known.get("best_epoch")
     marks: list[tuple[int, str]] = []
     says = "Exact evaluation on the whole graph."
     if isinstance(best, int) and any(epoch == best for epoch, _ in curves[1].points):
-        val, test = percent_text(known["val"]), percent_text(known["test"])
+        val, test = metric_text(name, known["val"]), metric_text(name, known["test"])
         says = f"Best validation {val} at epoch {best}, where test is {test}."
         marks = [(best, f"best: epoch {best}")] if len(curves[1].points) > 1 else []
-    return lines(runs, Chart(title, curves, "percent", marks=marks), says)
+    return lines(runs, Chart(title(metric), curves, kind, marks=marks), says)
 
 
 def time(runs: list[Named]) -> Html | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 
 from halowire.report.facts import facts
 from halowire.report.figures import Named
@@ -15,6 +16,7 @@ from halowire.report.tables import table
 from halowire.report.units import (
     bytes_text,
     count_text,
+    metric_text,
     metric_words,
     number,
     number_text,
@@ -22,6 +24,7 @@ from halowire.report.units import (
     seconds_text,
     share,
 )
+from halowire.train.metric_names import VALUE_METRICS, best_of
 
 
 def plural(count: object, word: str) -> str:
@@ -39,7 +42,8 @@ def headline(runs: list[Named]) -> Html:
     )
     results = []
     if math.isfinite(number(known["test"])):
-        results.append(join(tag("b", percent_text(known["test"])), f" test {metric_words(str(known['metric']))}"))
+        name = str(known["metric"])
+        results.append(join(tag("b", metric_text(name, known["test"])), f" test {metric_words(name)}"))
     if math.isfinite(number(known["epoch_seconds"])):
         results.append(join(tag("b", seconds_text(known["epoch_seconds"])), " per epoch"))
     if math.isfinite(number(known["wire_bytes_per_epoch"])):
@@ -59,9 +63,9 @@ def joint_headline(known: list[Json]) -> Html:
     """The ranges over several runs."""
     graphs = sorted({str(one["graph"]) for one in known})
     parts = []
-    metric = metric_words(str(known[0]["metric"]))
+    name = str(known[0]["metric"])
     for key, words, after in (
-        ("test", percent_text, f"test {metric}"),
+        ("test", partial(metric_text, name), f"test {metric_words(name)}"),
         ("epoch_seconds", seconds_text, "per epoch"),
         ("wire_bytes_per_epoch", bytes_text, "on the wire per epoch"),
     ):
@@ -81,8 +85,9 @@ def subtitle(run: Run) -> str:
     edges = whole.get("num_edges", start.get("edges") if number(known["workers"]) == 1 else None)
     sizes = ((start.get("nodes"), "node"), (edges, "edge"), (start.get("features"), "feature"))
     parts = [plural(count, word) for count, word in sizes if math.isfinite(number(count))]
-    if "classes" in start:
-        parts.append(f"{count_text(start['classes'])} classes")
+    if number(start.get("classes")) > 0:
+        kind = "value" if start.get("metric") in VALUE_METRICS else "classe"
+        parts.append(plural(start["classes"], kind).replace("1 classe", "1 class"))
     if known.get("model"):
         parts.append(f"model {known['model']}")
     if known.get("seed") is not None:
@@ -111,12 +116,13 @@ def moment(run: Run) -> str:
 def tiles(run: Run) -> Html:
     """The key numbers, each with a line that puts it in proportion."""
     known = facts(run)
-    metric = metric_words(str(known["metric"]))
+    name = str(known["metric"])
+    metric, test, val = metric_words(name), metric_text(name, known["test"]), metric_text(name, known["val"])
     at = f" at epoch {known['best_epoch']}" if known.get("best_epoch") is not None else ""
     total = number(known.get("wire_bytes_total"))
     weights = number(known.get("gradient_bytes_per_epoch"))
     rows = [
-        (f"test {metric}", percent_text(known["test"]), f"validation {percent_text(known['val'])}{at}"),
+        (f"test {metric}", test, f"validation {val}{at}"),
         ("training loss", number_text(known["train_loss"]), f"after {plural(known['epochs'], 'epoch')}"),
         ("time per epoch", seconds_text(known["epoch_seconds"]), "median, evaluation apart"),
         (
@@ -160,14 +166,15 @@ Column = tuple[str, Callable[[Json], float], Callable[[object], str], Callable[[
 def comparison(runs: list[Named]) -> Html:
     """A row for every run; the best of a column is bold where better has a meaning."""
     known = [facts(one.run) for one in runs]
-    metric = metric_words(str(known[0]["metric"]))
+    name = str(known[0]["metric"])
+    words, best = partial(metric_text, name), best_of(name)
 
     def value(key: str) -> Callable[[Json], float]:
         return lambda one: number(one.get(key))
 
     columns: list[Column] = [
-        (f"test {metric}", value("test"), percent_text, max),
-        ("validation", value("val"), percent_text, max),
+        (f"test {metric_words(name)}", value("test"), words, best),
+        ("validation", value("val"), words, best),
         ("loss", value("train_loss"), number_text, min),
         ("time per epoch", value("epoch_seconds"), seconds_text, min),
         ("waiting", lambda one: share(one["wait_seconds"], one["epoch_seconds"]), percent_text, min),
@@ -177,16 +184,16 @@ def comparison(runs: list[Named]) -> Html:
         ("epochs", value("epochs"), count_text, None),
     ]
     tops = []
-    for _, pick, words, better in columns:
+    for _, pick, spell, better in columns:
         values = finite(pick(one) for one in known)
-        distinct = len({words(item) for item in values}) > 1
-        tops.append(words(better(values)) if better and distinct else None)
+        distinct = len({spell(item) for item in values}) > 1
+        tops.append(spell(better(values)) if better and distinct else None)
     rows = [
         [
             join(tag("i", class_=f"swatch run s{one.slot}"), one.label),
             *(
-                (words(pick(fact)), "best" if words(pick(fact)) == top else "")
-                for (_, pick, words, _), top in zip(columns, tops, strict=True)
+                (spell(pick(fact)), "best" if spell(pick(fact)) == top else "")
+                for (_, pick, spell, _), top in zip(columns, tops, strict=True)
             ),
         ]
         for one, fact in zip(runs, known, strict=True)

@@ -12,7 +12,7 @@ from rich.console import Console as RichConsole
 from rich.progress import BarColumn, TextColumn
 from rich.progress import Progress as RichProgress
 
-from halowire.report.units import bytes_text, number, percent_text, seconds_text
+from halowire.report.units import bytes_text, metric_text, number, seconds_text
 
 NARROW = 100
 """Columns of a terminal below which the bar keeps only what changes."""
@@ -30,9 +30,9 @@ def clock(seconds: float) -> str:
 class Progress:
     """The state of a run, told epoch by epoch; the base of the ways to show it."""
 
-    def begin(self, total: int, description: str) -> None:
-        """Remember what is to come: ``total`` epochs."""
-        self.total, self.description = total, description
+    def begin(self, total: int, description: str, metric: str = "accuracy") -> None:
+        """Remember what is to come: ``total`` epochs, measured by ``metric``."""
+        self.total, self.description, self.metric = total, description, metric
         self.done = 0
         self.loss = self.value = self.seconds = self.wire = math.nan
         self._first: tuple[int, float] | None = None
@@ -72,7 +72,7 @@ class Progress:
         """loss 0.812, val 78.1%, 0.42 s/epoch, 12.3 MiB/epoch; times and bytes only where they are known."""
         parts = [
             f"loss {self.loss:.4f}" if math.isfinite(self.loss) else "loss –",
-            f"val {percent_text(self.value):>5}",
+            f"val {metric_text(self.metric, self.value):>5}",
         ]
         if math.isfinite(self.seconds):
             parts.append(f"{seconds_text(self.seconds)}/epoch")
@@ -116,9 +116,9 @@ class Bar(Progress):
     def __init__(self, console: RichConsole) -> None:
         self._console = console
 
-    def begin(self, total: int, description: str) -> None:
+    def begin(self, total: int, description: str, metric: str = "accuracy") -> None:
         """Make the bar; it is drawn from the moment the context is entered."""
-        super().begin(total, description)
+        super().begin(total, description, metric)
         narrow = self._console.width < NARROW
         name = [] if narrow else [TextColumn("{task.description}")]
         bar = BarColumn(bar_width=10 if narrow else 28, complete_style="cyan", finished_style="green")

@@ -15,7 +15,7 @@ from rich.progress import Progress as RichProgress
 from halowire.report.console import Console
 from halowire.report.progress import clock
 from halowire.report.run import Json
-from halowire.report.units import bytes_text, percent_text, seconds_text
+from halowire.report.units import bytes_text, metric_text, seconds_text
 
 PERIOD = 0.5
 """Seconds between two looks at the events of the run."""
@@ -55,7 +55,7 @@ class RunsProgress:
             self._spent, self._timed = self._spent + took, self._timed + 1
         wide = len(str(self._total))
         facts = [
-            f"test {percent_text(summary.get('test'))}",
+            f"test {metric_text(str(summary.get('metric')), summary.get('test'))}",
             f"{seconds_text(summary.get('epoch_seconds'))}/epoch",
             f"{bytes_text(summary.get('wire_bytes_per_epoch'))}/epoch",
             "finished before" if earlier else f"took {clock(took)}",

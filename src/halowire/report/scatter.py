@@ -40,13 +40,14 @@ class Scatter:
     words: str
     unit: str
     log: bool = False
+    upward: Kind = "percent"
 
 
 def scatter_plot(chart: Scatter, description: str) -> Html:
     """The plot as SVG; names stand at the right, at their point's height, so that they cannot cover each other."""
     shown = [point for point in chart.points if math.isfinite(point.x) and math.isfinite(point.y)]
     reach = [value for point in shown for value in heights(point)]
-    vertical = make_axis(reach, "percent", zero=False)
+    vertical = make_axis(reach, chart.upward, zero=False)
     sideways = [x for point in shown for x in (point.x, *(x for x, _ in point.runs))]
     horizontal = make_log_axis(sideways, chart.across) if chart.log else make_axis(sideways, chart.across, zero=True)
     height = max(HEIGHT, SPACING * (len(shown) + 1))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from halowire.report.units import BYTE_UNITS, bytes_text, digits, number_text, percent_text, seconds_text
+from halowire.report.units import BYTE_UNITS, bytes_text, digits, is_share, number_text, percent_text, seconds_text
 
 Kind = Literal["number", "percent", "seconds", "bytes"]
 
@@ -19,6 +19,11 @@ WORDS: dict[Kind, Callable[[object], str]] = {
     "seconds": seconds_text,
     "bytes": bytes_text,
 }
+
+
+def metric_kind(metric: str) -> Kind:
+    """The kind of axis for a metric: per cent, or plain numbers."""
+    return "percent" if is_share(metric) else "number"
 
 
 def nice_step(span: float, count: int) -> float:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from halowire.train.metric_names import NO_SHARE
+
 NOTHING = "–"
 BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
@@ -76,6 +78,27 @@ def share(part: Any, whole: Any) -> float:
     return number(part) / number(whole) if number(whole) > 0 else math.nan
 
 
+METRICS = {
+    "micro-f1": "micro-F1", "roc-auc": "ROC-AUC", "mae": "MAE", "rmse": "RMSE", "r2": "R\N{SUPERSCRIPT TWO}",
+    "mrr": "MRR", "hits@1": "Hits@1", "hits@10": "Hits@10", "hits@50": "Hits@50",
+}  # fmt: skip
+
+
 def metric_words(metric: str) -> str:
     """The metric's name inside a sentence."""
-    return {"accuracy": "accuracy", "micro-f1": "micro-F1", "roc-auc": "ROC-AUC"}.get(metric, metric)
+    return METRICS.get(metric, metric)
+
+
+def is_share(metric: str) -> bool:
+    """Whether the metric is a fraction, to be shown in per cent; an error or R2 is not."""
+    return metric not in NO_SHARE
+
+
+def metric_text(metric: str, value: Any) -> str:
+    """A value of the metric: 79.1%, or 0.412 where it is no fraction."""
+    return percent_text(value) if is_share(metric) else number_text(value)
+
+
+def title(words: str) -> str:
+    """With a capital first letter; the others as they are."""
+    return words[:1].upper() + words[1:]

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from halowire.kernels import InputError
+from halowire.train.metric_names import HITS, LINK_METRICS
 
 LONGEST_WAIT = 1e6
 THREADS_PER_CORE = 8
@@ -156,10 +157,25 @@ class PartitionConfig:
 class TaskConfig:
     """What is learnt, and how it is measured."""
 
-    metric: Literal["auto", "accuracy", "micro-f1", "roc-auc"] = "auto"
-    """`auto`: accuracy, or micro-F1 where a node has several labels"""
+    kind: Literal["auto", "classification", "regression", "link"] = "auto"
+    """what is learnt: a node's class or labels, its values, or which pairs of nodes have an edge (`link`);
+    `auto`: classes or values, as the graph says. Also: --task KIND"""
+    loss: Literal["auto", "mse", "l1", "huber"] = "auto"
+    """of regression, per value; `auto`: mse. Classes have cross entropy"""
+    metric: Literal[
+        "auto", "accuracy", "micro-f1", "roc-auc", "mae", "rmse", "r2", "mrr", "hits@1", "hits@10", "hits@50"
+    ] = "auto"
+    """`auto`: accuracy, micro-F1 where a node has several labels, RMSE for values, MRR for links"""
     inductive: bool = False
     """train on the subgraph of the training nodes only"""
+    val_share: float = 0.05
+    """link: share of the linked pairs of nodes that are held out to validate"""
+    test_share: float = 0.1
+    """link: share of the linked pairs of nodes that are held out to test"""
+    negatives: int = 100
+    """link: nodes without an edge that each validation and test pair is ranked among"""
+    train_negatives: int = 1
+    """link: nodes without an edge that each training pair is learnt against, drawn anew in every epoch"""
 
 
 @dataclass(frozen=True)
@@ -172,6 +188,8 @@ class GraphConfig:
     """file with the features of an edge list's nodes"""
     labels: str = ""
     """file with the labels of an edge list's nodes"""
+    regression: bool = False
+    """the labels are values to learn, not classes; `train` knows it from --task regression"""
 
 
 @dataclass(frozen=True)
@@ -270,8 +288,32 @@ def check_config(config: Config) -> None:
     if config.partition.metis != "auto" and config.partition.method != "metis":
         raise InputError(f"--partition.metis has no effect on --partition.method {config.partition.method}")
     optim, default = config.optim, OptimConfig()
+    _check_task(config)
     if optim.schedule != "step" and (optim.step_every, optim.step_factor) != (default.step_every, default.step_factor):
         raise InputError("--optim.step-every and --optim.step-factor have no effect without --optim.schedule step")
+
+
+def _check_task(config: Config) -> None:
+    task, default, link = config.task, TaskConfig(), config.task.kind == "link"
+    for name in ("val_share", "test_share", "negatives", "train_negatives"):
+        flag = f"--task.{name.replace('_', '-')}"
+        if not link and getattr(task, name) != getattr(default, name):
+            raise InputError(f"{flag} has no effect without --task link")
+        if name.endswith("share") and not 0 < getattr(task, name) < 1:
+            raise InputError(f"{flag} is {getattr(task, name)}; it must lie in 0 < s < 1")
+        if name.endswith("negatives") and getattr(task, name) < 1:
+            raise InputError(f"{flag} is {getattr(task, name)}; it must be at least 1")
+    if not link:
+        return
+    if task.metric not in ("auto", *LINK_METRICS):
+        raise InputError(f"metric {task.metric} has no meaning for links; use one of {', '.join(LINK_METRICS)}")
+    if HITS.get(task.metric, 0) > task.negatives:
+        raise InputError(f"--task.metric {task.metric} is always 1 among {task.negatives} negatives; give more of them")
+    if task.inductive or task.loss != "auto":
+        raise InputError("--task link learns from the edges of all nodes, by cross entropy: leave --task.inductive "
+                         "and --task.loss out")  # fmt: skip
+    if config.freshness.mode == "never":
+        raise InputError("--task link learns edges between workers too, which --freshness.mode never leaves out")
 
 
 def _replace(config: Any, path: list[str], value: Any, name: str) -> Any:

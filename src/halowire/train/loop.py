@@ -27,6 +27,7 @@ from halowire.train.checkpoint import (
 )
 from halowire.train.config import Config
 from halowire.train.flat import FlatGradients, broadcast_parameters
+from halowire.train.metric_names import is_better
 from halowire.train.runner import GraphParallel, Runner
 from halowire.train.schedule import learning_rate
 from halowire.train.summary import largest_memory, peak_memory, summarise, total_sent
@@ -223,8 +224,8 @@ class Trainer:
         entry = self.transport.ledger.take()
         if math.isnan(metrics["val"]):
             raise InputError(
-                f"the {self.runner.task.metric} of the validation nodes is undefined, they lack a class; "
-                "use another --task.metric or another split"
+                f"the {self.runner.task.metric} of the validation nodes is undefined, they lack a class or are all "
+                "alike; use another --task.metric or another split"
             )
         log.write(
             "eval",
@@ -234,7 +235,7 @@ class Trainer:
             wire_bytes=entry.sent[EVAL],
         )
         self.hooks.observer.evaluated(progress.epoch - 1, metrics)
-        if not progress.best or metrics["val"] > progress.best["val"]:
+        if not progress.best or is_better(self.runner.task.metric, metrics["val"], progress.best["val"]):
             progress.best, progress.best_epoch, progress.stale_evaluations = metrics, progress.epoch - 1, 0
             progress.best_weights = {name: value.clone() for name, value in self.model.state_dict().items()}
         else:
@@ -297,6 +298,7 @@ class Trainer:
             "nodes": shard.num_nodes,
             "features": self.runner.num_features,
             "classes": shard.num_classes,
+            "metric": self.runner.task.metric,
             "owned_rows": shard.num_owned,
             "halo_rows": shard.num_halo,
         } | self.runner.facts()

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from halowire.exchange import Transport
 from halowire.kernels import InputError
+from halowire.train.metric_names import CLASS_METRICS, VALUE_METRICS
 
 SPLITS = ("train", "val", "test")
 
@@ -66,8 +67,14 @@ def evaluate(logits: Tensor, y: Tensor, masks: Sequence[Tensor], metric: str, tr
     return dict(zip(SPLITS, values.tolist(), strict=True))
 
 
-def choose_metric(metric: str, multi_label: bool, num_classes: int) -> str:
+def choose_metric(metric: str, multi_label: bool, num_classes: int, regression: bool = False) -> str:
     """Resolve ``auto``, and refuse what has no meaning for the labels."""
+    known = VALUE_METRICS if regression else CLASS_METRICS
+    if metric == "auto" and regression:
+        return "rmse"
+    if metric not in ("auto", *known):
+        labels = "values" if regression else "classes"
+        raise InputError(f"metric {metric} has no meaning for {labels}; use one of {', '.join(known)}")
     if metric == "auto":
         return "micro-f1" if multi_label else "accuracy"
     if metric == "accuracy" and multi_label:

@@ -19,21 +19,26 @@ from halowire.nn.overlap import plain_overlap
 from halowire.nn.step import Step
 from halowire.train.config import Config
 from halowire.train.distribute import wire_policy
+from halowire.train.link_task import Decoder, LinkTask
 from halowire.train.runner import OneStage
-from halowire.train.task import Task
+from halowire.train.task import Learnt, Task
 
 LossFunction = Callable[[Tensor, ShardData], Tensor]
 """``loss(out, data)`` gives one value for each of this worker's rows that count, or several."""
-PREFIX = "model."
+PREFIX, DECODER = "model.", "decoder."
 
 
 class OwnModel(nn.Module):
     """The user's model, called by the loop as the library's own models are."""
 
-    def __init__(self, model: nn.Module, data: ShardData, inputs: Sequence[str]) -> None:
+    def __init__(
+        self, model: nn.Module, data: ShardData, inputs: Sequence[str], decoder: Decoder | None = None
+    ) -> None:
         super().__init__()
         self.model = model
+        self.decoder = decoder if isinstance(decoder, nn.Module) else None
         self._data, self._inputs = data, tuple(inputs)
+        self._one_value = data.shard.regression
 
     def call_inputs(self) -> tuple[Tensor, ...]:
         """What the model is called with."""
@@ -41,9 +46,11 @@ class OwnModel(nn.Module):
 
     def forward(self, features: object, step: Step) -> Tensor:
         """Output of the owned rows, ``[n, C]``."""
-        self.model.train(step.training)
+        self.train(step.training)
         state_of(self.model).epoch = step.epoch
         out = self.model(*self.call_inputs())
+        if self._one_value and isinstance(out, Tensor) and out.dim() == 1:
+            out = out[:, None]
         if not isinstance(out, Tensor) or out.dim() != 2:
             raise InputError(f"the model gives {type(out).__name__}; fit needs one tensor [nodes, classes]")
         return out
@@ -56,10 +63,10 @@ class OwnTask(Task):
     function: LossFunction | None = None
     data: ShardData | None = None
 
-    def loss(self, logits: Tensor) -> Tensor:
+    def loss(self, logits: Tensor, epoch: int = 0) -> Tensor:
         """This worker's share: the sum of its values, divided by the number of all workers' values."""
         if self.function is None or self.data is None:
-            return super().loss(logits)
+            return super().loss(logits, epoch)
         values = self.function(logits, self.data)
         if not isinstance(values, Tensor) or values.dim() == 0:
             raise InputError("the loss must give one value per row, which halowire averages; use reduction='none'")
@@ -70,8 +77,9 @@ class OwnTask(Task):
 class OwnRunner(OneStage):
     """The user's model in graph parallelism; see :class:`halowire.train.runner.Runner`."""
 
-    def __init__(self, model: OwnModel, data: ShardData, task: Task, seed: int) -> None:
-        self.model, self.shard, self.task, self._seed = model, data.shard, task, seed
+    def __init__(self, model: OwnModel, data: ShardData, task: Learnt, seed: int) -> None:
+        self.model, self.shard, self._seed = model, data.shard, seed
+        self.task: Learnt = task
         self.peers, self.num_features, self._ids = data.transport, data.shard.num_features, data.shard.ids
         self.exchange = state_of(model.model).exchange_of(model.call_inputs())
         self.parameters = {name: value for name, value in model.named_parameters() if value.requires_grad}
@@ -80,7 +88,7 @@ class OwnRunner(OneStage):
         """By autograd, through the user's code."""
         ledger = self.peers.ledger
         with ledger.phase("forward"):
-            loss = self.task.loss(self.model(None, self._step(epoch, True)))
+            loss = self.task.loss(self.model(None, self._step(epoch, True)), epoch)
         with ledger.phase("backward"):
             loss.backward()  # type: ignore[no-untyped-call]
         return loss.detach()
@@ -107,18 +115,22 @@ def own_runner(
     config: Config,
     loss: LossFunction | None,
     inputs: Sequence[str] | None,
+    links: LinkTask | None = None,
     codec: RowCodec | None = None,
 ) -> OwnRunner:
-    """Distribute ``model`` over the shard and wrap it for the training loop."""
+    """Distribute ``model`` over the shard and wrap it for the training loop; ``links``: what it learns of pairs."""
     policy = wire_policy(config, codec)
     if codec is not None:
         agree_on_codec(codec, data.transport)
     distribute(model, data, policy)
     data.reduction.hand_over()
-    own = OwnModel(model, data, inputs or required_inputs(model, data.keys))
-    task = Task.of(data.shard, config.task.metric, data.link.device)
+    decoder = None if links is None else links.decoder
+    own = OwnModel(model, data, inputs or required_inputs(model, data.keys), decoder)
+    if links is not None:
+        return OwnRunner(own, data, links, config.seed)
+    task = Task.of(data.shard, config.task, data.link.device)
     if loss is not None:
-        task = OwnTask(task.y, task.masks, task.train_rows, task.train_count, task.metric, loss, data)
+        task = OwnTask(**vars(task), function=loss, data=data)
     return OwnRunner(own, data, task, config.seed)
 
 
@@ -135,6 +147,6 @@ def required_inputs(model: nn.Module, names: Sequence[str]) -> list[str]:
     return needed
 
 
-def trained_weights(weights: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The user's names of the weights of a checkpoint."""
-    return {name.removeprefix(PREFIX): value for name, value in weights.items()}
+def trained_weights(weights: dict[str, Tensor], prefix: str = PREFIX) -> dict[str, Tensor]:
+    """The user's names of the weights of a checkpoint: those of the model, or of its decoder."""
+    return {name.removeprefix(prefix): value for name, value in weights.items() if name.startswith(prefix)}

@@ -24,7 +24,8 @@ def check_format(out: Path) -> None:
     """Refuse a file name whose ending names no format."""
     if out.suffix not in FORMATS:
         raise InputError(
-            f"predictions cannot be written to {out.name!r}; give a name that ends in .npy (logits) or .csv (id,class)"
+            f"predictions cannot be written to {out.name!r}; give a name that ends in .npy (outputs) or .csv (id,class "
+            "or id,value)"
         )
 
 
@@ -58,8 +59,9 @@ def gather_predictions(logits: Tensor, holder: Holder, transport: Transport) -> 
     return values[order], ids[order]
 
 
-def write_predictions(logits: Tensor, ids: Tensor, multi_label: bool, out: Path) -> None:
-    """Write logits (``.npy``) or ``id,class`` lines (``.csv``; several classes are separated by spaces)."""
+def write_predictions(logits: Tensor, ids: Tensor, shard: Shard, out: Path) -> None:
+    """Write logits (``.npy``) or lines (``.csv``): ``id,class``, where several classes are separated by spaces; for
+    regression ``id,value``, or ``id,value0,value1,...``."""
     check_format(out)
     out.parent.mkdir(parents=True, exist_ok=True)
     temporary = out.with_name(f".{out.stem}.tmp{out.suffix}")
@@ -68,8 +70,13 @@ def write_predictions(logits: Tensor, ids: Tensor, multi_label: bool, out: Path)
     else:
         with temporary.open("w", newline="") as file:
             writer = csv.writer(file)
-            writer.writerow(["id", "class"])
-            writer.writerows(zip(ids.tolist(), _classes(logits, multi_label), strict=True))
+            if shard.regression:
+                width = logits.shape[1]
+                writer.writerow(["id", *(["value"] if width == 1 else [f"value{column}" for column in range(width)])])
+                writer.writerows([node, *row] for node, row in zip(ids.tolist(), logits.tolist(), strict=True))
+            else:
+                writer.writerow(["id", "class"])
+                writer.writerows(zip(ids.tolist(), _classes(logits, shard.multi_label), strict=True))
     temporary.rename(out)
 
 

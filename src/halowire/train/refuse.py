@@ -8,6 +8,7 @@ from typing import Any
 from halowire.graph import Graph
 from halowire.kernels import InputError
 from halowire.partition import read_manifest
+from halowire.partition.links import links_record
 from halowire.partition.manifest import is_shard_folder
 from halowire.pipeline.mesh import Mesh
 from halowire.pipeline.split import parse_split
@@ -24,16 +25,19 @@ def is_shards(graph: Any) -> bool:
     return isinstance(graph, str | Path) and is_shard_folder(Path(graph))
 
 
-def refuse_untrainable(graph: Graph) -> None:
-    """Refuse a graph that lacks what training needs."""
-    needed = {
+def refuse_untrainable(graph: Graph, link: bool = False) -> None:
+    """Refuse a graph that lacks what training needs; ``link``: its edges are learnt, so that it needs no labels."""
+    if link and graph.x is not None:
+        return
+    needed = {"features (x)": graph.x} if link else {
         "features (x)": graph.x, "labels (y)": graph.y, "train_mask": graph.train_mask, "val_mask": graph.val_mask,
         "test_mask": graph.test_mask,
     }  # fmt: skip
     missing = [name for name, value in needed.items() if value is None]
     if missing:
         raise InputError(
-            f"graph {graph.name!r} has no {', '.join(missing)}; training needs features, labels and a split"
+            f"graph {graph.name!r} has no {', '.join(missing)}; training needs "
+            + ("features" if link else "features, labels and a split")
         )
 
 
@@ -48,6 +52,8 @@ def refuse_idle_settings(shards: Path, num_parts: int, config: Config, default: 
         raise InputError(
             f"{shards} was cut for transductive training; cut it again with `halowire partition --inductive`"
         )
+    if config.task.kind == "link":
+        _refuse_other_links(shards, config)
     if config.graph != default.graph:
         raise InputError(
             f"{shards} holds shards: --graph.* settings belong to `halowire partition`, which read the graph"
@@ -65,10 +71,24 @@ def refuse_idle_settings(shards: Path, num_parts: int, config: Config, default: 
         )
 
 
+def _refuse_other_links(shards: Path, config: Config) -> None:
+    found = links_record(shards)
+    for name in ("val_share", "test_share", "negatives", "seed"):
+        now = config.seed if name == "seed" else getattr(config.task, name)
+        if found[name] != now:
+            flag = f"--{'seed' if name == 'seed' else 'task.' + name.replace('_', '-')}"
+            raise InputError(f"the edges of {shards} were held out with {flag} {found[name]}, now it is {now}")
+
+
 def refuse_mesh(config: Config, workers: int) -> None:
     """Refuse a mesh that cannot be, and what has no meaning, or no effect, on it."""
     mesh = mesh_of(config, workers)
     mesh.refuse_impossible(config.model.layers, mesh.chunks)
+    if config.task.kind == "link" and needs_stages(config, mesh):
+        raise InputError(
+            "--task link runs plain gcn and sage in one stage: a pair needs rows of all chunks at once; leave "
+            "--mesh.*, --model.residual and deep models out"
+        )
     default, given = MeshConfig(), config.mesh
     idle = {
         "split": ("more than one stage", mesh.stages > 1),

@@ -12,8 +12,8 @@ from halowire.exchange import HaloExchange, Transport
 from halowire.nn import GraphModel
 from halowire.partition import Shard
 from halowire.train.config import Config
-from halowire.train.task import Task
-from halowire.train.view import View, build_model
+from halowire.train.task import Learnt
+from halowire.train.view import View, build_model, output_width
 
 
 class Runner(Protocol):
@@ -29,7 +29,7 @@ class Runner(Protocol):
     parameters: dict[str, nn.Parameter]
     shard: Shard
     num_features: int
-    task: Task
+    task: Learnt
     peers: Transport
     line: Transport | None
     exchange: HaloExchange
@@ -96,7 +96,8 @@ class GraphParallel(OneStage):
         self._ledger = transport.ledger
         self.peers, self.shard, self.task = transport, evaluation.shard, evaluation.task
         width = train.features.own.num_cols
-        self.model = build_model(config.model, width, train.shard.num_classes, config.seed).to(train.ids.device)
+        outputs = output_width(config, train.shard.num_classes)
+        self.model = build_model(config.model, width, outputs, config.seed).to(train.ids.device)
         self.parameters = dict(self.model.named_parameters())
         self.exchange, self.num_features = train.spread.exchange, width
 
@@ -104,7 +105,7 @@ class GraphParallel(OneStage):
         """By autograd, through the blocks of the model."""
         with self._ledger.phase("forward"):
             logits = self.model(self._train.features, self._train.step(self._config.seed, epoch, training=True))
-            loss = self._train.task.loss(logits)
+            loss = self._train.task.loss(logits, epoch)
         with self._ledger.phase("backward"):
             loss.backward()  # type: ignore[no-untyped-call]
         return loss.detach()

@@ -30,7 +30,7 @@ from halowire.pipeline.spread import Spread, WholeSpread
 from halowire.pipeline.stage import Model, Stage, exchange_layer
 from halowire.pipeline.timeline import Timeline, ideal_bubble
 from halowire.train.config import Config
-from halowire.train.task import Task
+from halowire.train.task import Learnt, Task
 from halowire.train.view import build_model, policy_for
 
 TIMELINE_EPOCH = 2
@@ -75,12 +75,11 @@ class Pipeline:
         else:
             alone = Chunks.whole(whole.num_owned)
             evaluation = self._side(whole, stage, alone, next_layer, policy, timeline, training=False)
-        task = Task.of(train, config.task.metric, CPU)
+        task = Task.of(train, config.task, CPU)
         self._tasks = [task.part(chunks.at(chunk)) for chunk in range(chunks.count)]
         self.shard = whole
-        self.task = Task.of(whole, config.task.metric, CPU)
-        if not seat.last:
-            self.task = self.task.part(slice(0, 0))
+        found = Task.of(whole, config.task, CPU)
+        self.task: Learnt = found if seat.last else found.part(slice(0, 0))
         self.engine = Engine(seat, stage, side, evaluation, self._loss, config.mesh.keep == "all", timeline)
 
     def forward_backward(self, epoch: int) -> Tensor:

@@ -16,6 +16,7 @@ from halowire.exchange import Transport
 from halowire.kernels.info import kernels_in_use
 from halowire.train.checkpoint import Progress
 from halowire.train.config import Config
+from halowire.train.metrics import SPLITS
 from halowire.train.stages import mesh_of
 
 ACCOUNT_ORDER = (SETUP, TRAIN, STAGE, EVAL, GRADIENT)
@@ -78,6 +79,7 @@ def summarise(
         "peak_memory_bytes": memory,
         "kernels": kernels_in_use(),
         "best_epoch": progress.best_epoch,
+        "other_metrics": {name: value for name, value in progress.best.items() if name not in SPLITS},
         "status": status,
     }
 

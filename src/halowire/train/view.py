@@ -15,7 +15,7 @@ from halowire.nn.deep import DEEP_MODELS, DeepModel
 from halowire.nn.model import exchanged_widths
 from halowire.partition import Shard
 from halowire.train.config import Config, ModelConfig
-from halowire.train.task import Task
+from halowire.train.task import Learnt, Task
 from halowire.train.wire import policy_of
 
 
@@ -26,16 +26,18 @@ class View:
     shard: Shard
     spread: Propagation
     features: Features
-    task: Task
+    task: Learnt
     ids: Tensor
 
     @staticmethod
-    def of(shard: Shard, config: Config, transport: Transport, device: torch.device) -> View:
-        """Prepare ``shard``; its input features cross the wire here, once."""
+    def of(
+        shard: Shard, config: Config, transport: Transport, device: torch.device, task: Learnt | None = None
+    ) -> View:
+        """Prepare ``shard``; its input features cross the wire here, once. ``task``: by default that of its labels."""
         exchange = HaloExchange(shard, transport, device, policy_for(shard, config, transport, shard.num_features))
         spread = Propagation.of(shard, MODELS[config.model.name].conv.normalisation, exchange, device)
         features = Features.of(shard, spread, exchange, device)
-        return View(shard, spread, features, Task.of(shard, config.task.metric, device), shard.ids.to(device))
+        return View(shard, spread, features, task or Task.of(shard, config.task, device), shard.ids.to(device))
 
     def step(self, seed: int = 0, epoch: int = 0, training: bool = False) -> Step:
         """The context of one pass through the model."""
@@ -44,7 +46,7 @@ class View:
 
 def policy_for(shard: Shard, config: Config, transport: Transport, num_features: int) -> Policy:
     """The policy of a shard's wire; ``transport`` goes to the workers that share its halos."""
-    widths = travelling_widths(config.model, num_features, shard.num_classes)
+    widths = travelling_widths(config.model, num_features, output_width(config, shard.num_classes))
     halo_rows = transport.all_reduce(torch.tensor([shard.num_halo]), "reduction of the halo sizes", SETUP)
     grades = None
     if config.rate.nodes == "degree":
@@ -57,6 +59,11 @@ def travelling_widths(config: ModelConfig, num_features: int, num_classes: int) 
     if config.name in DEEP_MODELS:
         return [config.hidden] * config.layers
     return exchanged_widths(num_features, config.hidden, num_classes, config.layers)
+
+
+def output_width(config: Config, num_classes: int) -> int:
+    """Columns of the model's output: one per class or value; for links rows as wide as the hidden ones."""
+    return config.model.hidden if config.task.kind == "link" else num_classes
 
 
 def build_model(config: ModelConfig, num_features: int, num_classes: int, seed: int) -> GraphModel | DeepModel:

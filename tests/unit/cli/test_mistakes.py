@@ -90,6 +90,6 @@ def test_interruption_while_reading_is_130(halowire, monkeypatch):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("halowire.api.load", interrupt)
+    monkeypatch.setattr("halowire.train.source.load", interrupt)
     said = halowire("train", SMALL, "--out", "run")
     assert said.code == 130 and said.err == "halowire: interrupted\n"

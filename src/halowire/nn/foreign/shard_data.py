@@ -92,6 +92,15 @@ def local_tensors(tensors: Mapping[str, Any], owner: Tensor, shard: Shard) -> di
     return {"edge_index": place[edge_index[:, mine].long()], **parts}
 
 
+def only_edges(tensors: Mapping[str, Any], num_nodes: int, kept: Tensor) -> dict[str, Any]:
+    """``tensors`` of a graph with the edges ``kept`` (bool ``[E]``) alone, those of nodes as they are."""
+    edge_index = tensors["edge_index"]
+    kinds = tensor_kinds(tensors, num_nodes, edge_index.shape[1])
+    where = kept.nonzero()[:, 0]
+    edges = {name: _pick(value, where) for name, value in tensors.items() if kinds.get(name) == "edge"}
+    return {**tensors, **edges, "edge_index": edge_index[:, kept.to(edge_index.device)]}
+
+
 def place_data(shard: Shard, tensors: Mapping[str, Any], transport: Transport, device: torch.device) -> ShardData:
     """What `local_tensors` gave, connected to the other workers."""
     link = Link(shard, transport, device)
