@@ -1,7 +1,7 @@
 """Which pairs of nodes are linked: a PyG encoder on two local workers: ``python examples/link_prediction.py``.
 
-A share of the edges is held out, nothing travels along them, and the encoder learns rows whose dot product is high where there is
-an edge. Each held-out edge is ranked among 100 pairs without one, over all workers.
+A share of the edges is held out, nothing travels along them, and the encoder learns rows whose dot product is high
+where there is an edge. Each held-out edge is ranked among 100 pairs without one, over all workers.
 """
 
 import torch

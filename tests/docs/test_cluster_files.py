@@ -15,10 +15,11 @@ import yaml
 import halowire
 from tests.docs.commands import ROOT, parse_command, parse_halowire, parse_torchrun
 
+pytestmark = pytest.mark.timeout(600)  # programs that start programs: a busy machine takes its time
 EXAMPLES = ROOT / "examples"
 PROGRAMS = str(Path(sys.executable).parent)
 GRAPH = "sbm:nodes=200,edges=1600,features=4,classes=3"
-QUICK = ["--epochs", "2", "--model.hidden", "8", "--threads", "1", "--deadline", "60", "--quiet"]
+QUICK = ["--epochs", "2", "--model.hidden", "8", "--threads", "1", "--deadline", "500", "--quiet"]
 
 
 @pytest.mark.parametrize("name", ["slurm.sbatch", "several_machines.sh"])
@@ -73,7 +74,7 @@ def free_port() -> int:
 
 
 def finish(processes: list[subprocess.Popen]) -> list[str]:
-    said = [process.communicate(timeout=150) for process in processes]
+    said = [process.communicate(timeout=560) for process in processes]
     assert [process.returncode for process in processes] == [0] * len(processes), said
     return [out for out, _ in said]
 

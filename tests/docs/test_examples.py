@@ -7,15 +7,18 @@ import re
 import subprocess
 import sys
 
+import pytest
+
 from tests.docs.commands import ROOT
 
+pytestmark = pytest.mark.timeout(600)  # programs that start programs: a busy machine takes its time
 EXAMPLES = ROOT / "examples"
 
 
 def run(name: str, folder) -> str:
     done = subprocess.run(
         [sys.executable, str(EXAMPLES / name)], cwd=folder, env=os.environ | {"OMP_NUM_THREADS": "1"},
-        capture_output=True, text=True, timeout=170, check=False,
+        capture_output=True, text=True, timeout=560, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout
