@@ -1,11 +1,11 @@
-# make install | demo | test | test-slow | test-browser | clean
+# make install | demo | docs | test | test-slow | test-browser | clean
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 NATIVE := $(wildcard src/halowire/kernels/native/*)
 
-.PHONY: install demo test test-slow test-browser lint clean
+.PHONY: install demo docs test test-slow test-browser lint clean
 
 install: $(STAMP)
 
@@ -19,9 +19,14 @@ $(STAMP): pyproject.toml CMakeLists.txt $(NATIVE)
 demo: install
 	$(BIN)/halowire train debian --workers 2 --epochs 60 --model.hidden 128 --out runs/demo --overwrite
 
+docs: install
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[docs]"
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build
+	@echo "pages in docs/_build/index.html"
+
 lint: install
-	$(BIN)/ruff check src tests bench tools
-	$(BIN)/ruff format --check src tests bench tools
+	$(BIN)/ruff check src tests bench tools examples
+	$(BIN)/ruff format --check src tests bench tools examples
 	$(BIN)/mypy
 
 test: lint
@@ -34,4 +39,4 @@ test-browser: install
 	$(BIN)/python -m pytest -m browser
 
 clean:
-	rm -rf build dist runs .pytest_cache .mypy_cache .ruff_cache
+	rm -rf build dist runs docs/_build .pytest_cache .mypy_cache .ruff_cache

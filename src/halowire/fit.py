@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from halowire.api import WORKER, Run, cut_shards, finished, worker_error
+from halowire.exchange import RowCodec, check_codec
 from halowire.fit_worker import PREDICTIONS, HandOver, fit_worker, model_file, part_file
 from halowire.graph import Graph
 from halowire.graph.checks import check
@@ -35,6 +36,7 @@ from halowire.train.link_task import Decoder
 from halowire.train.own_model import DECODER, LossFunction, required_inputs, trained_weights
 from halowire.train.recipes import recipe_config
 from halowire.train.refuse import refuse_other_job, refuse_untrainable
+from halowire.train.refuse_wire import refuse_codec
 from halowire.train.source import hold_out
 
 
@@ -60,6 +62,7 @@ def fit(
     loss: LossFunction | None = None,
     inputs: Sequence[str] | None = None,
     decoder: Decoder | None = None,
+    codec: RowCodec | None = None,
     settings: Mapping[str, Any] | None = None,
     out: str | Path | None = None,
     resume: bool = False,
@@ -81,6 +84,7 @@ def fit(
         inputs: names of the tensors that ``forward`` is called with; left out, those that it must be given.
         decoder: for links, ``decoder(sources, targets)`` with a score for each pair of rows; a function, or a module,
             which is trained too. Left out: their dot product.
+        codec: a codec of one's own for the rows that the recipe would send in float32 (`halowire.exchange.RowCodec`).
         settings: overrides with the names of the command line, such as ``{"epochs": 100, "optim.lr": 0.005}``.
         out: the run folder; by default a new one under ``runs/``.
         resume: go on from the newest checkpoint in ``out`` with the same model, data and settings (more epochs are
@@ -90,6 +94,9 @@ def fit(
     """
     config = recipe_config(recipe).replace({**(settings or {}), **_task_setting(task, settings or {})})
     _refuse(config, settings or {}, workers)
+    if codec is not None:
+        refuse_codec(config)
+        check_codec(codec)
     _refuse_for_task(config, loss, decoder)
     refuse_unsupported(model)
     regression = config.task.kind == "regression" or (isinstance(data, Graph) and data.regression)
@@ -114,7 +121,8 @@ def fit(
     run.mkdir(parents=True, exist_ok=True)
     job.write()
     with tempfile.TemporaryDirectory(prefix="halowire-") as folder:
-        _hand_over(Path(folder), job, tensors, num_nodes, HandOver(_plain_copy(model), loss, names, _plain(decoder)))
+        given = HandOver(_plain_copy(model), loss, names, _plain(decoder), codec)
+        _hand_over(Path(folder), job, tensors, num_nodes, given)
         summary = _train(job, Path(folder))
     trained, scores, weights = _plain_copy(model), _plain(decoder), best_weights(run)
     trained.load_state_dict(trained_weights(weights))

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from halowire.exchange import RowCodec
 from halowire.kernels.random import stream_key
 from halowire.launch import Place, choose_device, joined, set_threads, stop_wish
 from halowire.launch.by_value import read_by_value
@@ -29,12 +30,13 @@ PREDICTIONS = "predictions.npy"
 
 @dataclass(frozen=True)
 class HandOver:
-    """What the program hands to its workers: the model, its loss or decoder, and what it is called with."""
+    """What the program hands to its workers: the model, its loss or decoder, its inputs, and the codec."""
 
     model: nn.Module
     loss: LossFunction | None
     inputs: tuple[str, ...] | None
     decoder: Decoder | None = None
+    codec: RowCodec | None = None
 
 
 def part_file(folder: Path, rank: int) -> Path:
@@ -60,7 +62,7 @@ def fit_worker(job: Job, folder: Path) -> dict[str, Any]:
         part = read_part(job, transport)
         data = place_data(part, read_by_value(part_file(folder, transport.rank)), transport, device)
         links = link_task(job, part, transport, device, _on(given.decoder, device))
-        runner = own_runner(given.model, data, job.config, given.loss, given.inputs, links)
+        runner = own_runner(given.model, data, job.config, given.loss, given.inputs, links, given.codec)
         trainer = Trainer(runner, None, job.config, transport, job.run)
         if job.resume:
             trainer.resume()
@@ -68,6 +70,8 @@ def fit_worker(job: Job, folder: Path) -> dict[str, Any]:
             summary = trainer.run(Hooks(Narrator(bar), wish))
         summary |= {"partition": read_manifest(job.shards).get("quality"), "model": type(given.model).__name__}
         summary |= {"native_layers": state_of(given.model).native}
+        if given.codec is not None:
+            summary |= {"codec": type(given.codec).__name__}
         if trainer.progress.best_weights:
             runner.model.load_state_dict(trainer.progress.best_weights)
         found = gather_predictions(trainer.logits(), runner, transport)

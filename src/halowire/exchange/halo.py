@@ -7,14 +7,16 @@ from torch import Tensor
 
 from halowire.exchange.arrival import Arrival, add_columns
 from halowire.exchange.codec import Full, Source
+from halowire.exchange.codec_check import check_codec
 from halowire.exchange.loading import Flight, Loading, Wire, apply_delta
 from halowire.exchange.memory import Memory
+from halowire.exchange.own_codec import RowCodec
 from halowire.exchange.pieces import Piece
 from halowire.exchange.policy import Policy
 from halowire.exchange.rate import BACKWARD, FORWARD
 from halowire.exchange.terms import Terms, TermsMaker
 from halowire.exchange.transport import Pending, Transport
-from halowire.kernels import Csr
+from halowire.kernels import Csr, InputError
 from halowire.kernels.activate import activate
 from halowire.kernels.buffers import empty
 from halowire.kernels.random import Drop
@@ -157,10 +159,15 @@ class HaloExchange:
             found[f"flight.{direction}.{layer}.bytes"] = self._land(flight).clone()
         if self.synchronise_next:
             found["synchronise_next"] = torch.tensor(1)
+        if isinstance(self.policy.codec, RowCodec):
+            found["codec"] = torch.tensor(list(check_codec(self.policy.codec)))
         return found
 
     def load_state(self, state: dict[str, Tensor]) -> None:
         """Go on from :meth:`state`."""
+        now = check_codec(self.policy.codec) if isinstance(self.policy.codec, RowCodec) else b""
+        if bytes(state.get("codec", torch.empty(0)).tolist()) != now:
+            raise InputError("the run to resume had another codec, or none; resume with the one it had")
         self.synchronise_next = "synchronise_next" in state
         for name, value in state.items():
             kind, _, rest = name.partition(".")
@@ -168,7 +175,7 @@ class HaloExchange:
                 self.memory.applied[rest] = int(value)
             elif kind == "flight" and rest.endswith(".place"):
                 self._restore_flight(rest.removesuffix(".place"), value, state)
-            elif kind not in ("flight", "synchronise_next"):
+            elif kind not in ("flight", "synchronise_next", "codec"):
                 self.memory.matrices[name] = value.to(self.halo_ids.device)
 
     def take_change(self) -> tuple[float, float]:

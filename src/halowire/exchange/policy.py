@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from halowire.exchange.base_bit import BaseBit
+from halowire.exchange.codec import Uniform
 from halowire.exchange.freshness import Freshness
 from halowire.exchange.rate import EXACT, Rate
 from halowire.kernels import InputError
@@ -32,6 +33,7 @@ class Policy:
         resend_input: send the raw features of the halo in every epoch, as layer 0, instead of once.
         gain: share ``a`` of the coded change that both ends keep of it (see :mod:`halowire.exchange.loading`).
         piece_rows: messages of so many rows leave in pieces; smaller ones would only pay for more of them.
+        codec: how the values that travel are coded, in place of the bits of ``rates``; None: by those bits.
     """
 
     rates: Rates = exact_rates
@@ -43,6 +45,7 @@ class Policy:
     resend_input: bool = False
     gain: float = 1.0
     piece_rows: int = 8192
+    codec: Uniform | None = None
 
     def __post_init__(self) -> None:
         if self.decay is not None and not 0 <= self.decay <= 1:

@@ -121,8 +121,8 @@ class TermsMaker:
 
     def _codecs(self, rate: Rate, direction: str) -> tuple[Codec, Codec]:
         """How this worker encodes, and how it decodes: of graded rows each end has its own list."""
-        if not rate.graded:
-            codec = codec_of(rate)
+        if self._policy.codec is not None or not rate.graded:
+            codec = self._policy.codec or codec_of(rate)
             return codec, codec
         key = (rate.bits, rate.code)
         if key not in self._graded:

@@ -124,7 +124,7 @@ def _is_made_anew(name: str, value: Any) -> bool:
     generated = getattr(value, "__module__", None)
     if isinstance(value, types.FunctionType) and generated is not None and generated.startswith(f"{OWN}_"):
         return True
-    return name in ("__dict__", "__weakref__") or name.startswith(("_orig_", "_jinja_"))
+    return name in ("__dict__", "__weakref__") or name.startswith(("_abc_", "_orig_", "_jinja_"))
 
 
 def _empty_class(meta: Callable[..., type], name: str, bases: tuple[type, ...]) -> type:

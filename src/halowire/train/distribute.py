@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from torch import nn
 
-from halowire.exchange import Policy
+from halowire.exchange import Policy, RowCodec, agree_on_codec
 from halowire.kernels import InputError
 from halowire.nn.foreign import distributed
 from halowire.nn.foreign.shard_data import ShardData
 from halowire.train.config import Config, check_config
 from halowire.train.recipes import recipe_config
+from halowire.train.refuse_wire import refuse_codec
 from halowire.train.wire import policy_of
 
 USED = ("rate.", "freshness.", "seed", "epochs")
@@ -21,7 +23,12 @@ Model = TypeVar("Model", bound=nn.Module)
 
 
 def distribute(
-    model: Model, data: ShardData, recipe: str = "exact", settings: Mapping[str, Any] | None = None
+    model: Model,
+    data: ShardData,
+    recipe: str = "exact",
+    settings: Mapping[str, Any] | None = None,
+    *,
+    codec: RowCodec | None = None,
 ) -> Model:
     """Make ``model`` run on this worker's part of a graph; the same object, with the same ``state_dict`` keys.
 
@@ -39,18 +46,24 @@ def distribute(
         data: this worker's part, from `halowire.shard`.
         recipe: a named setting of the wire.
         settings: overrides of ``rate.*``, ``freshness.*``, ``seed`` and ``epochs`` (for schedules of the rate).
+        codec: a codec of one's own for the rows that the recipe would send in float32 (`halowire.exchange.RowCodec`).
     """
     config = recipe_config(recipe).replace(settings or {})
     check_config(config)
     for name in settings or {}:
         if not name.startswith(USED):
             raise InputError(f"the setting {name} has no effect on a distributed model; it uses rate.* and freshness.*")
-    distributed.distribute(model, data, wire_policy(config))
+    policy = wire_policy(config, codec)
+    if codec is not None:
+        agree_on_codec(codec, data.transport)
+    distributed.distribute(model, data, policy)
     return model
 
 
-def wire_policy(config: Config) -> distributed.PolicyMaker:
-    """How a distributed model's rows travel under ``config``."""
+def wire_policy(config: Config, codec: RowCodec | None = None) -> distributed.PolicyMaker:
+    """How a distributed model's rows travel under ``config``, coded by ``codec`` if there is one."""
+    if codec is not None:
+        refuse_codec(config)
     if config.freshness.mode == "never":
         raise InputError(
             f"recipe {config.recipe} leaves out the edges between workers; a model of one's own sees all edges: give "
@@ -58,6 +71,6 @@ def wire_policy(config: Config) -> distributed.PolicyMaker:
         )
 
     def make(widths: Sequence[int], halo_rows: int) -> Policy:
-        return policy_of(config, widths, halo_rows)
+        return dataclasses.replace(policy_of(config, widths, halo_rows), codec=codec)
 
     return make

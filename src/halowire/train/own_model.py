@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from halowire.events import EVAL
+from halowire.exchange import RowCodec, agree_on_codec
 from halowire.kernels import InputError
 from halowire.nn.foreign.distributed import distribute, state_of
 from halowire.nn.foreign.drop_edges import DropEdges
@@ -137,9 +138,13 @@ def own_runner(
     loss: LossFunction | None,
     inputs: Sequence[str] | None,
     links: LinkTask | None = None,
+    codec: RowCodec | None = None,
 ) -> OwnRunner:
     """Distribute ``model`` over the shard and wrap it for the training loop; ``links``: what it learns of pairs."""
-    distribute(model, data, wire_policy(config))
+    policy = wire_policy(config, codec)
+    if codec is not None:
+        agree_on_codec(codec, data.transport)
+    distribute(model, data, policy)
     data.reduction.hand_over()
     decoder = None if links is None else links.decoder
     own = OwnModel(model, data, inputs or required_inputs(model, data.keys), decoder)

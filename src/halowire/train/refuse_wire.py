@@ -27,6 +27,19 @@ def refuse_wire(config: Config) -> None:
         raise InputError(f"{idle_message(name, reason)}; leave it out")
 
 
+def refuse_codec(config: Config) -> None:
+    """Refuse what would decide on the bits of a value beside a codec of one's own."""
+    rate, default = config.rate, RateConfig()
+    for name in ("bits", "backward_bits", "share", "base", "nodes", "layers"):
+        if getattr(rate, name) != getattr(default, name):
+            raise InputError(
+                f"a codec of one's own decides on the bits of a value, and so does --rate.{name.replace('_', '-')} "
+                f"{getattr(rate, name)}; drop one, or use a recipe that sends float32 (exact, pipegcn, varco, bns)"
+            )
+    if rate.schedule == "budget":
+        raise InputError("--rate.schedule budget cannot plan with a codec of one's own; use another schedule")
+
+
 def _refuse_base(rate: RateConfig, freshness: FreshnessConfig) -> None:
     """Refuse what does not go with a base bit that the losses decide, or needs one."""
     if rate.base == "constant":

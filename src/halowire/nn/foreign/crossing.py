@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
+from halowire.events import TRAIN
 from halowire.exchange import HaloExchange, Transport
 
 
@@ -32,7 +33,8 @@ class Extend(Function):
         exchange: HaloExchange = ctx.exchange
         exchange.begin(ctx.epoch)
         own, halo = torch.split(grads[0], [grads[0].shape[0] - exchange.num_halo, exchange.num_halo])
-        flight = exchange.start_back(halo.contiguous(), ctx.number)
+        with exchange.transport.ledger.account(TRAIN):  # in a loop of one's own nothing else says so
+            flight = exchange.start_back(halo.contiguous(), ctx.number)
         total = own.clone(memory_format=torch.contiguous_format)
         exchange.finish_back(flight, total)
         return total, None, None, None
@@ -57,7 +59,8 @@ class Return(Function):
         exchange: HaloExchange = ctx.exchange
         exchange.begin(None)
         grad = grads[0].contiguous()
-        halo = exchange.finish_rows(exchange.start(grad, ctx.number), grad.shape[1])
+        with exchange.transport.ledger.account(TRAIN):
+            halo = exchange.finish_rows(exchange.start(grad, ctx.number), grad.shape[1])
         return torch.cat([grad, halo]), None, None
 
 

@@ -1,0 +1,79 @@
+"""The messages of all errors that a user may see, as templates, collected from the source.
+
+``python -m tests.docs.messages`` prints what docs/troubleshooting.md still lacks, ready to be put in and explained.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import halowire
+
+ROOT = Path(halowire.__file__).parent
+PAGE = Path(__file__).parents[2] / "docs" / "troubleshooting.md"
+ERRORS = {"InputError", "LateError", "TrainingError", "UncheckableError", "WorkerError"}
+GAP = "…"
+"""What stands in a template for every value that is put in."""
+
+
+def templates() -> dict[str, set[str]]:
+    """By folder, the text of every error that is made there; modules outside of a folder are those of `api`."""
+    found: dict[str, set[str]] = {}
+    for path in sorted(ROOT.rglob("*.py")):
+        parts = path.relative_to(ROOT).parts
+        folder = parts[0] if len(parts) > 1 else "api"
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ERRORS and node.args:
+                text = template(node.args[0])
+                if re.search(r"\w", text):
+                    found.setdefault(folder, set()).add(text)
+    return found
+
+
+def template(node: ast.expr) -> str:
+    """The constant text of an expression, with a gap for everything else."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    if isinstance(node, ast.JoinedStr):
+        return "".join(template(part) for part in node.values)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        return template(node.left) + template(node.right)
+    return GAP
+
+
+def entries(page: str) -> dict[str, list[tuple[list[str], str]]]:
+    """By folder, the entries of the page: their templates and the explanation."""
+    found: dict[str, list[tuple[list[str], str]]] = {}
+    for section in re.split(r"^## ", page, flags=re.MULTILINE)[1:]:
+        title, _, body = section.partition("\n")
+        named = re.search(r"`(\w+)/?`", title)
+        if named is None:
+            continue
+        for item in re.split(r"^- (?=`)", body, flags=re.MULTILINE)[1:]:
+            texts, rest = [], item
+            while match := re.match(r"\s*(`+)(.+?)\1\\\n", rest):
+                texts.append(match[2].strip() if len(match[1]) > 1 else match[2])
+                rest = rest[match.end() :]
+            found.setdefault(named[1], []).append((texts, rest.strip()))
+    return found
+
+
+def code(text: str) -> str:
+    """``text`` as a code span."""
+    return f"`` {text} ``" if "`" in text else f"`{text}`"
+
+
+def missing() -> dict[str, list[str]]:
+    """By folder, the templates that the page does not have."""
+    known = {
+        folder: {text for texts, _ in items for text in texts} for folder, items in entries(PAGE.read_text()).items()
+    }
+    return {folder: sorted(texts - known.get(folder, set())) for folder, texts in templates().items()}
+
+
+if __name__ == "__main__":
+    for folder, texts in missing().items():
+        for text in texts:
+            print(f"{folder}:\n- {code(text)}\\\n  ")

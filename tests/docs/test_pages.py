@@ -1,0 +1,123 @@
+"""The pages: their links resolve, their commands parse, the flags they name exist, their Python compiles."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import io
+import re
+import shlex
+from functools import cache
+from pathlib import Path
+
+import pytest
+from torch.distributed.run import get_args_parser
+
+from halowire.cli.main import VERBS
+from halowire.kernels import InputError
+from halowire.train.config import Config
+from halowire.train.recipes import RECIPES
+from tests.docs.commands import ROOT, blocks, commands, parse_command
+
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+OTHERS = {"--no-sandbox", "--editable", "--to", "--parts", "--hostfile"}
+"""Flags of other programs that pages name."""
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def links(text: str) -> list[str]:
+    bare = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
+    bare = re.sub(r"(`+).+?\1", "", bare)
+    return re.findall(r"\]\(([^)\s]+)\)", bare)
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub and the built pages name them."""
+    found = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in found}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_links_resolve(page):
+    for link in links(page.read_text()):
+        if link.startswith(("https://", "http://")):
+            continue
+        target, _, anchor = link.partition("#")
+        path = page if not target else (page.parent / target).resolve()
+        assert path.exists() and ROOT in (path, *path.parents), f"{link} leads nowhere"
+        if anchor:
+            assert anchor in anchors(path), f"{link}: no such heading"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_commands_parse(page):
+    for words in commands(page.read_text()):
+        if "..." not in words:
+            parse_command(words)
+
+
+def flag_of(name: str, default: object) -> str:
+    """The flag that changes a setting; what is on by default has one that turns it off."""
+    group, dot, last = name.replace("_", "-").rpartition(".")
+    return f"--{group}{dot}{'no-' if default is True else ''}{last}"
+
+
+@cache
+def known_flags() -> set[str]:
+    """The flags of all verbs and of torchrun."""
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        for verb in VERBS:
+            with contextlib.suppress(SystemExit):
+                importlib.import_module(f"halowire.cli.{verb}").run(["--help"])
+    found = set(re.findall(r"--[a-z][a-z.-]*[a-z]", said.getvalue()))
+    assert {flag_of(*setting) for setting in Config().flat().items()} <= found, "the help lists every setting"
+    return found | set(get_args_parser()._option_string_actions) | {"--help", "--version"} | OTHERS
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_flags_that_are_named_exist(page):
+    named = re.findall(r"`[^`]*`", re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE))
+    for span in named:
+        if "bench" in span:  # the benchmarks have flags of their own
+            continue
+        for flag in re.findall(r"(?<![\w-])--[a-z][a-z.-]*(?![\w.*…-])", span):
+            assert flag.rstrip(".") in known_flags(), f"{span}: {flag} is no flag"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_make_targets_exist(page):
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    for block in blocks(page.read_text()):
+        for line in block.splitlines():
+            words = shlex.split(line, comments=True) if line.startswith("make ") else []
+            assert set(words[1:]) <= targets, line
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_python_compiles(page):
+    for block in re.findall(r"^```python\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE):
+        compile(block, name_of(page), "exec")
+
+
+def test_every_recipe_has_a_row():
+    text = (ROOT / "docs" / "recipes.md").read_text()
+    for name in RECIPES:
+        assert re.search(rf"^\| `{name}` \|", text, re.MULTILINE), name
+
+
+def test_every_folder_has_a_page_of_concepts():
+    package = ROOT / "src" / "halowire"
+    folders = {path.parent.name for path in package.glob("*/__init__.py")} - {"cli"}
+    assert folders == {path.stem for path in (ROOT / "docs" / "concepts").glob("*.md")} - {"index"}
+
+
+def test_the_checks_find_what_they_look_for():
+    text = "# A\n\n    halowire train debian --epohcs 3\n\n[there](gone.md) and `[not](this.md)`\n"
+    assert [words[1] for words in commands(text)] == ["train"] and links(text) == ["gone.md"]
+    with pytest.raises(InputError, match="epochs"):
+        parse_command(next(iter(commands(text))))
+    assert "--epohcs" not in known_flags() and "--rate.bits" in known_flags()
