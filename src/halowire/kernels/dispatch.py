@@ -12,7 +12,7 @@ from torch import Tensor
 
 from halowire.kernels.errors import InputError
 
-ABI = 4
+ABI = 5
 LEVELS = ("portable", "avx2", "avx512")
 WORK_PER_THREAD = 1 << 15
 
