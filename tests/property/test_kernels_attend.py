@@ -1,4 +1,4 @@
-"""Graph attention agrees with float64 arithmetic for any matrix, heads, width and implementation, forward and backward."""
+"""Graph attention agrees with float64 for any matrix, heads, width and implementation, forward and backward."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from halowire.kernels.attend import Scores, attend, attend_sources, attend_targe
 from tests.property.test_kernels_aggregate import edges
 from tests.unit.kernels.choices import CHOICES, use, use_threads
 
-HEADS = st.sampled_from([1, 2, 3, 4, 5, 8, 9, 17])
+HEADS = st.sampled_from([1, 2, 3, 4, 5, 8, 9, 17, 64])
 WIDTHS = st.sampled_from([1, 2, 3, 7, 8, 9, 16, 17, 32, 33, 47, 70])
 
 
@@ -136,3 +136,9 @@ def test_misuse_is_refused():
         attend(a, x, src, torch.zeros(2, 1), 0.2)
     with pytest.raises(InputError, match="backward=False"):
         attend_targets(torch.zeros(2, 4), attend(a, x, src, dst, 0.2, backward=False), 0.2)
+    found = attend(a, x, src, dst, 0.2)
+    with pytest.raises(InputError, match="nodes is"):
+        attend_targets(torch.zeros(2, 4), found._replace(nodes=found.nodes[:1]), 0.2)
+    targets, scores = attend_targets(torch.zeros(2, 4), found, 0.2), Scores(torch.zeros(2, 2), torch.zeros(2, 2))
+    with pytest.raises(InputError, match="among 2 targets"):
+        attend_sources(a.transpose(), torch.zeros(2, 4), x, src, targets, 0.2, scores, are_targets=True)

@@ -21,6 +21,8 @@ from halowire.kernels.csr import Csr
 from halowire.kernels.dispatch import address, level_number, native_for, threads_for
 from halowire.kernels.errors import InputError
 
+MOST_HEADS = 64
+
 
 class Attended(NamedTuple):
     """What :func:`attend` gives.
@@ -38,7 +40,7 @@ class Attended(NamedTuple):
 
 
 class Targets(NamedTuple):
-    """What :func:`attend_targets` gives: the gradient of ``dst`` ``[n, H]``, and ``nodes`` with ``<grad, out>`` last."""
+    """What :func:`attend_targets` gives: the gradient of ``dst`` ``[n, H]``; ``nodes`` with ``<grad, out>`` last."""
 
     dst_grad: Tensor
     nodes: Tensor
@@ -120,6 +122,8 @@ def attend_targets(grad: Tensor, attended: Attended, slope: float) -> Targets:
         raise InputError("attend was called with backward=False, so nothing is kept for backward: ask for it")
     rows, heads, cols = out.shape[0], nodes.shape[2], out.shape[1] // nodes.shape[2]
     check_rows("grad", grad, *out.shape)
+    check_rows("positive", positive, *out.shape)
+    _check_nodes(nodes, rows, heads)
     native = native_for(grad, out, positive, nodes)
     if native is None:
         return Targets(*twin.attend_targets(grad, out, positive, nodes, slope))
@@ -156,7 +160,7 @@ def attend_sources(
     are_targets: bool,
     out: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Gradients of ``x`` and ``src`` of some sources, the rows of ``transposed`` ``[r, n]``: ``[r, H C]`` and ``[r, H]``.
+    """Gradients of ``x`` ``[r, H C]`` and ``src`` ``[r, H]`` of some sources, the rows of ``transposed`` ``[r, n]``.
 
     ``x_grad_j = sum of a_e grad_i + src_grad_j source + dst_grad_j target``, the last only where ``are_targets``: the
     sources then are the first ``r`` targets. ``src_grad_j = <x_j, sum of a_e l_e grad_i> - sum of a_e l_e D_i`` with
@@ -166,6 +170,12 @@ def attend_sources(
     check_rows("grad", grad, transposed.num_cols, x.shape[1])
     check_rows("x", x, rows)
     check_rows("src", src, rows, _heads(x, src))
+    _check_nodes(targets.nodes, transposed.num_cols, heads)
+    check_rows("dst_grad", targets.dst_grad, transposed.num_cols, heads)
+    if are_targets and rows > transposed.num_cols:
+        raise InputError(f"{rows} sources cannot all be among {transposed.num_cols} targets: pass are_targets=False")
+    if any(part.numel() != x.shape[1] or part.dtype != torch.float32 for part in scores):
+        raise InputError(f"the score vectors must be float32 and have {x.shape[1]} values each, as many as a row of x")
     out = _rows(rows, x, out)
     dst_grad = targets.dst_grad[:rows].contiguous() if are_targets else None
     native = native_for(transposed.indptr, transposed.indices, grad, x, src, out)
@@ -202,9 +212,17 @@ def attend_sources(
 
 def _heads(x: Tensor, src: Tensor) -> int:
     heads = src.shape[1] if src.dim() == 2 else 0
+    if heads > MOST_HEADS:
+        raise InputError(f"attention has {heads} heads, but at most {MOST_HEADS} can be computed: use fewer")
     if x.dim() != 2 or heads < 1 or x.shape[1] % heads:
         raise InputError(f"x {list(x.shape)} and src {list(src.shape)} do not fit: src has a column for each head of x")
     return heads
+
+
+def _check_nodes(nodes: Tensor, rows: int, heads: int) -> None:
+    good = nodes.shape == (rows, 4, heads) and nodes.is_contiguous() and nodes.dtype == torch.float32
+    if not good:
+        raise InputError(f"nodes is {list(nodes.shape)}, but must be [{rows}, 4, {heads}]: pass what attend gave")
 
 
 def _rows(rows: int, x: Tensor, out: Tensor | None) -> Tensor:

@@ -22,29 +22,31 @@ from torch import Tensor
 
 from halowire.nn.activation import Activation
 from halowire.nn.dense import empty_rows
-from halowire.nn.departure import depart, depart_undropped, narrows
-from halowire.nn.layer_map import LayerMap, Weights
+from halowire.nn.departure import Following, depart, depart_undropped
+from halowire.nn.layer_map import LayerMap
 from halowire.nn.step import Step
 
 
 def boundary_first(
     layer_map: LayerMap,
     x: Tensor | None,
-    weights: Weights,
+    weights: tuple[Tensor | None, ...],
+    width: int,
     activation: Activation | None,
-    following: Tensor | None,
+    following: Following | None,
     step: Step,
     layer: int,
 ) -> Tensor:
-    """``h = activation(layer_map(x))``, ``[n, out]``.
+    """``h = activation(layer_map(x))``, ``[n, width]``.
 
-    ``following`` is the matrix ``W`` of the layer after this one, whose exchange is launched here; None: there is none,
-    or it launches its own. If that layer sends ``h W^T``, this block computes it for the boundary, and so has a part
-    in the gradient of that ``W``.
+    ``weights`` are those whose gradients ``layer_map.back`` gives after that of ``x``, the matrix ``W`` first.
+    ``following`` is the layer after this one, whose exchange is launched here; None: there is none, or it launches its
+    own. If that layer sends ``h W^T``, this block computes it for the boundary, and so has a part in the gradient of
+    that ``W``.
     """
     norm = (None, None) if activation is None else (activation.gamma, activation.beta)
-    ahead = following if following is not None and narrows(following) else None
-    block = _Block(layer_map, activation, following, step, layer)
+    ahead = following.weight if following is not None and following.multiplies else None
+    block = _Block(layer_map, width, activation, following, step, layer)
     return _BoundaryFirst.apply(block, x, *weights, *norm, ahead)  # type: ignore[no-any-return, no-untyped-call]
 
 
@@ -68,8 +70,9 @@ class _Block:
     """One pass of one block, and what its forward leaves to its backward."""
 
     layer_map: LayerMap
+    width: int
     activation: Activation | None
-    following: Tensor | None
+    following: Following | None
     step: Step
     layer: int
     out: Tensor | None = None
@@ -78,7 +81,7 @@ class _Block:
     def forward(self, weight: Tensor) -> Tensor:
         """See the order above."""
         layer_map, head, tail = self.layer_map, *self._parts()
-        out = empty_rows(weight, tail.stop, weight.shape[0])
+        out = empty_rows(weight, tail.stop, self.width)
         h = out if self.activation is None else empty_rows(weight, *out.shape)
         layer_map.open()
         if self.following is None:
@@ -111,12 +114,12 @@ class _Block:
         spread = self.step.spread
         return slice(0, spread.head), slice(spread.head, spread.inner.num_rows)
 
-    def _launch(self, out: Tensor, h: Tensor, weight: Tensor) -> None:
+    def _launch(self, out: Tensor, h: Tensor, following: Following) -> None:
         spread, layer = self.step.spread, self.layer + 1
-        if self.step.sends_undropped and self.activation is not None and not narrows(weight):
+        if self.step.sends_undropped and self.activation is not None and not following.multiplies:
             departure = depart_undropped(self.activation, out, h, spread, layer)
         else:
-            departure = depart(h, weight, spread, layer)
+            departure = depart(h, following, spread, layer)
         self.step.departed[layer] = departure
 
     def _activate(self, out: Tensor, h: Tensor, rows: slice) -> None:

@@ -37,6 +37,11 @@ class Propagation:
     head: int
     exchange: HaloExchange
 
+    @property
+    def num_rows_held(self) -> int:
+        """Rows that a matrix of a layer's input has on this worker: the owned ones."""
+        return self.inner.num_rows
+
     @staticmethod
     def of(shard: Shard, kind: str, exchange: HaloExchange, device: torch.device) -> Propagation:
         """Normalise ``shard`` (``symmetric`` for GCN, ``mean`` for GraphSAGE) by whole-graph degrees."""
@@ -48,14 +53,19 @@ class Propagation:
     @staticmethod
     def cut(inner: Csr, halo: Csr, exchange: HaloExchange, device: torch.device) -> Propagation:
         """Find the head of normalised matrices and cut them there."""
-        reached = halo.indptr.diff().nonzero()
-        head = max(exchange.num_boundary, int(reached[-1]) + 1 if reached.numel() else 0)
+        head = head_of(halo, exchange)
         inner_t = inner.transpose().to(device)
         halo_t = replace(halo.transpose().to(device), num_cols=head)
         inner, halo = inner.to(device), halo.to(device)
         rows = inner.num_rows
         parts = row_range(inner, 0, head), row_range(inner, head, rows), row_range(halo, 0, head)
         return Propagation(inner, halo, inner_t, halo_t, *parts, head, exchange)
+
+
+def head_of(halo: Csr, exchange: HaloExchange) -> int:
+    """How many rows come before the first of those that are neither sent nor have an edge from the halo."""
+    reached = halo.indptr.diff().nonzero()
+    return max(exchange.num_boundary, int(reached[-1]) + 1 if reached.numel() else 0)
 
 
 def row_range(matrix: Csr, start: int, stop: int) -> Csr:

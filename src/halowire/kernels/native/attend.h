@@ -9,7 +9,6 @@
 //
 // because the sum of a (d - D_i) over a row is zero. So no value of an edge is stored, and no dot product is taken per edge.
 #pragma once
-#include <limits>
 #include <vector>
 
 #include "exp.h"
@@ -19,11 +18,14 @@
 
 namespace {
 
+constexpr int kMostHeads = 64;
+constexpr float kNever = -1e30f;  // the score of an edge that does not exist
+
 using halowire::Attend;
 using halowire::AttendSources;
 using halowire::AttendTargets;
 
-// What one thread needs for a row: values by edge and head, a row of x, and which head each column belongs to.
+// What one thread needs for a row: values by edge and head, where the edges' rows are, and a row of x.
 class Scratch {
  public:
   Scratch(int64_t heads, int64_t cols) : row_(static_cast<size_t>(heads * cols + W)) {
@@ -34,118 +36,159 @@ class Scratch {
       heads_.push_back(lanes);
     }
   }
-  // Four arrays of `count` floats, each with W more that may be read.
-  void reserve(int64_t count) {
-    const size_t size = static_cast<size_t>(count + W);
-    if (size <= size_) return;
-    size_ = size * 2;
-    for (auto& array : arrays_) array.assign(size_, 0.0f);
+  // Four arrays of degree * heads floats, each with W more.
+  void reserve(int64_t degree, int64_t heads) {
+    const size_t size = static_cast<size_t>(degree * heads + W);
+    if (offsets_.size() < static_cast<size_t>(degree)) offsets_.resize(static_cast<size_t>(degree) * 2);
+    if (size <= arrays_[0].size()) return;
+    for (auto& array : arrays_) array.resize(size * 2);
   }
   float* array(int i) { return arrays_[i].data(); }
+  int64_t* offsets() { return offsets_.data(); }
   float* row() { return row_.data(); }
   const vi* heads() const { return heads_.empty() ? nullptr : heads_.data(); }
 
  private:
   std::vector<float> arrays_[4], row_;
+  std::vector<int64_t> offsets_;
   std::vector<vi> heads_;
-  size_t size_ = 0;
 };
 
-// The first rows that `weigh` reads are fetched while the scores are computed.
-template <class Index>
-inline void fetch_row(const float* x, int64_t stride, Index index, int64_t edge, int64_t width) {
-  if (edge >= kSoon) return;
-  const float* const row = x + static_cast<int64_t>(index) * stride;
-  for (int64_t j = 0; j < width; j += 16) __builtin_prefetch(row + j);
+// Vectors over values [edge, head] see the heads in a pattern that repeats every few vectors: every one where the heads
+// divide W. A Pattern holds one value per head, laid out like that.
+template <int H>
+struct Pattern {
+  static constexpr bool one = H != 0;
+  vf values[one ? 1 : kMostHeads];
+  int64_t heads;
+  int64_t period() const { return one ? 1 : heads; }
+  explicit Pattern(int64_t n, float value = 0) : heads(n) {
+    for (int64_t k = 0; k < period(); ++k) values[k] = splat(value);
+  }
+  Pattern(int64_t n, const float* source) : heads(n) {
+    for (int64_t i = 0; i < period() * W; ++i) values[i / W][i % W] = source[i % heads];
+  }
+  // Folds the lanes of each head into to[head].
+  template <class F>
+  void fold(float* to, const F& join) const {
+    for (int64_t h = 0; h < heads; ++h) to[h] = values[0][h % W];
+    for (int64_t h = W; h < heads; ++h) to[h] = values[h / W][h % W];
+    for (int64_t i = heads; i < period() * W; ++i) to[i % heads] = join(to[i % heads], values[i / W][i % W]);
+  }
+};
+
+// Calls f(place, k) for every vector over `count` values; k is its place in the pattern.
+template <int H, class F>
+inline void vectors(int64_t count, int64_t heads, const F& f) {
+  int64_t k = 0;
+  for (int64_t at = 0; at < count; at += W) {
+    f(at, k);
+    if (H == 0) k = k + 1 == heads ? 0 : k + 1;
+  }
 }
+
+template <int H>
+inline void copy(float* to, const float* from, int64_t heads) {
+  for (int64_t h = 0; h < (H ? H : heads); ++h) to[h] = from[h];
+}
+
+// Where the rows of the edges are; the first ones are fetched while the scores are computed.
+template <class Index>
+void find_rows(const Index* indices, int64_t degree, const float* x, int64_t stride, int64_t width, int64_t* offsets) {
+  for (int64_t e = 0; e < degree; ++e) {
+    offsets[e] = static_cast<int64_t>(indices[e]) * stride;
+    if (e < kSoon)
+      for (int64_t j = 0; j < width; j += 16) __builtin_prefetch(x + offsets[e] + j);
+  }
+}
+
+inline vf larger(vf a, vf b) { return a > b ? a : b; }
 
 template <class Index, int H>
 void attend_row(const Attend& a, int64_t row, Scratch& s) {
-  const int64_t heads = H ? H : a.heads, begin = a.indptr[row], degree = a.indptr[row + 1] - begin;
+  const int64_t heads = a.heads, begin = a.indptr[row], degree = a.indptr[row + 1] - begin, count = degree * heads;
   const Index* const indices = static_cast<const Index*>(a.indices) + begin;
   float* const node = a.nodes + row * 4 * heads;
-  float* const __restrict largest = node + heads;
-  float* const __restrict inverse = largest + heads;
-  float* const __restrict share = inverse + heads;
-  s.reserve(degree * heads);
-  float* const __restrict first = s.array(0);
-  float* const __restrict second = s.array(1);
-  for (int64_t h = 0; h < heads; ++h) largest[h] = -std::numeric_limits<float>::infinity();
-  for (int64_t e = 0; e < degree; ++e) {
-    fetch_row(a.x, a.x_stride, indices[e], e, heads * a.cols);
-    const float* const src = a.src + static_cast<int64_t>(indices[e]) * heads;
-    for (int64_t h = 0; h < heads; ++h) {
-      const float sum = src[h] + node[h];
-      const float score = sum > 0 ? sum : sum * a.slope;
-      first[e * heads + h] = score;
-      largest[h] = score > largest[h] ? score : largest[h];
-    }
-  }
-  for (int64_t e = 0; e < degree; ++e)
-    for (int64_t h = 0; h < heads; ++h) second[e * heads + h] = first[e * heads + h] - largest[h];
-  for (int64_t at = 0; at < degree * heads; at += W) {
-    const vf power = exp(load(second + at));
-    store(second + at, select(reinterpret_cast<vi>(load(first + at) > 0.0f), power));
+  float *const largest = node + heads, *const inverse = largest + heads, *const share = inverse + heads;
+  s.reserve(degree, heads);
+  float *const first = s.array(0), *const second = s.array(1);
+  find_rows(indices, degree, a.x, a.x_stride, heads * a.cols, s.offsets());
+  for (int64_t e = 0; e < degree; ++e) copy<H>(first + e * heads, a.src + static_cast<int64_t>(indices[e]) * heads, heads);
+  store(first + count, splat(kNever));
+  const Pattern<H> own(heads, node);
+  Pattern<H> most(heads, kNever), total(heads), chosen(heads);
+  vectors<H>(count, heads, [&](int64_t at, int64_t k) {
+    const vf value = load(first + at) + own.values[k], score = larger(value, value * a.slope);
+    store(first + at, score);
+    most.values[k] = larger(score, most.values[k]);
+  });
+  store(first + count, splat(kNever));  // a slope of 0 has raised it
+  most.fold(largest, [](float p, float q) { return p > q ? p : q; });
+  const Pattern<H> top(heads, largest);
+  vectors<H>(count, heads, [&](int64_t at, int64_t k) {
+    const vf score = load(first + at), power = exp(score - top.values[k]);
+    const vf positive = select(reinterpret_cast<vi>(score > 0.0f), power);
     store(first + at, power);
-  }
-  for (int64_t h = 0; h < heads; ++h) inverse[h] = share[h] = 0;
-  for (int64_t e = 0; e < degree; ++e)
-    for (int64_t h = 0; h < heads; ++h) inverse[h] += first[e * heads + h], share[h] += second[e * heads + h];
+    store(second + at, positive);
+    total.values[k] += power;
+    chosen.values[k] += positive;
+  });
+  const auto add = [](float p, float q) { return p + q; };
+  total.fold(inverse, add);
+  chosen.fold(share, add);
   for (int64_t h = 0; h < heads; ++h) {
     inverse[h] = degree ? 1.0f / inverse[h] : 0.0f;
     largest[h] = degree ? largest[h] : 0.0f;
     share[h] *= inverse[h];
   }
-  for (int64_t e = 0; e < degree; ++e)
-    for (int64_t h = 0; h < heads; ++h) first[e * heads + h] *= inverse[h], second[e * heads + h] *= inverse[h];
+  const Pattern<H> scale(heads, inverse);
+  vectors<H>(count, heads, [&](int64_t at, int64_t k) {
+    store(first + at, load(first + at) * scale.values[k]);
+    store(second + at, load(second + at) * scale.values[k]);
+  });
   float* const positive = a.positive == nullptr ? nullptr : a.positive + row * a.positive_stride;
-  weigh<Index>({indices, degree, a.x, a.x_stride, first, positive ? second : nullptr, heads, a.cols,
-                a.out + row * a.out_stride, positive},
-               s.heads());
+  weigh({a.x, s.offsets(), degree, first, positive ? second : nullptr, heads, a.cols, a.out + row * a.out_stride, positive},
+        s.heads());
 }
 
 template <class Index, int H>
 void sources_row(const AttendSources& a, int64_t row, Scratch& s) {
-  const int64_t heads = H ? H : a.heads, begin = a.indptr[row], degree = a.indptr[row + 1] - begin;
+  const int64_t heads = a.heads, begin = a.indptr[row], degree = a.indptr[row + 1] - begin, count = degree * heads;
   const Index* const indices = static_cast<const Index*>(a.indices) + begin;
-  const float* const src = a.src + row * heads;
-  s.reserve(degree * heads);
-  float* const __restrict first = s.array(0);
-  float* const __restrict second = s.array(1);
-  float* const __restrict slope = s.array(2);
-  float* const __restrict dot = s.array(3);
+  s.reserve(degree, heads);
+  float *const first = s.array(0), *const second = s.array(1), *const largest = s.array(2), *const dot = s.array(3);
+  find_rows(indices, degree, a.grad, a.grad_stride, heads * a.cols, s.offsets());
   for (int64_t e = 0; e < degree; ++e) {
-    fetch_row(a.grad, a.grad_stride, indices[e], e, heads * a.cols);
     const float* const node = a.back + static_cast<int64_t>(indices[e]) * 4 * heads;
-    for (int64_t h = 0; h < heads; ++h) {
-      const float sum = src[h] + node[h], l = sum > 0 ? 1.0f : a.slope;
-      first[e * heads + h] = sum * l - node[heads + h];
-      second[e * heads + h] = node[2 * heads + h];
-      slope[e * heads + h] = l;
-      dot[e * heads + h] = node[3 * heads + h];
-    }
+    copy<H>(first + e * heads, node, heads);
+    copy<H>(largest + e * heads, node + heads, heads);
+    copy<H>(second + e * heads, node + 2 * heads, heads);
+    copy<H>(dot + e * heads, node + 3 * heads, heads);
   }
-  for (int64_t at = 0; at < degree * heads; at += W) {
-    const vf weight = exp(load(first + at)) * load(second + at), sloped = weight * load(slope + at);
+  for (int i = 0; i < 4; ++i) store(s.array(i) + count, vf{});  // an edge that does not exist has weight 0
+  const Pattern<H> own(heads, a.src + row * heads);
+  Pattern<H> total(heads);
+  vectors<H>(count, heads, [&](int64_t at, int64_t k) {
+    const vf value = load(first + at) + own.values[k];
+    const vf weight = exp(larger(value, value * a.slope) - load(largest + at)) * load(second + at);
+    const vf sloped = value > 0.0f ? weight : weight * a.slope;
     store(first + at, weight);
     store(second + at, sloped);
-    store(dot + at, sloped * load(dot + at));
-  }
-  float* const __restrict src_grad = a.src_grad + row * heads;
-  for (int64_t h = 0; h < heads; ++h) src_grad[h] = 0;
-  for (int64_t e = 0; e < degree; ++e)
-    for (int64_t h = 0; h < heads; ++h) src_grad[h] -= dot[e * heads + h];
+    total.values[k] -= sloped * load(dot + at);
+  });
+  float* const src_grad = a.src_grad + row * heads;
+  total.fold(src_grad, [](float p, float q) { return p + q; });
   float* const x_grad = a.x_grad + row * a.x_grad_stride;
-  weigh<Index>({indices, degree, a.grad, a.grad_stride, first, second, heads, a.cols, x_grad, s.row()}, s.heads());
+  weigh({a.grad, s.offsets(), degree, first, second, heads, a.cols, x_grad, s.row()}, s.heads());
   const float* const x = a.x + row * a.x_stride;
   for (int64_t h = 0; h < heads; ++h) {
     const int64_t from = h * a.cols;
-    vf total = {};
-    columns(a.cols, [&](int64_t j, auto at) { total += at.load(s.row() + from + j) * at.load(x + from + j); });
-    const float grad = src_grad[h] += sum(total), own = a.dst_grad == nullptr ? 0.0f : a.dst_grad[row * heads + h];
+    vf dots = {};
+    columns(a.cols, [&](int64_t j, auto at) { dots += at.load(s.row() + from + j) * at.load(x + from + j); });
+    const float grad = src_grad[h] += sum(dots), own_grad = a.dst_grad == nullptr ? 0.0f : a.dst_grad[row * heads + h];
     columns(a.cols, [&](int64_t j, auto at) {
       vf to = at.load(x_grad + from + j) + grad * at.load(a.att_src + from + j);
-      if (a.dst_grad != nullptr) to += own * at.load(a.att_dst + from + j);
+      if (a.dst_grad != nullptr) to += own_grad * at.load(a.att_dst + from + j);
       at.store(x_grad + from + j, to);
     });
   }
@@ -172,7 +215,7 @@ void attend(const Attend& a) {
     case 1: return over_rows(a, attend_row<int32_t, 1>);
     case 2: return over_rows(a, attend_row<int32_t, 2>);
     case 4: return over_rows(a, attend_row<int32_t, 4>);
-    case 8: return over_rows(a, attend_row<int32_t, 8>);
+    case 8: return over_rows(a, attend_row<int32_t, W % 8 ? 0 : 8>);
     default: return over_rows(a, attend_row<int32_t, 0>);
   }
 }
@@ -183,7 +226,7 @@ void attend_sources(const AttendSources& a) {
     case 1: return over_rows(a, sources_row<int32_t, 1>);
     case 2: return over_rows(a, sources_row<int32_t, 2>);
     case 4: return over_rows(a, sources_row<int32_t, 4>);
-    case 8: return over_rows(a, sources_row<int32_t, 8>);
+    case 8: return over_rows(a, sources_row<int32_t, W % 8 ? 0 : 8>);
     default: return over_rows(a, sources_row<int32_t, 0>);
   }
 }

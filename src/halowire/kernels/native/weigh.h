@@ -1,4 +1,4 @@
-// Attention-weighted sums of gathered rows: out[h, c] = sum over e of weight[e, h] * x[indices[e], h, c].
+// Attention-weighted sums of gathered rows: out[h, c] = sum over e of weight[e, h] * x[offsets[e] + h * cols + c].
 #pragma once
 #include "simd.h"
 
@@ -8,12 +8,10 @@ constexpr int kVectors = W == 16 ? 8 : 4;  // of one output row in registers, tw
 constexpr int64_t kSoon = 8;               // edges between a row's prefetch and its use
 
 // One destination row. `second` and `out_second` may be null: then there is one sum instead of two.
-template <class Index>
 struct Weigh {
-  const Index* indices;
-  int64_t degree;
   const float* x;
-  int64_t stride;
+  const int64_t* offsets;  // [degree]
+  int64_t degree;
   const float* first;  // [degree, heads] and W readable floats more
   const float* second;
   int64_t heads, cols;
@@ -23,8 +21,8 @@ struct Weigh {
 
 // N vectors from `column`; the last has `count` columns. Packed: a vector spans several heads, `head` maps its lanes to
 // them; else all columns belong to head `only`.
-template <class Index, bool Packed, bool Both, int N, bool Tail>
-void weigh_block(const Weigh<Index>& w, int64_t column, int count, int64_t only, const vi* head) {
+template <bool Packed, bool Both, int N, bool Tail>
+void weigh_block(const Weigh& w, int64_t column, int count, int64_t only, const vi* head) {
   const Part part(count);
   const float* const x = w.x + column;
   constexpr int full = Tail ? N - 1 : N;
@@ -32,10 +30,10 @@ void weigh_block(const Weigh<Index>& w, int64_t column, int count, int64_t only,
   for (int j = 0; j < N; ++j) a[j] = b[j] = vf{};
   for (int64_t e = 0; e < w.degree; ++e) {
     if (e + kSoon < w.degree) {
-      const float* const next = x + static_cast<int64_t>(w.indices[e + kSoon]) * w.stride;
+      const float* const next = x + w.offsets[e + kSoon];
       for (int j = 0; j < N * W; j += 16) __builtin_prefetch(next + j);
     }
-    const float* const source = x + static_cast<int64_t>(w.indices[e]) * w.stride;
+    const float* const source = x + w.offsets[e];
     const vf one = Packed ? load(w.first + e * w.heads) : splat(w.first[e * w.heads + only]);
     const vf two = !Both ? vf{} : Packed ? load(w.second + e * w.heads) : splat(w.second[e * w.heads + only]);
     for (int j = 0; j < N; ++j) {
@@ -54,31 +52,30 @@ void weigh_block(const Weigh<Index>& w, int64_t column, int count, int64_t only,
   }
 }
 
-template <class Index, bool Packed, bool Both, int N = kVectors>
-void weigh_left(const Weigh<Index>& w, int64_t column, int64_t left, int64_t only, const vi* head) {
-  if (N > 1 && left <= (N - 1) * W) return weigh_left<Index, Packed, Both, (N > 1 ? N - 1 : 1)>(w, column, left, only, head);
+template <bool Packed, bool Both, int N = kVectors>
+void weigh_left(const Weigh& w, int64_t column, int64_t left, int64_t only, const vi* head) {
+  if (N > 1 && left <= (N - 1) * W) return weigh_left<Packed, Both, (N > 1 ? N - 1 : 1)>(w, column, left, only, head);
   const int count = static_cast<int>(left - (N - 1) * W);
-  if (count >= W) weigh_block<Index, Packed, Both, N, false>(w, column, W, only, head);
-  else weigh_block<Index, Packed, Both, N, true>(w, column, count, only, head);
+  if (count >= W) weigh_block<Packed, Both, N, false>(w, column, W, only, head);
+  else weigh_block<Packed, Both, N, true>(w, column, count, only, head);
 }
 
-template <class Index, bool Both>
-void weigh_row(const Weigh<Index>& w, const vi* head) {
+template <bool Both>
+void weigh_row(const Weigh& w, const vi* head) {
   constexpr int64_t step = kVectors * W;
   if (head != nullptr) {
     for (int64_t at = 0; at < w.heads * w.cols; at += step)
-      weigh_left<Index, true, Both>(w, at, w.heads * w.cols - at, 0, head + at / W);
+      weigh_left<true, Both>(w, at, w.heads * w.cols - at, 0, head + at / W);
     return;
   }
   for (int64_t h = 0; h < w.heads; ++h)
     for (int64_t at = 0; at < w.cols; at += step)
-      weigh_left<Index, false, Both>(w, h * w.cols + at, w.cols - at, h, nullptr);
+      weigh_left<false, Both>(w, h * w.cols + at, w.cols - at, h, nullptr);
 }
 
-template <class Index>
-void weigh(const Weigh<Index>& w, const vi* head) {
-  if (w.second != nullptr) weigh_row<Index, true>(w, head);
-  else weigh_row<Index, false>(w, head);
+void weigh(const Weigh& w, const vi* head) {
+  if (w.second != nullptr) weigh_row<true>(w, head);
+  else weigh_row<false>(w, head);
 }
 
 }  // namespace
