@@ -35,6 +35,7 @@ from halowire.train.loop import EXTRAS, Trainer
 from halowire.train.view import View
 
 HERE = Path(__file__).parent
+Mean = Callable[[torch.Tensor], torch.Tensor]
 GRAPHS = {"debian": "debian", "synthetic": "sbm:nodes=50000,edges=1000000,features=128,classes=40"}
 OURS, GIVEN = "halowire's model", "PyG model on halowire"
 SETTINGS = {"model.hidden": 128, "model.layers": 3, "model.norm": "none", "model.dropout": 0.0}
@@ -57,7 +58,7 @@ def own_epoch(graph: Graph, config: Config) -> tuple[Callable[[], float], dict[s
 
 
 def module_epoch(
-    model: nn.Module, inputs: tuple[object, ...], y: torch.Tensor, rows: torch.Tensor
+    model: nn.Module, inputs: tuple[object, ...], y: torch.Tensor, rows: torch.Tensor, mean: Mean = torch.mean
 ) -> Callable[[], float]:
     """One training epoch of a module in a loop of one's own."""
     optimiser = torch.optim.Adam(model.parameters(), lr=0.01, foreach=True)
@@ -65,7 +66,7 @@ def module_epoch(
 
     def epoch() -> float:
         optimiser.zero_grad()
-        loss = F.cross_entropy(model(*inputs)[rows], labels)
+        loss = mean(F.cross_entropy(model(*inputs)[rows], labels, reduction="none"))
         loss.backward()
         optimiser.step()
         return float(loss.detach())
@@ -80,7 +81,8 @@ def contenders(graph: Graph, name: str) -> dict[str, Callable[[], float]]:
     found = {OURS: epoch}
     data = halowire.shard(graph, transport=Transport())
     model = halowire.distribute(Net(name, weights), data)
-    found[GIVEN] = module_epoch(model, (data.x, data.edge_index), data.y, data.train_mask.nonzero()[:, 0])
+    rows = data.train_mask.nonzero()[:, 0]
+    found[GIVEN] = module_epoch(model, (data.x, data.edge_index), data.y, rows, data.mean)
     x = graph.x.to_dense() if isinstance(graph.x, Csr) else graph.x
     for path in PATHS:
         inputs = (x, edges_of(graph, path))
