@@ -72,8 +72,8 @@ class GATConv(nn.Module):
         weights = GatWeights(self.weight, self.att_src, self.att_dst, self.bias)
         if isinstance(x, Features):
             layer_map: AttendMap = AttendFeatures(x, weights, self.concat, SLOPE, step)
-            rows = None
         else:
-            departure, rows = step.departed.pop(layer, None), x
+            departure = step.departed.pop(layer, None)
             layer_map = AttendHidden(x, self.followed(step), departure, weights, self.concat, SLOPE, step, layer)
+        rows = None if isinstance(x, Features) else x
         return boundary_first(layer_map, rows, weights, self.width, activation, following, step, layer)

@@ -49,7 +49,8 @@ class Attend(Function):
         grad, slope, matrix, n = grads[0], ctx.slope, ctx.pattern.back.matrix(None), out.shape[0]
         targets = attend_targets(grad, Attended(out, positive, nodes), slope)
         z_grad = empty(*z.shape) if z.device.type == "cpu" else torch.empty_like(z)
-        scores, src_grads = Scores(source, target), []
+        scores = Scores(source, target)
+        src_grads: list[Tensor] = []
         for rows, own in ((slice(0, n), True), (slice(n, z.shape[0]), False)):
             if rows.stop > rows.start:
                 part = row_range(matrix, rows.start, rows.stop)
