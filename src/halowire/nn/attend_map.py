@@ -65,7 +65,7 @@ class AttendMap:
         found, training = self._out[rows], self._step.training
         positive = None if self._positive is None else self._positive[rows]
         got = attend(matrix, self._z, self._src, self._dst[rows], self._slope, training, found, positive)
-        values = found if self._concat else found.unflatten(1, (self._heads, -1)).mean(1)
+        values = found if self._concat else found.view(len(found), *self._weights.source.shape).mean(1)
         bias = self._weights.bias
         out.copy_(values) if bias is None else torch.add(values, bias, out=out)
         return got.nodes

@@ -88,7 +88,7 @@ class NativeGat:
         backward = torch.is_grad_enabled()
         out: Tensor = Attend.apply(held, *scores, self._pattern, layer.negative_slope, backward)  # type: ignore[no-untyped-call]
         if not layer.concat:
-            out = out.unflatten(1, (layer.heads, layer.out_channels)).mean(1)
+            out = out.view(len(out), layer.heads, layer.out_channels).mean(1)
         if layer.res is not None:
             out = out + layer.res(x)
         # What backward needs is not handed out: the model may change its rows in place.
