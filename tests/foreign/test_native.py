@@ -20,7 +20,7 @@ from tests.foreign.models import build, two
     ("name", "layers", "calls"),
     [
         ("GCNConv", ["first", "second"], 2), ("SAGEConv mean", ["first", "second"], 2), ("SAGEConv max", [], 0),
-        ("APPNP", ["conv"], 4), ("GATConv concat", [], 0), ("GIN model", ["convs.0", "convs.1"], 2),
+        ("APPNP", ["conv"], 4), ("GATConv concat", ["first", "second"], 0), ("GIN model", ["convs.0", "convs.1"], 2),
         ("GCNConv against the edges", ["first", "second"], 0), ("own layer", [], 0),
     ],
 )  # fmt: skip

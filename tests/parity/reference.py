@@ -48,9 +48,7 @@ class Reference:
             w = {
                 key.split(".", 2)[2]: value for key, value in self.weights.items() if key.startswith(f"blocks.{layer}.")
             }
-            out = self.a @ h @ w["conv.weight"].T + w["conv.bias"]
-            if "conv.weight_self" in w:
-                out = out + h @ w["conv.weight_self"].T
+            out = self.convolve(h, w)
             if layer < self.layers - 1:
                 if "gamma" in w:
                     out = F.layer_norm(out, out.shape[1:], w["gamma"], w["beta"])
@@ -59,6 +57,11 @@ class Reference:
                     out = out * dropout_factor(self.dropout, self.seed, epoch, layer, self.graph.ids, out.shape[1])
             h = out
         return h
+
+    def convolve(self, h: Tensor, w: dict[str, Tensor]) -> Tensor:
+        """One graph layer with the weights ``w``."""
+        out = self.a @ h @ w["conv.weight"].T + w["conv.bias"]
+        return out + h @ w["conv.weight_self"].T if "conv.weight_self" in w else out
 
     def epoch(self, epoch: int) -> tuple[float, dict[str, Tensor], Tensor]:
         """(loss, gradients, training logits) of one epoch; the weights are updated."""
@@ -73,3 +76,24 @@ class Reference:
         grads = {key: value.grad.clone() for key, value in self.weights.items()}
         self.optimiser.step()
         return float(loss.detach()), grads, logits.detach()
+
+
+class GatReference(Reference):
+    """GAT on the dense matrix of how often each edge occurs, with one self loop per node."""
+
+    def convolve(self, h: Tensor, w: dict[str, Tensor]) -> Tensor:
+        """Heads one by one; concatenated, or averaged where the bias is that wide."""
+        heads, cols = w["conv.att_src"].shape
+        count = self.graph.adj.to_dense().fill_diagonal_(1)
+        found = []
+        for head in range(heads):
+            z = h @ w["conv.weight"][head * cols : (head + 1) * cols].T
+            score = (z @ w["conv.att_src"][head])[None, :] + (z @ w["conv.att_dst"][head])[:, None]
+            weight = (F.leaky_relu(score, 0.2) + count.log()).softmax(1)
+            found.append(weight @ z)
+        concatenated = w["conv.bias"].numel() == heads * cols and not self.is_last(w)
+        return (torch.cat(found, 1) if concatenated else torch.stack(found).mean(0)) + w["conv.bias"]
+
+    def is_last(self, w: dict[str, Tensor]) -> bool:
+        """Whether these are the weights of the last layer, whose heads are averaged."""
+        return w["conv.bias"] is self.weights[f"blocks.{self.layers - 1}.conv.bias"]

@@ -17,7 +17,7 @@ from halowire.train.config import Config
 from halowire.train.flat import FlatGradients
 from halowire.train.loop import EXTRAS, Trainer
 from halowire.train.view import View, build_model
-from tests.parity.reference import Reference
+from tests.parity.reference import GatReference, Reference
 
 NODES, EDGES, FEATURES, CLASSES = 300, 2400, 12, 5
 LANES = ("lane", "directed lane", "islands")
@@ -58,7 +58,7 @@ def make_graph(case: str) -> Graph:
             num_classes=CLASSES,
             name="sparse",
         )
-    if case == "directed-weighted":
+    if case in ("directed-weighted", "directed"):
         kept = torch.rand(graph.num_edges, generator=torch.Generator().manual_seed(1)) < 0.6
         edge_index = graph.edge_index()[:, kept]
         edge_index = torch.cat([edge_index, torch.tensor([[0, 5, 7, 7], [0, 5, 8, 8]])], 1)  # self loops, duplicates
@@ -72,7 +72,7 @@ def make_graph(case: str) -> Graph:
             train_mask=graph.train_mask,
             val_mask=graph.val_mask,
             test_mask=graph.test_mask,
-            edge_weight=weight,
+            edge_weight=weight if case == "directed-weighted" else None,
             ids=ids,
             num_classes=CLASSES,
             name="directed",
@@ -125,7 +125,7 @@ def assert_close(name: str, got: np.ndarray, want: np.ndarray) -> None:
 def compare(results: list[dict[str, object]], case: str, config: Config) -> None:
     graph = make_graph(case)
     model = build_model(config.model, FEATURES, CLASSES, config.seed)
-    reference = Reference(
+    reference = (GatReference if config.model.name == "gat" else Reference)(
         graph, config.model.name, model.state_dict(), config.model.dropout, config.seed, config.optim.lr
     )
     rows = np.concatenate([result["rows"] for result in results])
@@ -144,15 +144,20 @@ def compare(results: list[dict[str, object]], case: str, config: Config) -> None
 
 
 @pytest.mark.parametrize("method", ["metis", "random"])
-@pytest.mark.parametrize("model", ["gcn", "sage"])
+@pytest.mark.parametrize("model", ["gcn", "sage", "gat"])
 @pytest.mark.parametrize("workers", [1, 2, 3, 4])
 def test_workers_equal_the_dense_reference(on_workers, workers, model, method):
     config = make_config(model)
     compare(on_workers(workers, train_here, "plain", method, config), "plain", config)
 
 
-@pytest.mark.parametrize("model", ["gcn", "sage"])
-@pytest.mark.parametrize("case", ["multi-label", "sparse", "directed-weighted"])
+@pytest.mark.parametrize(
+    ("case", "model"),
+    [
+        *((case, model) for case in ("multi-label", "sparse", "directed-weighted") for model in ("gcn", "sage")),
+        *((case, "gat") for case in ("multi-label", "sparse", "directed")),
+    ],
+)
 @pytest.mark.parametrize("workers", [1, 3])
 def test_every_kind_of_graph(on_workers, workers, case, model):
     config = make_config(model)
@@ -174,7 +179,7 @@ def test_shallow_models_without_norm(on_workers, layers):
 
 
 @pytest.mark.parametrize("out", ["narrowing", "widening"])
-@pytest.mark.parametrize("model", ["gcn", "sage"])
+@pytest.mark.parametrize("model", ["gcn", "sage", "gat"])
 @pytest.mark.parametrize("case", LANES)
 def test_large_interiors(on_workers, case, model, out):
     config = make_config(model, hidden=16 if out == "narrowing" else 4)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from halowire.exchange.codec import Full, Source
+from halowire.exchange.codec import Packed, Source
 from halowire.exchange.memory import Memory
 from halowire.exchange.pieces import Piece
 from halowire.exchange.rate import FORWARD
@@ -130,7 +130,7 @@ class Loading:
             self._encode_delta(rows, new)
             for piece in leaving:
                 self._take(terms.lists.index[piece.start : piece.stop], self._bytes(piece))
-        elif isinstance(terms.codec, Full):
+        elif not isinstance(terms.codec, Packed):
             for piece in leaving:
                 self._encode_places(rows, ids, terms.lists.index[piece.start : piece.stop], piece)
         else:

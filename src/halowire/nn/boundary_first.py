@@ -23,29 +23,31 @@ from torch import Tensor
 from halowire.nn.activation import Activation
 from halowire.nn.dense import empty_rows
 from halowire.nn.departing import Departing
-from halowire.nn.departure import narrows
-from halowire.nn.layer_map import LayerMap, Weights
+from halowire.nn.departure import Following
+from halowire.nn.layer_map import LayerMap
 from halowire.nn.step import Step
 
 
 def boundary_first(
     layer_map: LayerMap,
     x: Tensor | None,
-    weights: Weights,
+    weights: tuple[Tensor | None, ...],
+    width: int,
     activation: Activation | None,
-    following: Tensor | None,
+    following: Following | None,
     step: Step,
     layer: int,
 ) -> Tensor:
-    """``h = activation(layer_map(x))``, ``[n, out]``.
+    """``h = activation(layer_map(x))``, ``[n, width]``.
 
-    ``following`` is the matrix ``W`` of the layer after this one, whose exchange is launched here; None: there is none,
-    or it launches its own. If that layer sends ``h W^T``, this block computes it for the boundary, and so has a part
-    in the gradient of that ``W``.
+    ``weights`` are those whose gradients ``layer_map.back`` gives after that of ``x``, the matrix ``W`` first.
+    ``following`` is the layer after this one, whose exchange is launched here; None: there is none, or it launches its
+    own. If that layer sends ``h W^T``, this block computes it for the boundary, and so has a part in the gradient of
+    that ``W``.
     """
     norm = (None, None) if activation is None else (activation.gamma, activation.beta)
-    ahead = following if following is not None and narrows(following) else None
-    block = _Block(layer_map, activation, following, step, layer)
+    ahead = following.weight if following is not None and following.multiplies else None
+    block = _Block(layer_map, width, activation, following, step, layer)
     return _BoundaryFirst.apply(block, x, *weights, *norm, ahead)  # type: ignore[no-any-return, no-untyped-call]
 
 
@@ -69,8 +71,9 @@ class _Block:
     """One pass of one block, and what its forward leaves to its backward."""
 
     layer_map: LayerMap
+    width: int
     activation: Activation | None
-    following: Tensor | None
+    following: Following | None
     step: Step
     layer: int
     out: Tensor | None = None
@@ -79,7 +82,7 @@ class _Block:
     def forward(self, weight: Tensor) -> Tensor:
         """See the order above."""
         layer_map, head, tail = self.layer_map, *self._parts()
-        out = empty_rows(weight, tail.stop, weight.shape[0])
+        out = empty_rows(weight, tail.stop, self.width)
         h = out if self.activation is None else empty_rows(weight, *out.shape)
         layer_map.open()
         if self.following is None:
@@ -114,10 +117,10 @@ class _Block:
         spread = self.step.spread
         return slice(0, spread.head), slice(spread.head, spread.inner.num_rows)
 
-    def _launch_head(self, out: Tensor, h: Tensor, weight: Tensor) -> None:
+    def _launch_head(self, out: Tensor, h: Tensor, following: Following) -> None:
         """The head's rows, piece by piece, each away before the next; then those that nobody waits for."""
         exchange, head, layer = self.step.spread.exchange, self.step.spread.head, self.layer + 1
-        departing = Departing(out, h, self.activation, weight, self.step, layer)
+        departing = Departing(out, h, self.activation, following, self.step, layer)
         start = 0
         for stop in exchange.cuts:
             self._head_rows(out, h, slice(start, stop))

@@ -1,4 +1,4 @@
-"""The graph layers: GCN and GraphSAGE."""
+"""The graph layers that are linear in the aggregate: GCN and GraphSAGE."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from halowire.nn.activation import Activation
 from halowire.nn.aggregate_first import AggregateFirst
 from halowire.nn.boundary_first import boundary_first
-from halowire.nn.departure import narrows
+from halowire.nn.departure import Following, narrows
 from halowire.nn.features import Features
 from halowire.nn.input_map import input_map
 from halowire.nn.layer_map import Weights
@@ -40,27 +40,31 @@ class GraphConv(nn.Module):
         if self.bias is not None:
             nn.init.zeros_(self.bias)
 
+    def followed(self, step: Step) -> Following:
+        """What the block before must know of this layer to launch its exchange."""
+        return Following(self.weight, narrows(self.weight))
+
     def forward(
         self,
         x: Tensor | Features,
         step: Step,
         layer: int,
         activation: Activation | None = None,
-        following: Tensor | None = None,
+        following: Following | None = None,
     ) -> Tensor:
         """Run the layer and ``activation`` after it; ``layer`` names its exchange in the ledger.
 
-        Given ``W`` of the layer after it, ``following``, it also launches that layer's exchange.
+        Given the layer after it, ``following``, it also launches that layer's exchange.
         """
-        weights = Weights(self.weight, self.weight_self, self.bias)
+        weights, width = Weights(self.weight, self.weight_self, self.bias), self.weight.shape[0]
         if isinstance(x, Features):
             first = input_map(x, weights, step, layer)
-            return boundary_first(first, None, weights, activation, following, step, layer)
+            return boundary_first(first, None, weights, width, activation, following, step, layer)
         departure = step.departed.pop(layer, None)
         multiplies = narrows(self.weight) if departure is None else departure.product is not None
         kind = WeightsFirst if multiplies else AggregateFirst
         layer_map = kind(x, weights, departure, step, layer)
-        return boundary_first(layer_map, x, weights, activation, following, step, layer)
+        return boundary_first(layer_map, x, weights, width, activation, following, step, layer)
 
 
 class GCNConv(GraphConv):

@@ -8,25 +8,27 @@ from torch import Tensor
 
 from halowire.nn.activation import Activation
 from halowire.nn.dense import empty_rows, product
-from halowire.nn.departure import Departure, narrows
+from halowire.nn.departure import Departure, Following
 from halowire.nn.step import Step
 
 
 class Departing:
     """Launches the input ``h = activation(out)`` of ``layer`` piece by piece, while a block computes it.
 
-    ``h W^T`` travels where it is narrower; else, where changes are coded, the rows before dropout, which change slowly
+    ``h W^T`` travels where that is asked for; else, where changes are coded, the rows before dropout, which change slowly
     and to which the receiver applies the owner's dropout; else ``h``.
     """
 
     def __init__(
-        self, out: Tensor, h: Tensor, activation: Activation | None, weight: Tensor, step: Step, layer: int
+        self, out: Tensor, h: Tensor, activation: Activation | None, following: Following, step: Step, layer: int
     ) -> None:
         exchange = step.spread.exchange
         self._exchange, self._layer, self._done = exchange, layer, 0
-        self._out, self._h, self._weight, self._activation = out, h, weight, activation
+        self._out, self._h, self._weight, self._activation = out, h, following.weight, activation
         self._drop = None if activation is None else activation.drop
-        self._product = empty_rows(h, h.shape[0], weight.shape[0]) if narrows(weight) else None
+        self._product = None
+        if following.multiplies:
+            self._product = empty_rows(h, step.spread.num_rows_held, following.weight.shape[0])
         self._delta = self._product is None and activation is not None and step.sends_undropped
         self._undropped = None
         if self._delta and self._drop is not None:

@@ -19,6 +19,7 @@ class Departure:
     Attributes:
         flight: the message whose rows are to be used (None: there is none yet, with delayed rows).
         product: ``x W^T`` ``[n, out]`` with only its boundary rows filled, where that is what travels; None for ``x``.
+            With attention it has ``n + h`` rows, the last for the halo's.
         drop: the dropout that the receiver applies, where rows travel before it.
     """
 
@@ -27,16 +28,24 @@ class Departure:
     drop: Drop | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class Following:
+    """The layer after a block, whose exchange the block launches: its ``W``, and whether ``x W^T`` is what travels."""
+
+    weight: Tensor
+    multiplies: bool
+
+
 def narrows(weight: Tensor) -> bool:
     """Whether ``x W^T`` is narrower than ``x``: then it is what travels and is aggregated."""
     return weight.shape[0] < weight.shape[1]
 
 
-def depart(rows: Tensor, weight: Tensor, spread: Propagation, layer: int) -> Departure:
-    """Launch the exchange of ``layer``, of weights ``weight``, from ``rows`` ``[>= boundary, in]`` of its input."""
-    if not narrows(weight):
+def depart(rows: Tensor, following: Following, spread: Propagation, layer: int) -> Departure:
+    """Launch the exchange of ``layer``, which is ``following``, from ``rows`` ``[>= boundary, in]`` of its input."""
+    if not following.multiplies:
         return Departure(spread.exchange.start(rows, layer))
-    boundary = spread.exchange.num_boundary
-    z = empty_rows(rows, spread.inner.num_rows, weight.shape[0])
+    boundary, weight = spread.exchange.num_boundary, following.weight
+    z = empty_rows(rows, spread.num_rows_held, weight.shape[0])
     product(rows[:boundary], weight.t(), out=z[:boundary])
     return Departure(spread.exchange.start(z, layer), z)

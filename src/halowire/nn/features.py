@@ -10,6 +10,7 @@ from torch import Tensor
 from halowire.exchange import HaloExchange, exchange_features
 from halowire.kernels import Csr, InputError
 from halowire.kernels.csr import row_range
+from halowire.nn.attention import Attention
 from halowire.nn.dense import add_product
 from halowire.nn.propagation import Propagation
 from halowire.partition import Shard
@@ -56,6 +57,13 @@ class Columns:
             return self.values.matmul(weight.t().contiguous(), out=out, accumulate=out is not None)
         return torch.mm(self.values, weight.t()) if out is None else out.addmm_(self.values, weight.t())
 
+    def write(self, weight: Tensor, out: Tensor) -> None:
+        """``out = values @ weight.T``, ``[rows, out]``."""
+        if isinstance(self.values, Csr):
+            self.values.matmul(weight.t().contiguous(), out=out)
+        else:
+            torch.mm(self.values, weight.t(), out=out)
+
     def weight_grad(self, grad: Tensor, total: Tensor | None = None) -> Tensor:
         """``grad.T @ values``, added to ``total`` if given: ``[out, F]``, for ``grad`` ``[rows, out]``."""
         if total is not None and not self.num_rows:
@@ -73,8 +81,8 @@ class Features:
 
     - ``gathered`` ``[n, F]`` is ``A x``, computed once (dense inputs): layer 0 becomes a plain linear map of
       ``[x, A x]``.
-    - ``halo`` ``[h, F]`` are the raw halo rows (sparse or very wide inputs): layer 0 multiplies them by its weights
-      locally. Neither needs the wire during training.
+    - ``halo`` ``[h, F]`` are the raw halo rows (sparse or very wide inputs, attention): layer 0 multiplies them by its
+      weights locally. Neither needs the wire during training.
     - ``inner_head`` ``[head, F]`` is ``inner_head @ x``, kept where the policy sends the halo's part in every epoch.
 
     ``head`` and ``tail`` are the two parts of the own rows, cut where ``spread`` is.
@@ -100,7 +108,8 @@ class Features:
         halo = exchange_features(x, shard, exchange)
         own = Columns(x.to(device))
         head, tail = (Columns.of(part, device) for part in _cut(x, spread.head))
-        if isinstance(own.values, Csr) or own.values.shape[1] > WIDEST_CACHE:
+        # Attention is not linear in the rows: there is no aggregate to cache.
+        if isinstance(own.values, Csr) or own.values.shape[1] > WIDEST_CACHE or isinstance(spread, Attention):
             return Features(own, head, tail, None, Columns.of(halo, device))
         assert isinstance(halo, Tensor)
         gathered = spread.inner.matmul(own.values)

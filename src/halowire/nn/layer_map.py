@@ -27,9 +27,9 @@ class Gradients(NamedTuple):
 class LayerMap(Protocol):
     """``out = A x W^T + x W_self^T + b`` on the owned rows, ``[n, in]`` to ``[n, out]``, for one pass.
 
-    ``A`` is the whole graph's normalised adjacency. The head are the rows that have to do with other workers, the tail
-    are all others. Forward, ``open`` comes first, then ``arrive`` and the head, before or after the tail; backward,
-    ``tail_back``, then ``back``.
+    ``A`` is the whole graph's normalised adjacency, or attention over its edges. The head are the rows that have to do
+    with other workers, the tail are all others. Forward, ``open`` comes first, then ``arrive`` and the head, before or
+    after the tail; backward, ``tail_back``, then ``back``.
     """
 
     def open(self) -> None:
@@ -47,7 +47,7 @@ class LayerMap(Protocol):
     def tail_back(self, grad: Tensor) -> None:
         """Do what the gradient of the tail alone allows, while the head's is incomplete; ``[n - head, out]``."""
 
-    def back(self, grad: Tensor, needs_x: bool) -> Gradients:
+    def back(self, grad: Tensor, needs_x: bool) -> tuple[Tensor | None, ...]:
         """The rest, from the gradient of all rows ``[n, out]``: the halo's gradients leave first.
 
         Those that return to this worker's rows are left in ``Step.returning`` if the block before launched the rows

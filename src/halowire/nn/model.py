@@ -9,16 +9,18 @@ from halowire.kernels import InputError
 from halowire.nn.activation import Activation
 from halowire.nn.conv import GCNConv, GraphConv, SAGEConv
 from halowire.nn.features import Features
+from halowire.nn.gat import GATConv
 from halowire.nn.overlap import BOUNDARY_FIRST
 from halowire.nn.step import Step
 
 NORMS = ("layer", "none")
+Conv = GraphConv | GATConv
 
 
 class Block(nn.Module):
     """A graph layer; in all but the last block followed by LayerNorm (optional), ReLU and dropout."""
 
-    def __init__(self, conv: GraphConv, layer: int, channels: int, dropout: float, norm: bool, last: bool) -> None:
+    def __init__(self, conv: Conv, layer: int, channels: int, dropout: float, norm: bool, last: bool) -> None:
         super().__init__()
         self.conv = conv
         self.layer = layer
@@ -27,12 +29,14 @@ class Block(nn.Module):
         self.gamma = nn.Parameter(torch.ones(channels)) if norm and not last else None
         self.beta = nn.Parameter(torch.zeros(channels)) if norm and not last else None
 
-    def forward(self, h: Tensor | Features, step: Step, following: GraphConv | None = None) -> Tensor:
+    def forward(self, h: Tensor | Features, step: Step, following: Conv | None = None) -> Tensor:
         """``[n, in]`` to ``[n, channels]``; the exchange of the layer ``following`` is launched on the way."""
         activation = None
         if not self.last:
             activation = Activation(self.gamma, self.beta, step.drop(self.dropout, self.layer))
-        out: Tensor = self.conv(h, step, self.layer, activation, None if following is None else following.weight)
+        out: Tensor = self.conv(
+            h, step, self.layer, activation, None if following is None else following.followed(step)
+        )
         return out
 
 
@@ -51,8 +55,12 @@ class GraphModel(nn.Module):
         norm: str = "layer",
         seed: int = 0,
         residual: float = 0.0,
+        heads: int = 1,
     ) -> None:
-        """``residual``: share of a hidden block's input in its output (see ``pipeline``); 0 is none."""
+        """``residual``: share of a hidden block's input in its output (see ``pipeline``); 0 is none.
+
+        ``heads`` of attention, for models that have it.
+        """
         super().__init__()
         self.residual = residual
         if norm not in NORMS:
@@ -67,10 +75,15 @@ class GraphModel(nn.Module):
         generator = torch.Generator().manual_seed(seed)
         self.blocks = nn.ModuleList()
         for layer in range(num_layers):
-            conv = self.conv(widths[layer], widths[layer + 1])
-            conv.reset_parameters(generator)
             last = layer == num_layers - 1
+            conv = self.make_conv(widths[layer], widths[layer + 1], heads, last)
+            conv.reset_parameters(generator)
             self.blocks.append(Block(conv, layer, widths[layer + 1], dropout, norm == "layer", last))
+
+    @classmethod
+    def make_conv(cls, in_channels: int, out_channels: int, heads: int, last: bool) -> Conv:
+        """The graph layer of a block."""
+        return cls.conv(in_channels, out_channels)
 
     def forward(self, x: Features, step: Step) -> Tensor:
         """Logits of the owned rows, ``[n, out_channels]``."""
@@ -87,9 +100,14 @@ class GraphModel(nn.Module):
         return dict.fromkeys(range(1, len(self.blocks)), BOUNDARY_FIRST)
 
 
-def exchanged_widths(in_channels: int, hidden_channels: int, out_channels: int, num_layers: int) -> list[int]:
-    """Columns of the rows that travel in every exchange: ``min(in, out)`` of layers 1, 2, ...; layer 0 needs none."""
-    widths = [in_channels, *[hidden_channels] * (num_layers - 1), out_channels]
+def exchanged_widths(
+    in_channels: int, hidden_channels: int, out_channels: int, num_layers: int, heads: int = 1
+) -> list[int]:
+    """Columns of the rows that travel in every exchange: ``min(in, out)`` of layers 1, 2, ...; layer 0 needs none.
+
+    The last layer's product has ``heads`` times ``out_channels`` columns.
+    """
+    widths = [in_channels, *[hidden_channels] * (num_layers - 1), heads * out_channels]
     return [min(widths[layer], widths[layer + 1]) for layer in range(1, num_layers)]
 
 
@@ -105,4 +123,13 @@ class SAGE(GraphModel):
     conv = SAGEConv
 
 
-MODELS: dict[str, type[GraphModel]] = {"gcn": GCN, "sage": SAGE}
+class GAT(GraphModel):
+    """A stack of :class:`GATConv` blocks: heads concatenated in the hidden ones, averaged in the last."""
+
+    @classmethod
+    def make_conv(cls, in_channels: int, out_channels: int, heads: int, last: bool) -> Conv:
+        """The attention layer of a block."""
+        return GATConv(in_channels, out_channels, heads, concat=not last)
+
+
+MODELS: dict[str, type[GraphModel]] = {"gcn": GCN, "sage": SAGE, "gat": GAT}

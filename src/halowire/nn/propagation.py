@@ -41,7 +41,12 @@ class Propagation:
     halo_head: Csr
     head: int
     exchange: HaloExchange
-    halo_t_pieces: tuple[tuple[Piece, Csr], ...] = ()
+    halo_t_pieces: tuple[tuple[Piece, Csr], ...]
+
+    @property
+    def num_rows_held(self) -> int:
+        """Rows that a matrix of a layer's input has on this worker: the owned ones."""
+        return self.inner.num_rows
 
     @staticmethod
     def of(shard: Shard, kind: str, exchange: HaloExchange, device: torch.device) -> Propagation:
@@ -54,8 +59,7 @@ class Propagation:
     @staticmethod
     def cut(inner: Csr, halo: Csr, exchange: HaloExchange, device: torch.device) -> Propagation:
         """Find the head of normalised matrices and cut them there."""
-        reached = halo.indptr.diff().nonzero()
-        head = max(exchange.num_boundary, int(reached[-1]) + 1 if reached.numel() else 0)
+        head = head_of(halo, exchange)
         inner_t = inner.transpose().to(device)
         halo_t = replace(halo.transpose().to(device), num_cols=head)
         inner, halo = inner.to(device), halo.to(device)
@@ -75,3 +79,9 @@ class Propagation:
             if loading.pieces_back:
                 loading.add_piece(halo_grad, piece)
         return self.exchange.launch(loading, halo_grad)
+
+
+def head_of(halo: Csr, exchange: HaloExchange) -> int:
+    """How many rows come before the first of those that are neither sent nor have an edge from the halo."""
+    reached = halo.indptr.diff().nonzero()
+    return max(exchange.num_boundary, int(reached[-1]) + 1 if reached.numel() else 0)

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from halowire.kernels import Csr
 from halowire.nn.dense import affine, empty_rows, product
-from halowire.nn.departure import Departure, depart
+from halowire.nn.departure import Departure, Following, depart
 from halowire.nn.layer_map import Gradients, Weights
 from halowire.nn.returning import Returning
 from halowire.nn.step import Step
@@ -29,7 +29,7 @@ class WeightsFirst:
     def open(self) -> None:
         """Launch ``z`` of the boundary if the block before did not, then compute the rest of it."""
         weight, boundary = self._weights.weight, self._spread.exchange.num_boundary
-        departure = self._departure or depart(self._x, weight, self._spread, self._layer)
+        departure = self._departure or depart(self._x, Following(weight, True), self._spread, self._layer)
         assert departure.product is not None
         product(self._x[boundary:], weight.t(), out=departure.product[boundary:])
         self._departure = departure

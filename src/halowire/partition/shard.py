@@ -114,6 +114,10 @@ class Shard:
         own, other = scale[: self.num_owned], scale[self.num_owned :]
         return _scaled(_with_self_loops(self.inner), own, own), _scaled(self.halo, own, other)
 
+    def looped(self) -> tuple[Csr, Csr]:
+        """Owned rows of ``A + I`` as ``(inner [n, n], halo [n, h])``, with exactly one self loop per row."""
+        return _with_self_loops(self.inner), self.halo
+
     def mean(self) -> tuple[Csr, Csr]:
         """Owned rows of ``D^-1 A`` as ``(inner [n, n], halo [n, h])``; rows without in-edges stay zero."""
         scale = torch.where(self.degree > 0, 1 / self.degree, 0)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from torch import Tensor, nn
 
+from halowire.nn.conv import GraphConv
 from halowire.nn.deep import GCNII, DeepBlock, DeepModel, Linear
 from halowire.nn.model import Block, GraphModel
 from halowire.pipeline.blocks import ConvBlock, GraphBlock, InitialBlock
@@ -78,6 +79,7 @@ def _plain(model: GraphModel, first: int, stop: int) -> Stage:
     for number in range(first, stop):
         block = layers[number]
         conv = block.conv
+        assert isinstance(conv, GraphConv), "attention runs in one stage"
         found.take(conv.weight, conv.weight_self, conv.bias)
         if number == 0:
             entry = InputConv(conv.weight, conv.weight_self, conv.bias)

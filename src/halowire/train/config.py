@@ -20,8 +20,8 @@ THREADS_PER_CORE = 8
 class ModelConfig:
     """The model."""
 
-    name: Literal["sage", "gcn", "gcnii", "resgcn"] = "sage"
-    """graph layer: GraphSAGE, GCN, or those of the deep models GCNII and ResGCN+"""
+    name: Literal["sage", "gcn", "gat", "gcnii", "resgcn"] = "sage"
+    """graph layer: GraphSAGE, GCN, GAT, or those of the deep models GCNII and ResGCN+"""
     layers: int = 3
     """number of graph layers"""
     hidden: int = 256
@@ -30,6 +30,8 @@ class ModelConfig:
     """share of the hidden values that are dropped, 0 <= p < 1"""
     norm: Literal["auto", "layer", "none"] = "auto"
     """normalisation before each ReLU; `auto`: LayerNorm, but none in gcnii"""
+    heads: int = 4
+    """gat: heads of attention, concatenated in hidden layers, averaged in the last; they divide --model.hidden"""
     residual: float = 0.0
     """gcn and sage: share of a hidden layer's input in its output, 0 <= r < 1"""
 

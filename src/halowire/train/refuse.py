@@ -16,6 +16,7 @@ from halowire.pipeline.mesh import Mesh
 from halowire.pipeline.split import parse_split
 from halowire.train.config import Config, MeshConfig
 from halowire.train.job import Job
+from halowire.train.refuse_gat import refuse_gat
 from halowire.train.stages import mesh_of, needs_stages
 
 MAY_CHANGE = ("epochs", "early_stop", "threads", "device", "deadline", "eval.every", "checkpoint.every")
@@ -118,6 +119,7 @@ def refuse_mesh(config: Config, workers: int) -> None:
         parse_split(given.split, mesh.stages, config.model.layers)
     if config.model.residual and (config.model.name not in ("gcn", "sage") or config.model.layers < 3):
         raise InputError("--model.residual belongs to hidden layers of gcn and sage: use one of them, with 3 layers")
+    refuse_gat(config, mesh)
     _refuse_wire(config, mesh)
 
 

@@ -88,7 +88,7 @@ class OneStage:
 
 
 class GraphParallel(OneStage):
-    """GCN and GraphSAGE on every worker's own part, boundary rows first."""
+    """GCN, GraphSAGE and GAT on every worker's own part, boundary rows first."""
 
     def __init__(self, train: View, evaluation: View, config: Config, transport: Transport) -> None:
         """``train`` and ``evaluation`` are one view unless the training is inductive."""

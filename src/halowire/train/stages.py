@@ -45,8 +45,8 @@ def mesh_of(config: Config, workers: int) -> Mesh:
 
 
 def needs_stages(config: Config, mesh: Mesh) -> bool:
-    """Whether the pipeline runs the model: all but plain GCN and GraphSAGE in graph parallelism."""
-    plain = config.model.name in ("gcn", "sage") and not config.model.residual
+    """Whether the pipeline runs the model: all but plain GCN, GraphSAGE and GAT in graph parallelism."""
+    plain = config.model.name in ("gcn", "sage", "gat") and not config.model.residual
     return not plain or mesh.stages > 1 or mesh.chunks > 1
 
 

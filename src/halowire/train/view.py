@@ -11,7 +11,7 @@ from torch import Tensor
 from halowire.events import SETUP
 from halowire.exchange import HaloExchange, Policy, Transport
 from halowire.exchange.grades import by_base, grade_counts
-from halowire.nn import MODELS, Features, GraphModel, Propagation, Step
+from halowire.nn import GAT, MODELS, Attention, Features, GraphModel, Propagation, Step
 from halowire.nn.deep import DEEP_MODELS, DeepModel
 from halowire.nn.model import exchanged_widths
 from halowire.partition import Shard
@@ -37,7 +37,11 @@ class View:
     ) -> View:
         """Prepare ``shard``; its input features cross the wire here, once. ``task``: by default that of its labels."""
         exchange = HaloExchange(shard, transport, device, policy_for(shard, config, transport, shard.num_features))
-        spread = Propagation.of(shard, MODELS[config.model.name].conv.normalisation, exchange, device)
+        model = MODELS[config.model.name]
+        if model is GAT:
+            spread: Propagation = Attention.over(shard, exchange, device)
+        else:
+            spread = Propagation.of(shard, model.conv.normalisation, exchange, device)
         features = Features.of(shard, spread, exchange, device)
         return View(shard, spread, features, task or Task.of(shard, config.task, device), shard.ids.to(device))
 
@@ -62,7 +66,12 @@ def travelling_widths(config: ModelConfig, num_features: int, num_classes: int) 
     """Columns of the rows that travel between parts in every exchange of an epoch, each way."""
     if config.name in DEEP_MODELS:
         return [config.hidden] * config.layers
-    return exchanged_widths(num_features, config.hidden, num_classes, config.layers)
+    return exchanged_widths(num_features, config.hidden, num_classes, config.layers, heads_of(config))
+
+
+def heads_of(config: ModelConfig) -> int:
+    """Heads of attention; 1 for models without."""
+    return config.heads if config.name == "gat" else 1
 
 
 def output_width(config: Config, num_classes: int) -> int:
@@ -78,5 +87,13 @@ def build_model(config: ModelConfig, num_features: int, num_classes: int, seed: 
         )
     norm = "layer" if config.norm == "auto" else config.norm
     return MODELS[config.name](
-        num_features, config.hidden, num_classes, config.layers, config.dropout, norm, seed, config.residual
+        num_features,
+        config.hidden,
+        num_classes,
+        config.layers,
+        config.dropout,
+        norm,
+        seed,
+        config.residual,
+        heads_of(config),
     )

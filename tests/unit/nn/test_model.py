@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from halowire.kernels import InputError
-from halowire.nn import GCN, SAGE
+from halowire.nn import GAT, GCN, SAGE
 from halowire.nn.model import exchanged_widths
 
 
@@ -25,7 +25,20 @@ def test_parameters_of_gcn_and_sage():
     assert "blocks.2.gamma" not in SAGE(5, 8, 3).state_dict(), "nothing follows the last layer"
 
 
+def test_heads_are_concatenated_but_in_the_last_layer():
+    shapes = {key: list(value.shape) for key, value in GAT(5, 8, 3, num_layers=2, heads=4).state_dict().items()}
+    assert shapes["blocks.0.conv.weight"] == [8, 5]
+    assert shapes["blocks.0.conv.att_src"] == shapes["blocks.0.conv.att_dst"] == [4, 2]
+    assert shapes["blocks.1.conv.weight"] == [12, 8]
+    assert shapes["blocks.1.conv.att_src"] == [4, 3]
+    assert shapes["blocks.1.conv.bias"] == [3]
+    with pytest.raises(InputError, match="divide"):
+        GAT(5, 8, 3, heads=3)
+
+
 def test_the_narrower_side_travels():
+    assert exchanged_widths(1000, 256, 47, 3, heads=4) == [256, 188]
+    assert exchanged_widths(1000, 64, 47, 3, heads=4) == [64, 64]
     assert exchanged_widths(1000, 256, 47, 3) == [256, 47]
     assert exchanged_widths(10, 64, 5, 1) == []
     assert exchanged_widths(10, 8, 50, 2) == [8]

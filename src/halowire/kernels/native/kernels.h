@@ -18,6 +18,61 @@ struct Aggregate {
   int threads;
 };
 
+// Attention of rows x [m, heads * cols]; node i has 4 * heads floats: its score, the largest score of its edges, the
+// reciprocal of their sum of exponentials, and the share of positive edges (backward: <grad, out>).
+struct Attend {
+  const int64_t* indptr;  // [rows + 1]
+  const void* indices;    // int32 or int64 [nnz]
+  bool wide_indices;
+  const float* x;
+  int64_t x_stride;
+  const float* src;  // scores of the sources, [m, heads]
+  float* nodes;      // [rows, 4, heads], the scores given, the rest written
+  float slope;
+  float* out;
+  int64_t out_stride;
+  float* positive;  // the part of out that comes from edges of positive score, or null
+  int64_t positive_stride;
+  int64_t rows, heads, cols;
+  int threads;
+};
+
+struct AttendTargets {
+  const float* grad;
+  int64_t grad_stride;
+  const float* out;
+  int64_t out_stride;
+  const float* positive;
+  int64_t positive_stride;
+  const float* nodes;  // [rows, 4, heads] of forward
+  float* back;         // the same with <grad, out> last
+  float* dst_grad;     // [rows, heads]
+  float slope;
+  int64_t rows, heads, cols;
+  int threads;
+};
+
+struct AttendSources {
+  const int64_t* indptr;  // of the transposed matrix: a row is a source, its columns are targets
+  const void* indices;
+  bool wide_indices;
+  const float* grad;  // [targets, heads * cols]
+  int64_t grad_stride;
+  const float* x;
+  int64_t x_stride;
+  const float* src;       // [rows, heads]
+  const float* back;      // [targets, 4, heads]
+  const float* att_src;   // [heads * cols]: src = <x, att_src>
+  const float* att_dst;   // [heads * cols], or null with dst_grad
+  const float* dst_grad;  // [rows, heads] or null: the sources are no targets
+  float slope;
+  float* x_grad;
+  int64_t x_grad_stride;
+  float* src_grad;  // [rows, heads]
+  int64_t rows, heads, cols;
+  int threads;
+};
+
 struct Activate {
   const float* x;
   int64_t x_stride;
@@ -98,6 +153,9 @@ struct Kernels {
   void (*aggregate)(const Aggregate&);
   void (*activate)(const Activate&);
   void (*activate_backward)(const Activate&);
+  void (*attend)(const Attend&);
+  void (*attend_targets)(const AttendTargets&);
+  void (*attend_sources)(const AttendSources&);
 };
 
 enum Level { kPortable = 0, kAvx2 = 1, kAvx512 = 2 };

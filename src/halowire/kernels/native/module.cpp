@@ -76,6 +76,32 @@ void activate(int level, bool backward, Address x, int64_t x_stride, Address gra
   else kernels(level).activate(a);
 }
 
+void attend(int level, Address indptr, Address indices, bool wide, Address x, int64_t x_stride, Address src, Address nodes,
+            float slope, Address out, int64_t out_stride, Address positive, int64_t positive_stride, int64_t rows,
+            int64_t heads, int64_t cols, int threads) {
+  kernels(level).attend({at<int64_t>(indptr), at<void>(indices), wide, at<float>(x), x_stride, at<float>(src),
+                         at<float>(nodes), slope, at<float>(out), out_stride, at<float>(positive), positive_stride, rows,
+                         heads, cols, threads});
+}
+
+void attend_targets(int level, Address grad, int64_t grad_stride, Address out, int64_t out_stride, Address positive,
+                    int64_t positive_stride, Address nodes, Address back, Address dst_grad, float slope, int64_t rows,
+                    int64_t heads, int64_t cols, int threads) {
+  kernels(level).attend_targets({at<float>(grad), grad_stride, at<float>(out), out_stride, at<float>(positive),
+                                 positive_stride, at<float>(nodes), at<float>(back), at<float>(dst_grad), slope, rows,
+                                 heads, cols, threads});
+}
+
+void attend_sources(int level, Address indptr, Address indices, bool wide, Address grad, int64_t grad_stride, Address x,
+                    int64_t x_stride, Address src, Address back, Address att_src, Address att_dst, Address dst_grad,
+                    float slope, Address x_grad, int64_t x_grad_stride, Address src_grad, int64_t rows, int64_t heads,
+                    int64_t cols, int threads) {
+  kernels(level).attend_sources({at<int64_t>(indptr), at<void>(indices), wide, at<float>(grad), grad_stride,
+                                 at<float>(x), x_stride, at<float>(src), at<float>(back), at<float>(att_src),
+                                 at<float>(att_dst), at<float>(dst_grad), slope, at<float>(x_grad), x_grad_stride,
+                                 at<float>(src_grad), rows, heads, cols, threads});
+}
+
 bool pack_rows(int level, Address x, int64_t x_stride, int64_t rows, int64_t cols, Address columns, int bits, int code,
                uint64_t stream, Address ids, Address indptr, Address positions, bool wide, Address out, int64_t row_bytes,
                int64_t places, int threads) {
@@ -138,6 +164,9 @@ NB_MODULE(_native, m) {
   m.def("levels", &levels);
   m.def("aggregate", &aggregate, Unlocked());
   m.def("activate", &activate, Unlocked());
+  m.def("attend", &attend, Unlocked());
+  m.def("attend_targets", &attend_targets, Unlocked());
+  m.def("attend_sources", &attend_sources, Unlocked());
   m.def("pack_rows", &pack_rows, Unlocked());
   m.def("unpack_rows", &unpack_rows, Unlocked());
   m.def("aggregate_packed", &aggregate_packed, Unlocked());

@@ -34,6 +34,19 @@ inline vu lanes() {
 
 inline vf select(vi mask, vf yes) { return reinterpret_cast<vf>(reinterpret_cast<vi>(yes) & mask); }
 
+// Lane i of the result is lane index[i] of v.
+inline vf permute(vf v, vi index) {
+#if defined(__AVX512F__)
+  return _mm512_permutexvar_ps(reinterpret_cast<__m512i>(index), v);
+#elif defined(__AVX2__)
+  return _mm256_permutevar8x32_ps(v, reinterpret_cast<__m256i>(index));
+#else
+  vf r;
+  for (int i = 0; i < W; ++i) r[i] = v[index[i]];
+  return r;
+#endif
+}
+
 inline float sum(vf v) {
   alignas(64) float t[W];
   store(t, v);

@@ -1,10 +1,9 @@
-"""Fast paths: PyG layers that sum or average weighted rows, served by the native kernels."""
+"""Fast paths: PyG layers that sum or average weighted rows, or attend, served by the native kernels."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -12,9 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import Function
 
-from halowire.kernels import Csr
 from halowire.nn.foreign.edges import Edges, plain
-from halowire.nn.foreign.link import Link
+from halowire.nn.foreign.native_gat import NativeGat, fits_gat
+from halowire.nn.foreign.pattern import Pattern, Weighted
 
 WEIGHTS = {
     "GCNConv": "edge_weight", "GCN2Conv": "edge_weight", "GraphConv": "edge_weight", "APPNP": "edge_weight",
@@ -29,54 +28,19 @@ HOOKS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, eq=False)
-class _Sorted:
-    """Edges sorted by one end: where each row starts, the other ends, and the places of the edges before."""
-
-    indptr: Tensor
-    indices: Tensor
-    order: Tensor
-    num_cols: int
-
-    @staticmethod
-    def of(rows: Tensor, cols: Tensor, num_rows: int, num_cols: int) -> _Sorted:
-        order = torch.argsort(rows, stable=True)
-        indptr = torch.zeros(num_rows + 1, dtype=torch.int64, device=rows.device)
-        torch.cumsum(torch.bincount(rows, minlength=num_rows), 0, out=indptr[1:])
-        return _Sorted(indptr, cols[order].int(), order, num_cols)
-
-    def matrix(self, weight: Tensor | None) -> Csr:
-        return Csr(self.indptr, self.indices, None if weight is None else weight[self.order], self.num_cols)
-
-
-@dataclass(frozen=True, eq=False)
-class Pattern:
-    """The edges of one layer as a matrix ``[n, n + h]`` and its transpose."""
-
-    edges: Tensor
-    forth: _Sorted
-    back: _Sorted
-
-    @staticmethod
-    def of(edges: Tensor, link: Link) -> Pattern:
-        """Sort ``edges`` ``[2, E]`` by destination and by source."""
-        rows, cols = link.num_owned, link.num_owned + link.num_halo
-        return Pattern(edges, _Sorted.of(edges[1], edges[0], rows, cols), _Sorted.of(edges[0], edges[1], cols, rows))
-
-
 class WeightedSum(Function):
     """``out_i = sum over edges e = (j, i) of w_e x_j`` for ``x`` ``[n + h, k]``; no gradient for the weights."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, pattern: Pattern, weight: Tensor | None) -> Tensor:
+    def forward(ctx: Any, x: Tensor, edges: Weighted) -> Tensor:
         """``A x``."""
-        ctx.pattern, ctx.weight = pattern, weight
-        return pattern.forth.matrix(weight).matmul(x.contiguous())
+        ctx.edges = edges
+        return edges.forth.matmul(x.contiguous())
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         """``A^T grad``."""
-        return ctx.pattern.back.matrix(ctx.weight).matmul(grads[0].contiguous()), None, None
+        return ctx.edges.back.matmul(grads[0].contiguous()), None
 
 
 class NativePropagate:
@@ -95,13 +59,12 @@ class NativePropagate:
             return self._usual(edge_index, size=size, **inputs)
         assert isinstance(edge_index, Edges) and isinstance(rows, Tensor)
         link, edges = edge_index.link, plain(edge_index)
-        if self._pattern is None or not _equal(self._pattern.edges, edges):
+        if self._pattern is None or not self._pattern.serves(edges):
             self._pattern = Pattern.of(edges, link)
         weights = None if weight is None else weight.detach().reshape(-1)
-        out: Tensor = WeightedSum.apply(link.extend(rows, 0), self._pattern, weights)  # type: ignore[no-untyped-call]
-        if self._layer.aggr != "mean":
-            return out
-        return out / self._pattern.forth.indptr.diff().clamp(min=1).to(out.dtype)[:, None]
+        matrices = self._pattern.weighted(weights, self._layer.aggr == "mean")
+        out: Tensor = WeightedSum.apply(link.extend(rows, 0), matrices)  # type: ignore[no-untyped-call]
+        return out
 
     def _applies(self, edge_index: Tensor, size: Any, rows: Any, weight: Tensor | None) -> bool:
         layer: Any = self._layer
@@ -133,8 +96,8 @@ def use_native(model: nn.Module) -> list[str]:
             usual = partial(type(module).propagate, module)
             module.propagate = NativePropagate(module, weight, usual)
             found.append(name)
+        elif package is not None and type(module) is package.GATConv and fits_gat(module):
+            # An attribute of the instance comes before the method of its class; parameters and buffers stay.
+            module.forward = NativeGat(module, partial(type(module).forward, module))
+            found.append(name)
     return found
-
-
-def _equal(first: Tensor, second: Tensor) -> bool:
-    return first is second or (first.shape == second.shape and torch.equal(first, second))

@@ -1,0 +1,97 @@
+"""The edges that a layer was called with, sorted for the native kernels, and kept while they stay the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from halowire.kernels import Csr
+from halowire.nn.foreign.link import Link
+
+
+@dataclass(frozen=True, eq=False)
+class Sorted:
+    """Edges sorted by one end: where each row starts, the other ends, and the places of the edges before."""
+
+    indptr: Tensor
+    indices: Tensor
+    order: Tensor
+    num_cols: int
+
+    @staticmethod
+    def of(rows: Tensor, cols: Tensor, num_rows: int, num_cols: int) -> Sorted:
+        """Sort edges by ``rows``."""
+        order = torch.argsort(rows, stable=True)
+        indptr = torch.zeros(num_rows + 1, dtype=torch.int64, device=rows.device)
+        torch.cumsum(torch.bincount(rows, minlength=num_rows), 0, out=indptr[1:])
+        return Sorted(indptr, cols[order].int(), order, num_cols)
+
+    def matrix(self, weight: Tensor | None) -> Csr:
+        """The edges as a matrix, with a weight for each edge in their order before."""
+        return Csr(self.indptr, self.indices, None if weight is None else weight[self.order], self.num_cols)
+
+
+@dataclass(frozen=True, eq=False)
+class Weighted:
+    """A pattern with weights, as a matrix and its transpose, and the weights that it was made of."""
+
+    weight: Tensor | None
+    version: int
+    forth: Csr
+    back: Csr
+
+    def serves(self, weight: Tensor | None) -> bool:
+        """Whether ``weight`` is the same memory, unchanged; it is kept alive here, so nothing else can be there."""
+        if weight is None or self.weight is None:
+            return weight is self.weight
+        return _same_memory(weight, self.weight) and weight._version == self.version
+
+
+@dataclass(frozen=True, eq=False)
+class Pattern:
+    """The edges of one layer as a matrix ``[n, n + h]`` and its transpose; ``targets`` are their destinations."""
+
+    edges: Tensor
+    version: int
+    targets: Tensor
+    forth: Sorted
+    back: Sorted
+    _kept: dict[bool, Weighted] = field(default_factory=dict)
+
+    @staticmethod
+    def of(edges: Tensor, link: Link, loops: bool = False) -> Pattern:
+        """Sort ``edges`` ``[2, E]`` by destination and by source; with ``loops``, exactly one self loop per node."""
+        rows, cols, used = link.num_owned, link.num_owned + link.num_halo, edges
+        if loops:
+            nodes = torch.arange(rows, device=edges.device)
+            used = torch.cat([edges[:, edges[0] != edges[1]], torch.stack([nodes, nodes])], 1)
+        forth, back = Sorted.of(used[1], used[0], rows, cols), Sorted.of(used[0], used[1], cols, rows)
+        return Pattern(edges, edges._version, used[1], forth, back)
+
+    def serves(self, edges: Tensor) -> bool:
+        """Whether ``edges`` are those that were sorted; where they are the same memory, unchanged, that is known."""
+        mine = self.edges
+        if edges.shape != mine.shape or edges.device != mine.device:
+            return False
+        unchanged = mine._version == self.version
+        return unchanged and (_same_memory(edges, mine) or torch.equal(edges, mine))
+
+    def weighted(self, weight: Tensor | None, mean: bool) -> Weighted:
+        """The matrices with ``weight`` ``[E]`` (None: 1), for a ``mean`` divided by the number of the row's edges."""
+        kept = self._kept.get(mean)
+        if kept is None or not kept.serves(weight):
+            values = weight
+            if mean:
+                share = (1 / self.forth.indptr.diff().clamp(min=1).float())[self.targets]
+                values = share if weight is None else weight * share
+            version = 0 if weight is None else weight._version
+            kept = Weighted(weight, version, self.forth.matrix(values), self.back.matrix(values))
+            self._kept[mean] = kept
+        return kept
+
+
+def _same_memory(first: Tensor, second: Tensor) -> bool:
+    place = first.data_ptr() == second.data_ptr() and first.dtype == second.dtype
+    return place and first.shape == second.shape and first.stride() == second.stride()

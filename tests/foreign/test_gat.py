@@ -1,0 +1,110 @@
+"""The library's GAT, PyG's GATConv on the fast path, and plain PyG give the same numbers from the same parameters."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+import torch.nn.functional as F
+import torch_geometric.nn as pyg
+
+from halowire.exchange import HaloExchange, Transport
+from halowire.exchange.in_process import run_threads
+from halowire.graph import Graph
+from halowire.nn import GAT, Attention, Features, Step
+from halowire.nn.foreign import native_gat
+from halowire.nn.foreign.distributed import distribute, state_of
+from halowire.nn.foreign.shard_data import cut_data
+from halowire.partition import cut, partition
+from tests.foreign.case import CLASSES, FEATURES, assert_close, compare, make_graph, make_owner, run_part, run_plain
+from tests.foreign.models import HIDDEN, Two
+
+OPTIONS = [
+    {"heads": 3},
+    {"heads": 2, "concat": False},
+    {"heads": 1, "negative_slope": 0.0},
+    {"heads": 4, "add_self_loops": False},
+    {"heads": 2, "bias": False},
+    {"heads": 2, "residual": True},
+]
+
+
+def gat(**options) -> torch.nn.Module:
+    torch.manual_seed(3)
+    width = HIDDEN * options["heads"] if options.get("concat", True) else HIDDEN
+    return Two(pyg.GATConv(FEATURES, HIDDEN, **options), pyg.GATConv(width, CLASSES, **options), None)
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("workers", [1, 3])
+def test_native_attention_equals_plain_pyg(monkeypatch, workers, options):
+    seen = []
+    forward = native_gat.Attend.forward
+    monkeypatch.setattr(native_gat.Attend, "forward", staticmethod(lambda *args: seen.append(1) or forward(*args)))
+    model, graph, names = gat(**options), make_graph(), ("x", "edge_index")
+    owner = make_owner(workers)
+    parts = run_threads(workers, lambda transport: run_part(transport, model, graph, owner, names))
+    compare(parts, run_plain(model, graph, names))
+    assert seen, "the fast path was not taken"
+
+
+@pytest.mark.parametrize("options", [{"dropout": 0.5}, {"edge_dim": 3}, {"negative_slope": -0.1}])
+def test_other_options_take_the_general_path(options):
+    model, graph = gat(heads=2, **options), make_graph()
+
+    def here(transport):
+        data = cut_data(graph, make_owner(1), transport)
+        own = distribute(copy.deepcopy(model), data).train()
+        given = (data.edge_attr,) if "edge_dim" in options else ()
+        own(data.x, data.edge_index, *given)
+        return state_of(own).native, own.eval()(data.x, data.edge_index, *given).detach()
+
+    ((native, out),) = run_threads(1, here)
+    assert native == (["first", "second"] if "dropout" in options else [])
+    given = (graph["edge_attr"],) if "edge_dim" in options else ()
+    assert_close("output", out, model.eval()(graph["x"], graph["edge_index"], *given).detach())
+
+
+def test_changed_edges_are_sorted_anew():
+    model, graph = gat(heads=2), make_graph()
+
+    def here(transport):
+        data = cut_data(graph, make_owner(1), transport)
+        own = distribute(copy.deepcopy(model), data).eval()
+        own(data.x, data.edge_index)
+        return own(data.x, data.edge_index[:, :100]).detach(), data.rows
+
+    ((out, rows),) = run_threads(1, here)
+    want = model.eval()(graph["x"], graph["edge_index"][:, :100]).detach()
+    assert_close("output", out, want[rows])
+
+
+def test_the_model_zoo_equals_pyg():
+    graph = make_graph()
+    edges = graph["edge_index"]
+    whole = Graph.from_edge_index(edges, 90, x=graph["x"], y=torch.zeros(90, dtype=torch.int64), num_classes=4)
+    shard = cut(whole, partition(whole, 1))[0]
+    exchange = HaloExchange(shard, Transport(), torch.device("cpu"))
+    spread = Attention.over(shard, exchange, torch.device("cpu"))
+    features = Features.of(shard, spread, exchange, torch.device("cpu"))
+    model = GAT(6, 12, 4, num_layers=2, dropout=0.0, norm="none", seed=5, heads=3)
+    convs = [pyg.GATConv(6, 4, heads=3), pyg.GATConv(12, 4, heads=3, concat=False)]
+    with torch.no_grad():
+        for block, conv in zip(model.blocks, convs, strict=True):
+            block.conv.bias.normal_()
+            conv.lin.weight.copy_(block.conv.weight)
+            conv.att_src.copy_(block.conv.att_src)
+            conv.att_dst.copy_(block.conv.att_dst)
+            conv.bias.copy_(block.conv.bias)
+    want = convs[1](F.relu(convs[0](graph["x"], edges)), edges)
+    got = model(features, Step(spread, shard.ids, training=True))
+    factor = torch.randn(want.shape, generator=torch.Generator().manual_seed(2))
+    (want * factor).sum().backward()
+    (got * factor[shard.rows]).sum().backward()
+    assert_close("logits", got.detach(), want.detach()[shard.rows])
+    for block, conv in zip(model.blocks, convs, strict=True):
+        pairs = {"weight": conv.lin.weight, "att_src": conv.att_src, "att_dst": conv.att_dst, "bias": conv.bias}
+        for name, parameter in pairs.items():
+            own = getattr(block.conv, name).grad
+            assert_close(f"gradient of {name}", own, parameter.grad.view(own.shape))
