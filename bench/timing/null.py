@@ -25,7 +25,7 @@ class NullTransport(Transport):
     def open(self, send: Tensor, received: Tensor, incoming: Sequence[Piece], where: str) -> Pending:
         """Done already; a buffer is blanked when it is first seen, since what lies in it may not be a number."""
         if self.live:
-            return super().all_to_all(send, send_bytes, received, recv_bytes, where)
+            return super().open(send, received, incoming, where)
         key = (received.data_ptr(), received.numel())
         if key not in self._blank:
             received.zero_()
@@ -33,7 +33,9 @@ class NullTransport(Transport):
         return Pending((), received, send, where)
 
     def dispatch(self, pending: Pending, pieces: Sequence[Piece]) -> None:
-        """Nothing leaves."""
+        """Nothing leaves, unless it is live."""
+        if self.live:
+            super().dispatch(pending, pieces)
 
     def start_reduce(self, tensor: Tensor, where: str, account: str | None = None) -> Pending:
         """The tensor as it is, at once."""

@@ -15,8 +15,8 @@ from halowire.nn.step import Step
 class Departing:
     """Launches the input ``h = activation(out)`` of ``layer`` piece by piece, while a block computes it.
 
-    ``h W^T`` travels where that is asked for; else, where changes are coded, the rows before dropout, which change slowly
-    and to which the receiver applies the owner's dropout; else ``h``.
+    ``h W^T`` travels where that layer multiplies first; else, where changes are coded, the rows before dropout, which
+    change slowly and to which the receiver applies the owner's dropout; else ``h``.
     """
 
     def __init__(

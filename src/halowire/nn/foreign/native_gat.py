@@ -11,10 +11,10 @@ from torch.autograd import Function
 
 from halowire.kernels.attend import MOST_HEADS, Attended, Scores, attend, attend_sources, attend_targets
 from halowire.kernels.buffers import empty
+from halowire.kernels.csr import row_range
 from halowire.nn.foreign.edges import Edges, plain
 from halowire.nn.foreign.pattern import Pattern
 from halowire.nn.head_scores import by_head, score_columns
-from halowire.nn.propagation import row_range
 
 HOOKS = (
     "_propagate_forward_pre_hooks", "_propagate_forward_hooks", "_message_forward_pre_hooks", "_message_forward_hooks",
