@@ -22,7 +22,7 @@ ENDLESS = ("--epochs", "100000")
 
 
 def weights(run: Path) -> dict[str, np.ndarray]:
-    newest = sorted((run / "checkpoints").iterdir())[-1]
+    newest = sorted(path for path in (run / "checkpoints").iterdir() if path.is_dir())[-1]
     return {name: value for name, value in load_file(newest / "state.safetensors").items() if name != "random"}
 
 

@@ -18,6 +18,8 @@ def homogeneous(data: Any) -> Any:
     Kinds without labels get none (-1 or NaN) and are in no mask. What PyG would fill with NaN or leave out is refused:
     features that some kinds lack, or that are not equally wide.
     """
+    if not data.edge_types:
+        raise InputError("the HeteroData has no kind of edges; give it at least one with edge_index")
     kinds = {"node": (list(data.node_types), "x"), "edge": (list(data.edge_types), "edge_attr")}
     for what, (names, key) in kinds.items():
         widths = {_word(name): tuple(data[name][key].shape[1:]) for name in names if key in data[name]}

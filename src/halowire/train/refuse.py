@@ -141,7 +141,7 @@ def _refuse_wire(config: Config, mesh: Mesh) -> None:
             "--rate.nodes degree ranks the halo nodes of whole parts, which neither stages nor chunks send; "
             "use one stage and --mesh.chunks 1"
         )
-    if rate.weights != 32 and mesh.parts == 1:
+    if rate.weights != 32 and mesh.parts == 1 and mesh.stages > 1:
         raise InputError(
             f"--rate.weights {rate.weights} has no effect with one part: only the parts of a stage add up their weight "
             "gradients; leave it out, or use more parts"
