@@ -10,6 +10,8 @@
 
 namespace {
 
+using halowire::kClipped;
+using halowire::kLevels;
 using halowire::Pack;
 
 constexpr int kGroup = 16;               // columns whose codes fill whole bytes at any width; and the partial sums
