@@ -10,12 +10,10 @@ import torch
 from halowire.kernels import InputError, dispatch, info
 
 
-@pytest.mark.skipif(shutil.which("c++") is None and shutil.which("g++") is None, reason="no C++ compiler here")
 def test_where_there_is_a_compiler_the_kernels_are_native():
-    """Without it the twins serve, ten times slower; a source that does not compile must not pass for that."""
-    assert info.native_available(), (
-        "build the kernels: pip install -v --no-build-isolation --editable . shows the error"
-    )
+    """Without one the twins serve, ten times slower; sources that do not compile must not pass for that."""
+    compiler = shutil.which("c++") or shutil.which("g++")
+    assert info.native_available() or not compiler, "`pip install -v --no-build-isolation -e .` shows why not"
 
 
 def test_the_twins_can_be_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
