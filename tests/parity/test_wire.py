@@ -181,7 +181,7 @@ CASES = {
     "delta, gain": {"rate.bits": 1, "rate.decay": 1.0, "rate.gain": 0.2, "rate.backward_code": "clipped", "seed": 1},
     "delta, gain, columns": {"rate.bits": 4, "rate.decay": 0.9, "rate.gain": 0.5, "rate.ratio": 2.0},
     "delta, gain, late": {"rate.bits": 2, "rate.decay": 1.0, "rate.gain": 0.3, "freshness.mode": "delayed"},
-    "clipped": {"rate.bits": 1, "rate.code": "clipped"},
+    "clipped": {"rate.bits": 1, "rate.code": "clipped", "seed": 1},
     "delta, columns": {"rate.bits": 4, "rate.decay": 0.8, "rate.ratio": 2.0},
     "delta, delayed": {"rate.bits": 1, "rate.decay": 0.9, "freshness.mode": "delayed", "freshness.sync_every": 3},
     "columns, delayed": {"rate.ratio": 2.0, "freshness.mode": "delayed"},
