@@ -29,7 +29,7 @@ def started(prefix: str) -> subprocess.Popen[str]:
     assert process.stderr is not None
     assert "2 hosts at 1gbit" in process.stderr.readline()
     deadline = time.monotonic() + 10
-    while not all(sleepers(prefix)) and time.monotonic() < deadline:
+    while not (len(found := sleepers(prefix)) == 2 and all(found)) and time.monotonic() < deadline:
         time.sleep(0.05)
     return process
 
