@@ -33,7 +33,7 @@ test: lint
 	$(BIN)/python -m pytest
 
 test-slow: install
-	$(BIN)/python -m pytest -m slow
+	HYPOTHESIS_PROFILE=search $(BIN)/python -m pytest -m slow
 
 test-browser: install
 	$(BIN)/python -m pytest -m browser

@@ -165,7 +165,9 @@ void sources_row(const AttendSources& a, int64_t row, Scratch& s) {
     copy<H>(second + e * heads, node + 2 * heads, heads);
     copy<H>(dot + e * heads, node + 3 * heads, heads);
   }
-  for (int i = 0; i < 4; ++i) store(s.array(i) + count, vf{});  // an edge that does not exist has weight 0
+  // An edge that does not exist has weight 0: exp(own - huge), since exp(own) * 0 is no number where exp overflows.
+  for (float* const array : {first, second, dot}) store(array + count, vf{});
+  store(largest + count, splat(-kNever));
   const Pattern<H> own(heads, a.src + row * heads);
   Pattern<H> total(heads);
   vectors<H>(count, heads, [&](int64_t at, int64_t k) {
