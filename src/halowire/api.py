@@ -38,6 +38,7 @@ from halowire.train.refuse import (
     refuse_other_job,
     refuse_untrainable,
 )
+from halowire.train.refuse_wire import refuse_wire
 from halowire.train.source import hold_out, load_for
 from halowire.train.stages import mesh_of
 from halowire.train.view import output_width, travelling_widths
@@ -126,6 +127,7 @@ def train(
     """
     config = recipe_config(recipe).replace(settings or {})
     check_config(config)
+    refuse_wire(config)
     workers = _worker_count(workers, graph, config, max_restarts)
     if tensorboard and importlib.util.find_spec("tensorboard") is None:
         raise InputError("tensorboard is not installed: pip install 'halowire[report]', or leave --tensorboard out")

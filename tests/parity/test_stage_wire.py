@@ -132,31 +132,65 @@ LINKS = {
     "two levels": {"rate.bits": 1, "rate.code": "levels"},
     "both": {"rate.bits": 8, "rate.backward_bits": 1},
     "columns": {"rate.ratio": 3.0},
-    # With other seeds rounding carries a value across a step of the code.
-    "columns x bits": {"rate.ratio": 2.0, "rate.bits": 4, "seed": 3},
+    "columns x bits": {"rate.ratio": 2.0, "rate.bits": 4},
     "delta": {"rate.bits": 4, "rate.decay": 0.8},
-    "delta, columns": {"rate.bits": 4, "rate.decay": 0.8, "rate.ratio": 2.0, "seed": 3},
+    "delta, columns": {"rate.bits": 4, "rate.decay": 0.8, "rate.ratio": 2.0},
 }
+SEEDS, NUDGE, STEADY = 30, 2e-7, 1e-5
 
 
-@pytest.mark.parametrize("model", ["sage", "gcnii"])
-@pytest.mark.parametrize("case", LINKS)
-def test_coded_links_equal_the_reference(on_workers, case, model):
-    # No LayerNorm: backward through it and ReLU gives a row of two values gradients of mean zero that are zero, but for
-    # rounding, at all its low entries. That is just where the code of two levels parts low from high: rounding decides.
-    plain = make_config(model, 2, mesh__split="2,3", model__norm="none")
-    config = plain.replace(LINKS[case])
+def link_reference(config: Config, nudge: int = 0) -> list[dict[str, Tensor]]:
+    """Weight gradients of every epoch; ``nudge``: from weights moved by a rounding error, in one of many ways."""
     weights = dict(build_model(config.model, FEATURES, CLASSES, config.seed).named_parameters())
+    if nudge:
+        generator = torch.Generator().manual_seed(nudge)
+        move = {name: 1 + NUDGE * torch.randn(value.shape, generator=generator) for name, value in weights.items()}
+        weights = {name: value.detach() * move[name] for name, value in weights.items()}
     reference = LinkReference(make_graph("plain"), config, weights, border=2)
+    return [reference.epoch(epoch)[1] for epoch in range(EPOCHS)]
+
+
+def distance(got: list[dict], want: list[dict[str, Tensor]]) -> float:
+    """The largest difference, of the largest value of its matrix; ``got`` may hold only some of the weights."""
+    return max(
+        float(np.abs(np.asarray(value) - want[epoch][name].numpy()).max() / want[epoch][name].abs().max())
+        for epoch in range(EPOCHS)
+        for name, value in got[epoch].items()
+    )
+
+
+def steady(config: Config) -> tuple[Config, list[dict[str, Tensor]]]:
+    """The first seed at which rounding carries no value across a step of the code, in the reference itself.
+
+    A code jumps. Where a value lies on a step, the reference moves as far from itself when its weights move by a
+    rounding error as any other correct program is from it, and a comparison says nothing.
+    """
+    for seed in range(SEEDS):
+        tried = config.replace({"seed": seed})
+        want = link_reference(tried)
+        if all(distance(link_reference(tried, nudge), want) <= STEADY for nudge in (1, 2, 3)):
+            return tried, want
+    raise AssertionError(f"no steady seed below {SEEDS}")
+
+
+# Backward through LayerNorm and ReLU gives a row of two values gradients of mean zero that are zero, but for rounding,
+# at all its low entries: just where the code of two levels parts low from high. And bfloat16 has so many steps that
+# some value always lies on one. With these no seed is steady.
+JUMPY = [("two levels", "layer"), ("half", "layer")]
+
+
+@pytest.mark.parametrize(
+    ("case", "norm"),
+    [(case, norm) for case in LINKS for norm in ("none", "layer") if (case, norm) not in JUMPY],
+)
+@pytest.mark.parametrize("model", ["sage", "gcnii"])
+def test_coded_links_equal_the_reference(on_workers, case, model, norm):
+    plain = make_config(model, 2, mesh__split="2,3", model__norm=norm)
+    config, want = steady(plain.replace(LINKS[case]))
     results = on_workers(2, train_here, "plain", config)
-    exact = on_workers(2, train_here, "plain", plain)
-    for epoch in range(EPOCHS):
-        _, grads = reference.epoch(epoch)
-        for result in results:
-            for name, got in result["epochs"][epoch][1].items():
-                want = grads[name].numpy()
-                worst, limit = np.abs(got - want).max(), 1e-3 * np.abs(want).max()
-                assert worst <= limit, f"{name} in epoch {epoch}: differs by {worst}, allowed {limit}"
+    for result in results:
+        assert distance([epoch[1] for epoch in result["epochs"]], want) <= 2 * STEADY
+    exact = on_workers(2, train_here, "plain", plain.replace({"seed": config.seed}))
     first = next(iter(results[0]["epochs"][0][1]))
     assert not np.array_equal(results[0]["epochs"][0][1][first], exact[0]["epochs"][0][1][first])
 

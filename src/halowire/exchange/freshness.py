@@ -15,7 +15,8 @@ class Freshness:
         delayed: use the messages of the previous epoch (zeros at first), forward and backward.
         sync_every: Sylvie's bound: epoch ``t`` (from 0) is synchronous if ``(t + 1) mod sync_every == 0``; 0: never.
         smoothing: PipeGCN's momentum ``m``: ``avg = m avg + (1 - m) received`` is used instead of ``received``; 0: off.
-        threshold: synchronise the next epoch when the halo rows changed by more than this share of their norm; 0: off.
+        threshold: synchronise the next epoch when layer 1's halo rows, before dropout, changed by more than this
+            share of their norm; 0: off.
         adaptive: Sylvie's adaptive execution: synchronous from a rise of the base bit to its next fall.
     """
 

@@ -40,7 +40,7 @@ class HaloExchange:
     def __init__(self, shard: Shard, transport: Transport, device: torch.device, policy: Policy | None = None) -> None:
         self.transport, self.policy = transport, policy or Policy()
         self.memory = Memory(device)
-        self._maker = TermsMaker(shard, self.policy, in_pieces=device.type == "cpu")
+        self._maker = TermsMaker(shard, self.policy, in_pieces=self._in_pieces(device))
         self._boundary_ids, self.halo_ids = shard.ids[: shard.num_boundary].to(device), shard.halo_ids.to(device)
         self.num_boundary, self.num_halo = shard.num_boundary, shard.num_halo
         self._decay = 1.0 if self.policy.decay is None else self.policy.decay
@@ -49,6 +49,10 @@ class HaloExchange:
         self._change = (0.0, 0.0)
         self._epoch: int | None = None
         self._flights: dict[tuple[int, str], Flight] = {}
+
+    def _in_pieces(self, device: torch.device) -> bool:
+        """Not with a user's codec, which may depend on the rows that are encoded together."""
+        return device.type == "cpu" and not isinstance(self.policy.codec, RowCodec)
 
     def begin(self, epoch: int | None) -> None:
         """What follows belongs to training epoch ``epoch``; None: set-up or evaluation, which are exact."""
@@ -98,13 +102,22 @@ class HaloExchange:
         """:meth:`start_back` piece by piece."""
         return self._load(layer, BACKWARD, width)
 
-    def launch(self, loading: Loading, rows: Tensor) -> Flight | None:
-        """All ``rows`` of the message are computed, ``[>= boundary, k]`` or ``[h, k]``; the message to be used."""
+    @property
+    def watches(self) -> bool:
+        """Whether the change of the rows from epoch to epoch decides when to synchronise."""
+        return self._epoch is not None and self.policy.freshness.threshold > 0
+
+    def launch(self, loading: Loading, rows: Tensor, watched: Tensor | None = None) -> Flight | None:
+        """All ``rows`` of the message are computed, ``[>= boundary, k]`` or ``[h, k]``; the message to be used.
+
+        ``watched`` ``[boundary, any]``: the rows before dropout, whose change is measured where :attr:`watches`.
+        """
         terms, freshness = loading.terms, self.policy.freshness
         if terms.direction == FORWARD:
             rows = rows[: self.num_boundary]
-        if freshness.threshold and terms.direction == FORWARD and terms.layer > 0 and terms.epoch >= 0:
-            self._measure_change(rows, terms.layer)  # not of layer 0: the input never changes
+        # The input, layer 0, never changes; those of later layers change even at rest, by other masks in every epoch.
+        if self.watches and terms.direction == FORWARD and terms.layer == 1:
+            self._measure_change(rows if watched is None else watched)
         flight = loading.close(rows)
         if terms.epoch >= 0 and terms.epoch % MEASURE_EVERY == 0:
             with self.transport.ledger.phase("pack"):
@@ -179,7 +192,7 @@ class HaloExchange:
                 self.memory.matrices[name] = value.to(self.halo_ids.device)
 
     def take_change(self) -> tuple[float, float]:
-        """Squared change of the boundary rows since the previous epoch and their squared norm, over all layers."""
+        """Squared change of layer 1's boundary rows since the previous epoch, and their squared norm."""
         change, self._change = self._change, (0.0, 0.0)
         return change
 
@@ -285,10 +298,9 @@ class HaloExchange:
         if norm:
             self.transport.ledger.error(terms.layer, terms.direction, lost / norm)
 
-    def _measure_change(self, rows: Tensor, layer: int) -> None:
-        last = self.memory.matrix(f"last.{layer}", *rows.shape)
-        change, norm = self._change
-        self._change = (change + float((rows - last).square().sum()), norm + float(rows.square().sum()))
+    def _measure_change(self, rows: Tensor) -> None:
+        last = self.memory.matrix("last", *rows.shape)
+        self._change = (float((rows - last).square().sum()), float(rows.square().sum()))
         last.copy_(rows)
 
     def _land(self, flight: Flight) -> Tensor:

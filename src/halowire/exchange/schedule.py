@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import math
 from collections.abc import Callable, Sequence
@@ -9,6 +10,8 @@ from dataclasses import dataclass
 
 from halowire.kernels import InputError
 
+TOLERANCE = 0.02
+"""Of a budget that may be left over."""
 SCHEDULES = ("constant", "linear", "exponential", "steps", "budget")
 
 
@@ -30,6 +33,8 @@ def parse_steps(text: str) -> list[tuple[int, float]]:
         raise InputError(f"--rate.steps is {text!r}; give EPOCH:RATIO pairs such as 0:64,50:8,100:1") from None
     if steps[0][0] != 0 or any(a >= b for (a, _), (b, _) in itertools.pairwise(steps)):
         raise InputError(f"--rate.steps is {text!r}; its epochs must start at 0 and ascend, as in 0:64,50:8,100:1")
+    if not all(1 <= ratio < math.inf for _, ratio in steps):
+        raise InputError(f"--rate.steps is {text!r}; a ratio is at least 1, where all columns travel, and finite")
     return steps
 
 
@@ -40,38 +45,53 @@ def stepped(epoch: int, steps: Sequence[tuple[int, float]]) -> float:
 
 @dataclass(frozen=True)
 class Budget:
-    """A share of the columns for every epoch that rises and spends ``total`` bytes in all.
+    """A share of the columns for every epoch that never falls and spends ``total`` bytes in all, within 2%.
 
     With ``cost(s)`` the bytes of an epoch in which a share ``s`` of the columns travels, the wanted shares grow
     geometrically from about 1/128 to at most 1, so that the error falls all along, as VARCO's analysis wants. The
-    growth is found by bisection; then every epoch takes the share that brings the sum so far closest to the plan, so
-    that rounding to whole columns does not add up.
+    growth is found by bisection, from below; what whole columns leave over is spent from the last epoch backwards.
     """
 
     shares: tuple[float, ...]
 
     @staticmethod
     def plan(total: float, epochs: int, cost: Callable[[float], int], grid: int = 512) -> Budget:
-        """Spend ``total`` bytes over ``epochs``; refused where even the least, or not even the most, fits."""
+        """Spend ``total`` bytes over ``epochs``; refused where whole columns cannot come within 2% of it."""
         least, most = epochs * cost(0.0), epochs * cost(1.0)
         if not least <= total <= most:
             raise InputError(
-                f"--rate.budget is {total:.0f} bytes; {epochs} epochs take from {least} (one column) to {most} (all)"
+                f"--rate.budget is {total:.0f} bytes, but {epochs} epochs take from {least} (one column) to {most} "
+                "(all); give a number between them, or other bits"
             )
-        steps = [share / grid for share in range(grid + 1)]
-        prices = [cost(share) for share in steps]
         low, high = -20.0, 20.0
         for _ in range(100):
             middle = (low + high) / 2
-            low, high = (middle, high) if _spent(middle, epochs, cost) < total else (low, middle)
-        shares, spent, wanted = [], 0, 0.0
-        for epoch in range(epochs):
-            wanted += cost(_share(high, epoch))
-            rest = total - spent if epoch == epochs - 1 else min(wanted, total) - spent
-            pick = min(range(len(steps)), key=lambda i: abs(prices[i] - rest))
-            shares.append(steps[pick])
-            spent += prices[pick]
-        return Budget(tuple(shares))
+            low, high = (middle, high) if _spent(middle, epochs, cost) <= total else (low, middle)
+        shares = {cost(share / grid): share / grid for share in reversed(range(grid + 1))}
+        prices = sorted(shares)
+        levels = [bisect.bisect_right(prices, cost(_share(low, epoch))) - 1 for epoch in range(epochs)]
+        spent = _spend_rest(levels, prices, total)
+        if spent < (1 - TOLERANCE) * total:
+            raise InputError(
+                f"--rate.budget is {total:.0f} bytes, of which {epochs} epochs of whole columns can spend {spent}; "
+                f"give --rate.budget {spent}, more epochs, or other bits"
+            )
+        return Budget(tuple(shares[prices[level]] for level in levels))
+
+
+def _spend_rest(levels: list[int], prices: Sequence[int], total: float) -> int:
+    """Raise ``levels`` of epochs, which stay in ascending order, while the sum of their prices fits; that sum."""
+    spent, before = sum(prices[level] for level in levels), None
+    while before != spent:
+        before, above = spent, len(prices) - 1
+        for epoch in reversed(range(len(levels))):
+            level = levels[epoch]
+            step = prices[level + 1] - prices[level] if level < above else math.inf
+            if spent + step <= total:
+                levels[epoch] = level + 1
+                spent += int(step)
+            above = levels[epoch]
+    return spent
 
 
 def _share(growth: float, epoch: int) -> float:

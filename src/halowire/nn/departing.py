@@ -46,8 +46,18 @@ class Departing:
             self._activation.undropped(self._out[new], self._undropped[new])
         self._loading.add(self._rows, stop)
 
+    def _watched(self) -> Tensor | None:
+        """The boundary's rows before dropout, where their change decides when to synchronise."""
+        if self._undropped is not None or self._drop is None or not self._exchange.watches:
+            return self._undropped
+        assert self._activation is not None
+        boundary = self._exchange.num_boundary
+        rows = empty_rows(self._h, boundary, self._h.shape[1])
+        self._activation.undropped(self._out[:boundary], rows)
+        return rows
+
     def departure(self) -> Departure:
         """The message, when all boundary rows are computed."""
-        flight = self._exchange.launch(self._loading, self._rows)
+        flight = self._exchange.launch(self._loading, self._rows, self._watched())
         drop = None if self._undropped is None or self._drop is None else self._drop
         return Departure(flight, self._product, None if drop is None else replace(drop, ids=self._exchange.halo_ids))

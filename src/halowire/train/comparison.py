@@ -15,6 +15,7 @@ from halowire.train.config import Config, check_config
 from halowire.train.idle import idle_message, idle_settings
 from halowire.train.job import Job
 from halowire.train.recipes import RECIPES, recipe_config
+from halowire.train.refuse_wire import refuse_wire
 
 DONE = ("finished", "early-stopped")
 """What `summary.json` says of a run that needs no more epochs."""
@@ -98,6 +99,10 @@ class Comparison:
             for name, reason in idle_settings(cell.config).items():
                 # An override made a setting of the recipe itself idle.
                 raise InputError(f"{cell.recipe} cannot run with these overrides: its {idle_message(name, reason)}")
+            try:
+                refuse_wire(cell.config)
+            except InputError as error:
+                raise InputError(f"{cell.recipe} cannot run with these overrides: {error}") from None
         return found
 
     def cells(self) -> Iterator[Cell]:

@@ -119,11 +119,12 @@ class FreshnessConfig:
     `adaptive`: delayed until --rate.base raises the bits, then fresh until it lowers them;
     `never`: train without the edges between workers"""
     sync_every: int = 0
-    """delayed: every so many epochs one uses its own rows; 0: none"""
+    """delayed: every so many epochs one uses its own rows (with smoothing: they enter the mean at once); 0: none"""
     smoothing: float = 0.0
     """delayed: momentum of the running mean that is used instead of the last message; 0: off"""
     threshold: float = 0.0
-    """delayed: synchronise the next epoch when halo rows changed by more than this share; 0: off"""
+    """delayed: synchronise the next epoch when the first rows sent (before dropout) changed by more than this share of
+    themselves; 0: off"""
 
 
 @dataclass(frozen=True)
@@ -260,6 +261,11 @@ class Config:
     def flat(self) -> dict[str, Any]:
         """All settings under their dotted names."""
         return dict(_flatten(self.to_dict()))
+
+    @property
+    def spans_the_run(self) -> bool:
+        """Whether the rate of an epoch depends on how many there will be, so that their number cannot change later."""
+        return self.rate.schedule in ("linear", "exponential", "budget")
 
     def to_dict(self) -> dict[str, Any]:
         """Nested plain values, as in `config.json`."""

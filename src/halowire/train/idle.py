@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from halowire.exchange.grades import BASES
 from halowire.kernels.packing import CODE_BITS
 from halowire.train.config import Config, FreshnessConfig, RateConfig
 
@@ -40,14 +41,15 @@ def _idle_rate(rate: RateConfig, freshness: FreshnessConfig) -> dict[str, str]:
 
 def _needs(rate: RateConfig) -> dict[str, tuple[str, bool]]:
     """For every setting that needs another one: what is missing, and whether it is there."""
-    bits = {rate.bits, rate.backward_bits or rate.bits, *map(int, re.findall(r"[:/](\d+)", rate.layers))}
+    forward, backward = _bits(rate)
+    bits = forward | backward
     follows = rate.base != "constant"
     dropped = rate.schedule != "constant" or rate.ratio > 1 or bool(rate.layer_ratios)
     falling = rate.schedule in ("linear", "exponential")
     alone = (f"with --rate.base {rate.base}: all layers and directions follow it", not follows)
     return {
-        "code": _code(rate.code, bits, follows),
-        "backward_code": _code(rate.backward_code or rate.code, bits, follows),
+        "code": _code(rate.code, forward if rate.backward_code else bits, follows),
+        "backward_code": _code(rate.backward_code or rate.code, backward, follows),
         "gain": ("without --rate.decay: nothing is kept", rate.decay >= 0),
         "backward_bits": alone,
         "layers": alone,
@@ -61,6 +63,16 @@ def _needs(rate: RateConfig) -> dict[str, tuple[str, bool]]:
         "rescale": ("without a ratio of columns", dropped),
         "spare_last": ("without a ratio of columns", dropped),
     }
+
+
+def _bits(rate: RateConfig) -> tuple[set[int], set[int]]:
+    """All bits that rows have, and all that gradients have; with a share, any from the base up."""
+    if rate.share:
+        fitting = {bits for bits in BASES if bits >= rate.bits}
+        return fitting, fitting
+    pairs = re.findall(r":(\d+)(?:/(\d+))?", rate.layers)
+    forward = {rate.bits, *(int(first) for first, _ in pairs)}
+    return forward, {rate.backward_bits or rate.bits, *(int(last or first) for first, last in pairs)}
 
 
 def _code(code: str, bits: set[int], follows: bool) -> tuple[str, bool]:

@@ -49,6 +49,11 @@ def layer_ratios(rate: RateConfig, layers: Collection[int]) -> dict[int, float]:
             raise InputError(f"--rate.layer-ratios gives layer {layer} the ratio {value!r}; give a number") from None
     if rate.spare_last and layers:
         last = max(layers)
+        if len(layers) == 1:
+            raise InputError(
+                "--rate.spare-last leaves nothing to drop columns in: the model exchanges rows in its last layer only; "
+                "use more layers, or --rate.spare-last false"
+            )
         if last in ratios:
             raise InputError(f"--rate.layer-ratios and --rate.spare-last both set the ratio of layer {last}; drop one")
         ratios[last] = 1.0

@@ -194,12 +194,12 @@ class Trainer:
         self.exchange.synchronise_next = synchronise
 
     def _wire_facts(self, epoch: int) -> dict[str, Any]:
-        """What the losses decided for ``epoch``."""
+        """What was decided for ``epoch``, by the losses or by the change of the rows."""
         policy = self.exchange.policy
-        if policy.base is None:
-            return {}
-        synchronous = self.exchange.synchronise_next or policy.freshness.synchronous(epoch)
-        return {"base_bits": policy.base.bits(epoch), "synchronous": synchronous}
+        bits = {} if policy.base is None else {"base_bits": policy.base.bits(epoch)}
+        if not policy.freshness.delayed and policy.base is None:
+            return bits
+        return bits | {"synchronous": self.exchange.synchronise_next or policy.freshness.synchronous(epoch)}
 
     def _record(
         self, log: EventLog, epoch: int, loss: float, rate: float, seconds: float, entry: Entry, wire: dict[str, Any]
@@ -286,7 +286,8 @@ class Trainer:
             name: values[name]
             for name in ("seed", "precision", "model", "optim", "rate", "freshness", "task", "recipe", "mesh")
         }
-        return fixed | {"graph": self.runner.shard.graph, "workers": self.transport.size}
+        length = {"epochs": self.config.epochs} if self.config.spans_the_run else {}
+        return fixed | length | {"graph": self.runner.shard.graph, "workers": self.transport.size}
 
     def _facts(self) -> dict[str, Any]:
         shard = self.runner.shard

@@ -176,7 +176,8 @@ def refuse_other_job(job: Job, graph: Any) -> None:
     before = Job.read(job.run)
     pairs = {"the graph": (before.source, job.source), "--workers": (before.workers, job.workers)}
     old, new = before.config.flat(), job.config.flat()
-    pairs |= {f"--{name.replace('_', '-')}": (old[name], new[name]) for name in new if name not in MAY_CHANGE}
+    fixed = [name for name in new if name not in MAY_CHANGE or (name == "epochs" and job.config.spans_the_run)]
+    pairs |= {f"--{name.replace('_', '-')}": (old[name], new[name]) for name in fixed}
     if isinstance(graph, Graph) and is_shard_folder(job.shards):
         manifest = read_manifest(job.shards)
         sizes = (manifest["num_nodes"], manifest["num_edges"]), (graph.num_nodes, graph.num_edges)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
 from halowire.exchange.grades import BASES
+from halowire.exchange.schedule import parse_steps
 from halowire.kernels import InputError
 from halowire.train.config import Config, FreshnessConfig, RateConfig
 from halowire.train.idle import idle_message, idle_settings
@@ -20,7 +23,13 @@ def refuse_wire(config: Config) -> None:
             "--rate.nodes degree and --rate.decay do not go together: a row has other bits for other peers, so its "
             "owner would need a reconstruction for each of them"
         )
+    if rate.rescale and rate.decay >= 0:
+        raise InputError(
+            "--rate.rescale and --rate.decay do not go together: a reconstruction keeps the columns that do not "
+            "travel, so there is nothing to make up for; leave one out"
+        )
     _refuse_base(rate, freshness)
+    _refuse_schedule(rate)
     if rate.share:
         _refuse_share(rate)
     for name, reason in idle_settings(config).items():
@@ -52,13 +61,34 @@ def _refuse_base(rate: RateConfig, freshness: FreshnessConfig) -> None:
         raise InputError(f"--rate.schedule budget cannot plan with --rate.base {rate.base}: its bits are not known yet")
 
 
+def _refuse_schedule(rate: RateConfig) -> None:
+    """Refuse ratios that no epoch could have, and those that would rise."""
+    if rate.schedule in ("linear", "exponential") and not 1 <= rate.min_ratio <= rate.max_ratio < math.inf:
+        raise InputError(
+            f"--rate.max-ratio is {rate.max_ratio:g} and --rate.min-ratio {rate.min_ratio:g}; the ratio falls from the "
+            "first to the second, so they must satisfy 1 <= min <= max < infinity"
+        )
+    if rate.schedule == "linear" and not 0 < rate.slope < math.inf:
+        raise InputError(f"--rate.slope is {rate.slope:g}; it must be above 0 and finite, such as 5")
+    if rate.schedule == "steps":
+        parse_steps(rate.steps)
+
+
 def _refuse_share(rate: RateConfig) -> None:
     """Refuse what would decide on the bits of a layer a second time."""
     if not 0 < rate.share <= 1:
         raise InputError(f"--rate.share is {rate.share}; it must lie in 0 < s <= 1, such as 0.05")
     if rate.bits not in BASES:
         raise InputError(f"--rate.share starts from 1, 2, 4 or 8 bits, not {rate.bits}; set --rate.bits 1")
-    others = {"layers": bool(rate.layers), "backward-bits": bool(rate.backward_bits), "base": rate.base != "constant"}
+    others = {
+        "layers": bool(rate.layers),
+        "backward-bits": bool(rate.backward_bits),
+        "base": rate.base != "constant",
+        "nodes": rate.nodes != "alike",
+    }
     for name, given in others.items():
         if given:
-            raise InputError(f"--rate.share and --rate.{name} both decide on the bits of a layer; drop one")
+            raise InputError(
+                f"--rate.share and --rate.{name} both decide on the bits of a row; drop one (--rate.share 0 turns off "
+                "that of a recipe)"
+            )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import pytest
 import torch
@@ -58,8 +59,29 @@ def test_a_budget_is_met_and_rises(epochs, share):
     budget = Budget.plan(total, epochs, cost)
     spent = sum(cost(s) for s in budget.shares)
     assert spent == pytest.approx(total, rel=0.02)
-    third = epochs // 3 or 1
-    assert sum(budget.shares[:third]) <= sum(budget.shares[-third:]) + 1e-9
+    assert spent <= total
+    assert list(budget.shares) == sorted(budget.shares)
+
+
+@pytest.mark.parametrize("widths", [(256, 47), (64, 7), (16, 4)])
+@pytest.mark.parametrize("epochs", [1, 2, 3, 5])
+def test_a_budget_that_whole_columns_miss_is_refused_with_one_that_they_meet(epochs, widths):
+    def cost(s: float) -> int:
+        return epoch_bytes(lambda *_: Rate(ratio=1 / max(s, 1e-9)), dict(enumerate(widths, 1)), 100)
+
+    refused = 0
+    for asked in range(epochs * cost(0.0), epochs * cost(1.0), 1 + epochs * cost(1.0) // 40):
+        total = asked
+        try:
+            budget = Budget.plan(total, epochs, cost)
+        except InputError as error:
+            refused += 1
+            total = int(re.search(r"give --rate.budget (\d+)", str(error)).group(1))
+            budget = Budget.plan(total, epochs, cost)
+        spent = sum(cost(s) for s in budget.shares)
+        assert 0.98 * total <= spent <= total
+        assert list(budget.shares) == sorted(budget.shares)
+    assert refused or (epochs, widths) not in [(1, (64, 7)), (1, (16, 4))]
 
 
 def test_budgets_that_cannot_be_are_refused():
@@ -167,11 +189,43 @@ def test_mistakes_in_layers_are_told_in_one_line(settings, words):
         {"rate.rescale": True},
         {"rate.spare_last": True},
         {"freshness.mode": "never", "rate.bits": 1},
+        {"rate.share": 0.05, "rate.bits": 1, "rate.nodes": "degree"},
+        {"rate.decay": 0.8, "rate.bits": 1, "rate.ratio": 2.0, "rate.rescale": True},
+        {"rate.schedule": "linear", "rate.max_ratio": 1.0, "rate.min_ratio": 128.0},
+        {"rate.schedule": "linear", "rate.min_ratio": 0.5},
+        {"rate.schedule": "linear", "rate.slope": -1.0},
+        {"rate.schedule": "linear", "rate.slope": 0.0},
+        {"rate.schedule": "linear", "rate.max_ratio": math.inf},
+        {"rate.schedule": "exponential", "rate.min_ratio": 0.0},
+        {"rate.schedule": "exponential", "rate.max_ratio": 2.0, "rate.min_ratio": 4.0},
+        {"rate.schedule": "steps", "rate.steps": "0:64,50:0.5"},
+        {"rate.bits": 1, "rate.backward_bits": 8, "rate.backward_code": "levels"},
+        {"rate.bits": 8, "rate.backward_bits": 1, "rate.code": "clipped", "rate.backward_code": "minmax"},
     ],
 )
 def test_settings_without_effect_or_meaning_are_refused(settings):
     with pytest.raises(InputError):
         policy_of(Config().replace(settings), [256, 47], 100)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"rate.bits": 8, "rate.backward_bits": 1, "rate.backward_code": "clipped"},
+        {"rate.bits": 8, "rate.layers": "2:8/1", "rate.backward_code": "levels"},
+        {"rate.bits": 1, "rate.share": 0.2, "rate.code": "levels", "rate.backward_code": "clipped"},
+        {"rate.schedule": "linear", "rate.max_ratio": 4.0, "rate.min_ratio": 4.0},
+    ],
+)
+def test_settings_with_an_effect_pass(settings):
+    policy_of(Config().replace(settings), [256, 47], 100)
+
+
+def test_nothing_is_left_to_drop_where_the_last_layer_is_spared():
+    settings = {"rate.ratio": 2.0, "rate.spare_last": True}
+    policy_of(Config().replace(settings), [256, 47], 100)
+    with pytest.raises(InputError, match=r"more layers, or --rate\.spare-last false"):
+        policy_of(Config().replace(settings), [47], 100)
 
 
 def test_subsets_are_uniform_and_shared():
