@@ -166,17 +166,36 @@ def test_the_losses_decide_the_bits_alike_on_every_worker(on_workers, tmp_path, 
         assert len(set(want)) > 1, "the case must change the bits to show anything"
 
 
-def changed_here(rank: int, run: str) -> str:
-    trainer_of(rank, run, {"epochs": 2}).run()
+def changed_here(rank: int, run: str, before: dict[str, object], after: dict[str, object]) -> str:
+    trainer_of(rank, run, before).run()
     try:
-        trainer_of(rank, run, {"model.dropout": 0.1}).resume()
+        trainer_of(rank, run, before | after).resume()
     except InputError as error:
         return str(error)
     return ""
 
 
+SHORT = {"epochs": 2, "optim.schedule": "constant"}
+LONGER = {
+    "rate": {"rate.schedule": "linear", "rate.max_ratio": 4.0},
+    "rate, exponential": {"rate.schedule": "exponential", "rate.max_ratio": 4.0},
+    "learning rate": {"optim.schedule": "cosine"},
+}
+
+
 def test_resuming_with_other_settings_is_refused(on_workers, tmp_path):
-    assert "resume with the same settings" in on_workers(1, changed_here, str(tmp_path))[0]
+    told = on_workers(1, changed_here, str(tmp_path), SHORT, {"model.dropout": 0.1})[0]
+    assert "resume with the same settings" in told
+
+
+@pytest.mark.parametrize("case", LONGER)
+def test_a_run_whose_schedule_spans_it_cannot_be_made_longer(on_workers, tmp_path, case):
+    told = on_workers(1, changed_here, str(tmp_path), SHORT | LONGER[case], {"epochs": 4})[0]
+    assert "had epochs = 2, now it is 4" in told
+
+
+def test_a_run_without_such_a_schedule_can(on_workers, tmp_path):
+    assert on_workers(1, changed_here, str(tmp_path), SHORT, {"epochs": 4})[0] == ""
 
 
 def inductive_here(rank: int, shards: str) -> list[tuple[float, dict[str, np.ndarray]]]:

@@ -264,8 +264,8 @@ class Config:
 
     @property
     def spans_the_run(self) -> bool:
-        """Whether the rate of an epoch depends on how many there will be, so that their number cannot change later."""
-        return self.rate.schedule in ("linear", "exponential", "budget")
+        """Whether what an epoch does depends on how many there will be, so that their number cannot change later."""
+        return self.rate.schedule in ("linear", "exponential", "budget") or self.optim.schedule in ("cosine", "linear")
 
     def to_dict(self) -> dict[str, Any]:
         """Nested plain values, as in `config.json`."""
