@@ -12,8 +12,10 @@ CODES: dict[str, dict[str, Any]] = {
     "minmax, 2 bits": {"rate.bits": 2},
     "minmax, 1 bit": {"rate.bits": 1},
     "levels, 1 bit": {"rate.bits": 1, "rate.code": "levels"},
+    "clipped, 1 bit": {"rate.bits": 1, "rate.code": "clipped"},
     "columns, 1 in 4": {"rate.ratio": 4.0},
     "levels, decay 0.8": {"rate.bits": 1, "rate.code": "levels", "rate.decay": 0.8},
+    "minmax, decay 1, gain 0.2": {"rate.bits": 1, "rate.decay": 1.0, "rate.gain": 0.2},
 }
 GRAPH, WORKERS, EPOCHS, HIDDEN = "debian", 2, 30, 64
 

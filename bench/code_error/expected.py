@@ -9,8 +9,8 @@ from halowire.exchange import Rate
 
 
 def squared_error(rows: Tensor, rate: Rate) -> float:
-    """``E |h' - h|^2`` summed over the rows ``[n, k]``: over the random numbers of ``minmax``, over the subsets of
-    columns; ``levels`` draws nothing, so that it is the error itself up to the bf16 of the levels."""
+    """``E |h' - h|^2`` summed over the rows ``[n, k]``: over the random numbers of ``minmax`` and ``clipped``, over the
+    subsets of columns; ``levels`` draws nothing, so that it is the error itself up to the bf16 of the levels."""
     if rate.ratio > 1 and rate.bits != 32:
         raise ValueError(f"the formula for columns is for float32 values, not for {rate.bits} bits")
     if rate.bits == 32:
@@ -18,6 +18,8 @@ def squared_error(rows: Tensor, rate: Rate) -> float:
         return lost * float(rows.double().square().sum())
     if rate.code == "levels":
         return _levels(rows.double())
+    if rate.code == "clipped":
+        return _clipped(rows.double())
     low, high = _outwards(rows.amin(1, keepdim=True), -1), _outwards(rows.amax(1, keepdim=True), 1)
     return _minmax(rows.double(), low, high, 2**rate.bits - 1)
 
@@ -37,12 +39,23 @@ def _minmax(rows: Tensor, low: Tensor, high: Tensor, steps: int) -> float:
     return float((step.square() * fraction * (1 - fraction)).sum())
 
 
+def _side_means(rows: Tensor) -> list[tuple[Tensor, Tensor]]:
+    """The values below the row's mean, as a mask, and their mean; the same of those above."""
+    upper = rows > rows.mean(1, keepdim=True)
+    sides = (~upper, upper)
+    return [(side, (rows * side).sum(1, keepdim=True) / side.sum(1, keepdim=True).clamp(min=1)) for side in sides]
+
+
 def _levels(rows: Tensor) -> float:
     """What the split at the mean does not explain: the squares around the means of either side."""
-    upper = rows > rows.mean(1, keepdim=True)
-    total = 0.0
-    for side in (upper, ~upper):
-        count = side.sum(1, keepdim=True).clamp(min=1)
-        centre = (rows * side).sum(1, keepdim=True) / count
-        total += float(((rows - centre) * side).square().sum())
-    return total
+    return sum(float(((rows - centre) * side).square().sum()) for side, centre in _side_means(rows))
+
+
+def _clipped(rows: Tensor) -> float:
+    """``(h - lo') (hi' - h)`` between the ends, the square of the distance beyond them."""
+    (_, below), (_, above) = _side_means(rows)
+    middle, reach = (below + above) / 2, 1.5 * (above - below) / 2
+    low = torch.maximum(middle - reach, rows.amin(1, keepdim=True))
+    high = torch.minimum(middle + reach, rows.amax(1, keepdim=True))
+    inside = rows.clamp(low, high)
+    return float(((inside - low) * (high - inside) + (rows - inside).square()).sum())

@@ -13,8 +13,9 @@ from torch import Tensor
 
 from bench.code_error.cases import CODES, config_of
 from bench.code_error.expected import squared_error
-from halowire.exchange import BACKWARD, FORWARD, Flight, HaloExchange, Transport
+from halowire.exchange import Flight, HaloExchange, Transport
 from halowire.exchange.halo import MEASURE_EVERY, MEASURED_ROWS
+from halowire.exchange.loading import Loading
 from halowire.launch import Place, joined, set_threads
 from halowire.partition import Shard, read_shard
 from halowire.train.loop import Trainer
@@ -27,29 +28,21 @@ class WatchedExchange(HaloExchange):
     """A halo exchange that evaluates the formula on the rows whose error the ledger books."""
 
     found: list[dict[str, Any]]
-    epoch: int | None = None
+    kept: Tensor | None = None
 
-    def begin(self, epoch: int | None) -> None:
-        """Remember the epoch."""
-        super().begin(epoch)
-        self.epoch = epoch
+    def load(self, layer: int, width: int, delta: bool = False) -> Loading:
+        """Of delta coding, what is coded is the change from the decayed reconstruction, which loading replaces."""
+        kept = self.memory.matrices.get(f"delta.send.{layer}") if delta else None
+        self.kept = None if kept is None else kept[:MEASURED_ROWS].clone()
+        return super().load(layer, width, delta)
 
-    def start(self, rows: Tensor, layer: int, delta: bool = False) -> Flight | None:
-        """Of delta coding, what is coded is the change from the decayed reconstruction."""
-        sent = rows[: self.num_boundary][:MEASURED_ROWS]
-        kept = self.memory.matrices.get(f"delta.send.{layer}")
-        change = sent if not delta or kept is None else sent - (self.policy.decay or 0.0) * kept[:MEASURED_ROWS]
-        before = self._expected(sent, change, layer, FORWARD)
-        flight = super().start(rows, layer, delta)
-        self._book(before, layer, FORWARD)
-        return flight
-
-    def start_back(self, halo_grad: Tensor, layer: int) -> Flight | None:
-        """Gradients are coded as they are."""
-        sent = halo_grad[:MEASURED_ROWS]
-        before = self._expected(sent, sent, layer, BACKWARD)
-        flight = super().start_back(halo_grad, layer)
-        self._book(before, layer, BACKWARD)
+    def launch(self, loading: Loading, rows: Tensor, watched: Tensor | None = None) -> Flight | None:
+        """Gradients are coded as they are, rows perhaps as changes."""
+        terms, sent = loading.terms, rows[:MEASURED_ROWS].clone()
+        coded = sent if not terms.delta or self.kept is None else sent - self._decay * self.kept
+        expected = self._expected(sent, coded, terms.layer, terms.direction)
+        flight = super().launch(loading, rows, watched)
+        self._book(expected, terms.layer, terms.direction)
         return flight
 
     def _expected(self, sent: Tensor, coded: Tensor, layer: int, direction: str) -> float | None:

@@ -17,6 +17,7 @@ from halowire.kernels.info import kernels_in_use, simd_level
 
 RESULT = Path(__file__).with_name("result.json")
 TARGET = 3.0
+CLAIMED = ("1 bit minmax", "1 bit levels", "1 bit clipped", "1 bit minmax, to 1.5 places each")
 
 
 def best_seconds(found: list[Contender], repeats: int) -> list[float]:
@@ -67,7 +68,7 @@ def main() -> None:
     for row in table:
         cells = f"{row['columns']} | {row['task']} | {row['code']}"
         print(f"| {cells} | {row['gb_per_second']:.1f} | {row['ratio']:.2f} |")
-    one_bit = [row for row in table if row["code"] in ("1 bit minmax", "1 bit levels") and row["task"] != "sum"]
+    one_bit = [row for row in table if row["code"] in CLAIMED and row["task"] in ("encode", "decode")]
     holds = all(row["gb_per_second"] >= TARGET for row in one_bit)
     machine = {"processor": processor(), "torch": torch.__version__, "kernels": kernels_in_use(), "simd": simd_level()}
     size = {"rows_at_256_columns": options.rows, "degree": options.degree, "repeats": options.repeats}

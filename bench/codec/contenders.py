@@ -15,6 +15,7 @@ from halowire.kernels.random import stream_key
 CODES = {
     "1 bit minmax": Packing(1),
     "1 bit levels": Packing(1, "levels"),
+    "1 bit clipped": Packing(1, "clipped"),
     "2 bits": Packing(2),
     "4 bits": Packing(4),
     "8 bits": Packing(8),
@@ -52,11 +53,33 @@ def contenders(rows: int, columns: int, degree: int) -> list[Contender]:
     ]
     for name, packing in CODES.items():
         found += packed(name, packing, x, copy, ids, stream, halo, total)
+    found += as_sent(x, ids, stream, generator)
     half = torch.randperm(columns, generator=generator)[: columns // 2].sort().values.int()
     data = torch.zeros(rows, CODES["1 bit minmax"].row_bytes(half.numel()), dtype=torch.uint8)
     subset = "1 bit minmax, half of the columns"
     found.append(Contender("encode", subset, lambda: pack_rows(x, Packing(1), stream, ids, data, half), size // 2))
     return found
+
+
+def as_sent(x: Tensor, ids: Tensor, stream: int, generator: torch.Generator) -> list[Contender]:
+    """One bit as the exchange uses it: each row to one or two places of the message, gradients back into their rows."""
+    rows, k = x.shape
+    packing, places = Packing(1), torch.randperm(rows + rows // 2, generator=generator)
+    owners = torch.cat([torch.arange(rows), torch.arange(rows // 2)])
+    inverse = Csr.from_edges(owners, places, rows, places.numel())
+    data, back = torch.zeros(places.numel(), packing.row_bytes(k), dtype=torch.uint8), empty(rows, k).zero_()
+    targets = inverse.indptr, inverse.indices
+
+    def encode() -> None:
+        pack_rows(x, packing, stream, ids, data, None, targets)
+
+    def add() -> None:
+        aggregate_packed(*targets, None, data, packing, k, back, accumulate=True)
+
+    return [
+        Contender("encode", "1 bit minmax, to 1.5 places each", encode, x.numel() * 4),
+        Contender("add back", "1 bit minmax, from 1.5 places each", add, places.numel() * k * 4),
+    ]
 
 
 def packed(

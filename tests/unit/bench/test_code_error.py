@@ -28,6 +28,12 @@ def test_minmax_has_the_expected_error_on_average(bits):
     assert mean == pytest.approx(squared_error(ROWS, rate), rel=0.02)
 
 
+def test_clipped_has_the_expected_error_on_average():
+    rate = Rate(1, "clipped")
+    mean = sum(float((coded(rate, stream) - ROWS).square().sum()) for stream in range(200)) / 200
+    assert mean == pytest.approx(squared_error(ROWS, rate), rel=0.02)
+
+
 def test_levels_has_the_expected_error_exactly():
     rate = Rate(1, "levels")
     assert float((coded(rate, 0) - ROWS).square().sum()) == pytest.approx(squared_error(ROWS, rate), rel=1e-3)
