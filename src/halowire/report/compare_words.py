@@ -69,10 +69,10 @@ def columns(record: Json) -> list[Column]:
         ),
         *(difference(name, metric) for name in ("exact", "isolated") if name in record["recipes"]),
         plain("time per epoch", "epoch_seconds", seconds_text),
-        *([quotient("ratio to exact", "seconds")] if "exact" in record["recipes"] else []),
+        *(quotient(name, "seconds") for name in ("exact", "isolated") if name in record["recipes"]),
         plain("halo bytes per epoch", "halo_bytes_per_epoch", bytes_text),
         plain("halo bytes in training", "halo_bytes", bytes_text),
-        *([quotient("ratio to exact", "halo_bytes")] if "exact" in record["recipes"] else []),
+        *([quotient("exact", "halo_bytes")] if "exact" in record["recipes"] else []),
     ]
     return [] if not record["aggregated"] else found
 
@@ -92,12 +92,13 @@ def difference(reference: str, metric: str) -> Column:
     )
 
 
-def quotient(head: str, key: str) -> Column:
-    """The share of what `exact` takes."""
+def quotient(reference: str, key: str) -> Column:
+    """The share of what the reference takes; no bytes of `isolated`, which has none."""
+    against = f"to_{reference}"
     return Column(
-        head,
-        lambda one: ratio_text(mean(one["to_exact"][key])) if "to_exact" in one else "",
-        lambda one: mean(one["to_exact"][key]) if "to_exact" in one else math.nan,
+        f"ratio to {reference}",
+        lambda one: ratio_text(mean(one[against][key])) if against in one else "",
+        lambda one: mean(one[against][key]) if against in one else math.nan,
     )
 
 

@@ -69,7 +69,7 @@ def test_points_in_words() -> None:
 def test_the_table_has_a_row_for_every_recipe_and_cells_for_every_head(tmp_path: Path) -> None:
     record = write_comparison(tmp_path, ("exact", "halowire", "isolated"))
     rows = table_rows(record)
-    assert {len(row) for row in rows} == {9}
+    assert {len(row) for row in rows} == {10}
     assert [row[0] for row in rows] == ["", "recipe", "exact", "halowire", "isolated"]
     assert rows[3][1].startswith("78.") and " ± " in rows[3][1] and rows[3][-1] == "1/22" and rows[2][2] == ""
     alone = write_comparison(tmp_path / "alone", ("varco",), seeds=1)
