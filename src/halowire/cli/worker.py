@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -15,14 +16,18 @@ from halowire.worker import predict_worker, roundtrip_worker, train_worker
 def main() -> None:
     """Do one worker's share; the launcher prints what goes wrong, once for all workers."""
     try:
-        sys.exit(run(sys.argv[1:]))
+        code = run(sys.argv[1:])
     except Exception as error:
         found = explain(error)
         if found is None or not tell_launcher(found[1], found[0]):
             raise
-        sys.exit(found[0])
+        code = found[0]
     except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
+        code = INTERRUPTED
+    # Not through the interpreter's end: a Gloo thread that lets go of a tensor meanwhile aborts the process.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def run(arguments: list[str]) -> int:
