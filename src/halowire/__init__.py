@@ -13,19 +13,21 @@ if TYPE_CHECKING:
     from halowire.graph import Graph, block_model, load, rmat
     from halowire.kernels import InputError
     from halowire.launch.shard import shard
-    from halowire.nn import GCN, SAGE, GCNConv, SAGEConv
+    from halowire.nn import GAT, GCN, SAGE, GATConv, GCNConv, SAGEConv
     from halowire.nn.foreign.drop_edges import DropEdges
     from halowire.train.config import Config
-    from halowire.train.distribute import distribute
+    from halowire.train.distribute import distribute, layer_paths
     from halowire.train.recipes import RECIPES
 
 __all__ = [
+    "GAT",
     "GCN",
     "RECIPES",
     "SAGE",
     "Config",
     "DropEdges",
     "Fit",
+    "GATConv",
     "GCNConv",
     "Graph",
     "InputError",
@@ -34,6 +36,7 @@ __all__ = [
     "block_model",
     "distribute",
     "fit",
+    "layer_paths",
     "load",
     "partition",
     "predict",
@@ -48,10 +51,10 @@ _PLACES = {
     "halowire.fit": ("Fit", "fit"),
     "halowire.kernels": ("InputError",),
     "halowire.launch.shard": ("shard",),
-    "halowire.nn": ("GCN", "SAGE", "GCNConv", "SAGEConv"),
+    "halowire.nn": ("GAT", "GCN", "SAGE", "GATConv", "GCNConv", "SAGEConv"),
     "halowire.nn.foreign.drop_edges": ("DropEdges",),
     "halowire.train.config": ("Config",),
-    "halowire.train.distribute": ("distribute",),
+    "halowire.train.distribute": ("distribute", "layer_paths"),
     "halowire.train.recipes": ("RECIPES",),
 }
 
