@@ -19,14 +19,12 @@ from halowire.nn.foreign.shard_data import place_data
 from halowire.partition import read_manifest
 from halowire.report import Console
 from halowire.train.distribute import layer_paths
-from halowire.train.job import Job
+from halowire.train.job import PREDICTIONS, Job
 from halowire.train.link_task import Decoder
 from halowire.train.loop import Hooks, Trainer
 from halowire.train.own_model import LossFunction, own_runner
 from halowire.train.predict import gather_predictions
 from halowire.worker import Narrator, link_task, read_part, write_results
-
-PREDICTIONS = "predictions.npy"
 
 
 @dataclass(frozen=True)
