@@ -21,7 +21,7 @@ from halowire.kernels import InputError
 from tests.faults.command import start, wait_for_epochs
 from tests.foreign.test_fit import make_data
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)  # programs that start programs: a busy machine takes its time
 SCRIPT = str(Path(__file__).with_name("fault_script.py"))
 MODULE = """
     import torch
@@ -94,19 +94,34 @@ def test_modules_beside_the_script_and_folders_added_in_a_notebook_reach_the_wor
     assert done.stdout == "good\n"
 
 
-def test_ctrl_c_says_how_to_go_on_in_python(tmp_path):
-    process = start(tmp_path, "interrupt", "run", launcher=(SCRIPT,))
-    wait_for_epochs(tmp_path / "run", 3, seconds=120)
+@pytest.fixture
+def begin(tmp_path):
+    """Starts the script; one that a test has not seen end is killed, and on Linux its workers with it."""
+    begun = []
+
+    def run(kind: str) -> subprocess.Popen[str]:
+        begun.append(start(tmp_path, kind, "run", launcher=(SCRIPT,)))
+        return begun[-1]
+
+    yield run
+    for process in begun:
+        process.kill()
+        process.wait()
+
+
+def test_ctrl_c_says_how_to_go_on_in_python(tmp_path, begin):
+    process = begin("interrupt")
+    wait_for_epochs(tmp_path / "run", 3, seconds=280)
     os.killpg(process.pid, signal.SIGINT)
-    said, complaint = process.communicate(timeout=120)
+    said, complaint = process.communicate(timeout=280)
     assert process.returncode == 0, complaint
     assert said.startswith("Interrupted: stopped with a checkpoint after epoch "), complaint
     assert said.endswith("of 100000; the same call with resume=True, out='run' goes on\n")
 
 
-def test_an_error_of_the_users_code_in_one_worker_reaches_the_caller(tmp_path):
-    process = start(tmp_path, "error", "run", launcher=(SCRIPT,))
-    said, complaint = process.communicate(timeout=120)
+def test_an_error_of_the_users_code_in_one_worker_reaches_the_caller(begin):
+    process = begin("error")
+    said, complaint = process.communicate(timeout=280)
     assert process.returncode == 0, complaint
     assert said.startswith("TrainingError: worker 1 failed with ValueError: no values for 0 rows ("), said
     assert f"{Path(SCRIPT).name}, line 17, in loss); its traceback is printed above; stopped before" in said

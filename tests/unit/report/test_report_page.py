@@ -250,3 +250,12 @@ def test_the_layers_of_a_model_of_ones_own(run: Path, tmp_path: Path) -> None:
     summary["kernels"] = "torch"
     (run / "summary.json").write_text(json.dumps(summary))
     assert "torch stands in" in page([run], tmp_path / "twins.html")
+
+
+def test_a_run_of_fit_is_repeated_by_a_call(run: Path, tmp_path: Path) -> None:
+    config = json.loads((run / "config.json").read_text())
+    config["run"] |= {"own_model": True}
+    (run / "config.json").write_text(json.dumps(config))
+    text = re.sub(r"<[^>]+>", "", page([run], tmp_path / "page.html")).replace("&#x27;", "'").replace("&#39;", "'")
+    assert "halowire.fit(model, data, workers=2, recipe='exact', settings={" in text
+    assert "'optim.lr': 0.01," in text and "'model.hidden'" not in text and "halowire train" not in text
