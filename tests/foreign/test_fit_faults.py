@@ -124,7 +124,7 @@ def test_an_error_of_the_users_code_in_one_worker_reaches_the_caller(begin):
     said, complaint = process.communicate(timeout=280)
     assert process.returncode == 0, complaint
     assert said.startswith("TrainingError: worker 1 failed with ValueError: no values for 0 rows ("), said
-    assert f"{Path(SCRIPT).name}, line 17, in loss); its traceback is printed above; stopped before" in said
+    assert f"{Path(SCRIPT).name}, line 16, in loss); its traceback is printed above; stopped before" in said
     assert said.endswith("overwrite=True starts again\n")
     assert "Traceback" in complaint and complaint.count("ValueError: no values for 0 rows") == 1
 

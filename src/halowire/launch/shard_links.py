@@ -82,7 +82,8 @@ def shard_links(
     links = cut_links(split, owner.int(), row, transport.rank)
     if isinstance(decoder, nn.Module):
         decoder.to(place)
-        for value in (*decoder.parameters(), *decoder.buffers()):
-            value.data.copy_(transport.broadcast(value.detach().clone(), "broadcast of the decoder", SETUP))
+        with torch.no_grad():
+            for value in (*decoder.parameters(), *decoder.buffers()):
+                value.copy_(transport.broadcast(value.detach().clone(), "broadcast of the decoder", SETUP))
         part.reduction.add(list(decoder.parameters()))
     return part, Links(LinkTask(links, part.shard, config, transport, place, decoder or dot_product), part)
