@@ -102,7 +102,7 @@ def test_a_loop_of_ones_own_equals_a_plain_loop(workers):
             rows = own.eval()(part.x, part.edge_index, part.edge_attr)
             found = links.metrics(rows)
         transport.settle()
-        return part.rows, rows, float(loss), scores.weight.detach(), found
+        return part.rows, rows, float(loss.detach()), scores.weight.detach(), found
 
     plain = copy.deepcopy(model), copy.deepcopy(decoder)
     loss, rows = plain_fit(*plain, data)
