@@ -8,24 +8,28 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from halowire.api import Run, partition, predict, train
+    from halowire.api import partition, predict, train
     from halowire.fit import Fit, fit
     from halowire.graph import Graph, block_model, load, rmat
     from halowire.kernels import InputError
     from halowire.launch.shard import shard
-    from halowire.nn import GCN, SAGE, GCNConv, SAGEConv
+    from halowire.launch.shard_links import shard_links
+    from halowire.nn import GAT, GCN, SAGE, GATConv, GCNConv, SAGEConv
     from halowire.nn.foreign.drop_edges import DropEdges
+    from halowire.outcome import Run
     from halowire.train.config import Config
-    from halowire.train.distribute import distribute
+    from halowire.train.distribute import distribute, layer_paths
     from halowire.train.recipes import RECIPES
 
 __all__ = [
+    "GAT",
     "GCN",
     "RECIPES",
     "SAGE",
     "Config",
     "DropEdges",
     "Fit",
+    "GATConv",
     "GCNConv",
     "Graph",
     "InputError",
@@ -34,24 +38,28 @@ __all__ = [
     "block_model",
     "distribute",
     "fit",
+    "layer_paths",
     "load",
     "partition",
     "predict",
     "rmat",
     "shard",
+    "shard_links",
     "train",
 ]
 
 _PLACES = {
-    "halowire.api": ("Run", "partition", "predict", "train"),
+    "halowire.api": ("partition", "predict", "train"),
     "halowire.graph": ("Graph", "block_model", "load", "rmat"),
     "halowire.fit": ("Fit", "fit"),
     "halowire.kernels": ("InputError",),
     "halowire.launch.shard": ("shard",),
-    "halowire.nn": ("GCN", "SAGE", "GCNConv", "SAGEConv"),
+    "halowire.launch.shard_links": ("shard_links",),
+    "halowire.nn": ("GAT", "GCN", "SAGE", "GATConv", "GCNConv", "SAGEConv"),
     "halowire.nn.foreign.drop_edges": ("DropEdges",),
+    "halowire.outcome": ("Run",),
     "halowire.train.config": ("Config",),
-    "halowire.train.distribute": ("distribute",),
+    "halowire.train.distribute": ("distribute", "layer_paths"),
     "halowire.train.recipes": ("RECIPES",),
 }
 

@@ -5,17 +5,22 @@ from __future__ import annotations
 import importlib.util
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+import torch
 
 from halowire.graph import Graph, load
 from halowire.graph.datasets import dataset_name, is_dataset
 from halowire.graph.link_split import LinkSplit, message_graph
 from halowire.kernels import InputError
 from halowire.launch import Place, WorkerError, choose_device, launched, run_local
+from halowire.launch.kept import torch_kept
 from halowire.launch.run_folder import run_folder
-from halowire.partition import measure, read_manifest, write_shards
+from halowire.outcome import Interrupted, Run, finished, worker_error
+from halowire.partition import measure, read_manifest, read_shard, write_shards
 from halowire.partition import partition as choose_owners
 from halowire.partition.links import write_links
 from halowire.partition.manifest import is_shard_folder
@@ -26,9 +31,9 @@ from halowire.report.runs_progress import RunsProgress
 from halowire.train.checkpoint import newest_checkpoint
 from halowire.train.comparison import Cell, Comparison, refuse_other_comparison, refuse_other_shards
 from halowire.train.config import Config, check_config
-from halowire.train.job import Job, delete_run
+from halowire.train.job import PREDICTIONS, Job, delete_run
 from halowire.train.loop import TrainingError
-from halowire.train.predict import check_format
+from halowire.train.predict import check_format, write_predictions
 from halowire.train.recipes import RECIPES, recipe_config
 from halowire.train.refuse import (
     is_shards,
@@ -46,23 +51,6 @@ from halowire.worker import predict_worker, train_worker
 
 WORKER = "halowire.cli.worker"
 """The module of a worker process."""
-
-
-@dataclass(frozen=True)
-class Run:
-    """A trained model: its folder and the numbers of its `summary.json`."""
-
-    folder: Path
-    summary: dict[str, Any]
-
-    @property
-    def report(self) -> Path:
-        """The HTML page of the run."""
-        return self.folder / "report.html"
-
-
-class Interrupted(KeyboardInterrupt):
-    """Training was stopped by a signal, after a checkpoint."""
 
 
 def partition(
@@ -161,7 +149,8 @@ def train(
     choose_device(config.device, replace(Place.here(), local_size=workers))
     prepare()
     if workers == 1 and not max_restarts:
-        return finished(job, train_worker(job))
+        with torch_kept():
+            return finished(job, train_worker(job))
     try:
         run_local(workers, WORKER, ["train", str(run)], max_restarts)
     except (WorkerError, KeyboardInterrupt) as error:
@@ -232,7 +221,7 @@ def compare(
                     progress.finish(label, found, earlier=True)
     except (KeyboardInterrupt, TrainingError) as error:
         done = sum(cell.summary() is not None for cell in cells)
-        kept = f"{done} of {len(cells)} runs are finished and kept in {folder}; the same command goes on"
+        kept = _kept(done, len(cells), folder)
         if done:
             keep()
             write_compare_page(folder)
@@ -248,6 +237,10 @@ def compare(
     return record
 
 
+def _kept(done: int, total: int, folder: Path) -> str:
+    return f"{done} of {total} runs are finished and kept in {folder}; the same command goes on"
+
+
 def predict(run: Run | str | Path, out: str | Path) -> Path:
     """Write the predictions of a run for every node, in the order of the user's graph.
 
@@ -260,16 +253,37 @@ def predict(run: Run | str | Path, out: str | Path) -> Path:
     job = replace(Job.read(folder), quiet=True)
     if job.config.task.kind == "link" and target.suffix == ".csv":
         raise InputError("a run of links gives rows to score pairs with, no classes; give a name that ends in .npy")
+    if job.own_model:
+        _write_kept_predictions(job, target)
+        return target
     if newest_checkpoint(folder) is None:
         raise InputError(f"run {folder} has no checkpoint yet, so there is nothing to predict with; train it first")
     read_manifest(job.shards)
     if launched() or job.workers == 1:
         if Place.here().size != job.workers:
             raise InputError(f"run {folder} was trained by {job.workers} workers, but {Place.here().size} were started")
-        predict_worker(job, target)
+        with torch_kept():
+            predict_worker(job, target)
     else:
         run_local(job.workers, WORKER, ["predict", str(folder), str(target)])
     return target
+
+
+def _write_kept_predictions(job: Job, target: Path) -> None:
+    """Of a model of one's own, only `fit` knows the code; it left the predictions in the run folder."""
+    if not (job.run / PREDICTIONS).exists():
+        raise InputError(
+            f"run {job.run} has no predictions yet, and its model is the program's own; let halowire.fit end it "
+            "(resume=True)"
+        )
+    if Place.here().rank > 0:
+        return
+    values = torch.from_numpy(np.load(job.run / PREDICTIONS, allow_pickle=False))
+    shards = [read_shard(job.shards, part, verify=False) for part in range(job.workers)]
+    ids = torch.empty(len(values), dtype=torch.int64)
+    for shard in shards:
+        ids[shard.rows] = shard.ids
+    write_predictions(values, ids, shards[0].multi_label, target, shards[0].regression)
 
 
 def cut_shards(
@@ -370,26 +384,3 @@ def _graph_name(graph: Any) -> str:
     if isinstance(graph, str | Path):
         return Path(str(graph).partition(":")[0]).name.partition(".")[0] or "graph"
     return "graph"
-
-
-def finished(job: Job, summary: dict[str, Any]) -> Run:
-    """The run of ``job``, or the interruption that ended it."""
-    if summary["status"] == "stopped":
-        raise Interrupted(_way_on(job))
-    return Run(job.run, summary)
-
-
-def worker_error(job: Job, error: BaseException) -> BaseException:
-    """What to raise where local workers ended early: why, how far they came, and how to go on."""
-    return TrainingError(f"{error}; {_way_on(job)}") if isinstance(error, WorkerError) else Interrupted(_way_on(job))
-
-
-def _way_on(job: Job) -> str:
-    """How far a run that ended early came, and how it goes on."""
-    newest = newest_checkpoint(job.run)
-    if newest is None:
-        return "stopped before the first checkpoint; --overwrite starts again"
-    epoch = int(newest.name.removeprefix("epoch-"))
-    return f"stopped with a checkpoint after epoch {epoch} of {job.config.epochs}; the same command with " + (
-        f"--resume --out {job.run} goes on"
-    )

@@ -14,24 +14,27 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from halowire.api import WORKER, Run, cut_shards, finished, worker_error
+from halowire.api import WORKER, cut_shards
 from halowire.exchange import RowCodec, check_codec
-from halowire.fit_worker import PREDICTIONS, HandOver, fit_worker, model_file, part_file
+from halowire.fit_worker import HandOver, fit_worker, model_file, part_file
 from halowire.graph import Graph
 from halowire.graph.checks import check
 from halowire.kernels import InputError
 from halowire.launch import WorkerError, launched, run_local
-from halowire.launch.by_value import write_by_value
+from halowire.launch.by_value import pack_by_value, write_by_value, write_packed
+from halowire.launch.kept import torch_kept
 from halowire.launch.run_folder import run_folder
 from halowire.launch.shard import tensors_of
+from halowire.launch.unpackable import refuse_unpackable
 from halowire.nn.foreign.prepare import refuse_unsupported
 from halowire.nn.foreign.shard_data import local_tensors, only_edges
+from halowire.outcome import Run, finished, worker_error
 from halowire.partition import read_shard
 from halowire.partition.manifest import is_shard_folder
 from halowire.report import Console
 from halowire.train.checkpoint import best_weights
 from halowire.train.config import Config, check_config
-from halowire.train.job import Job, delete_run
+from halowire.train.job import PREDICTIONS, Job, delete_run
 from halowire.train.link_task import Decoder
 from halowire.train.own_model import DECODER, LossFunction, required_inputs, trained_weights
 from halowire.train.recipes import recipe_config
@@ -110,8 +113,11 @@ def fit(
     names = tuple(inputs) if inputs else tuple(required_inputs(model, tuple(tensors)))
     if missing := [name for name in names if name not in tensors]:
         raise InputError(f"the graph has no {', '.join(missing)}; it has {', '.join(tensors)}")
+    packed = _packed(model, loss, names, decoder, codec)
     run = run_folder(out, f"graph-{recipe}", resume, overwrite)
-    job = Job(run, "graph", "graph", run / "shards", workers, config, resume, quiet=quiet, table=not quiet)
+    job = Job(
+        run, "graph", "graph", run / "shards", workers, config, resume, quiet=quiet, table=not quiet, own_model=True
+    )
     if resume:
         refuse_other_job(job, graph)
     if overwrite:
@@ -121,21 +127,21 @@ def fit(
     run.mkdir(parents=True, exist_ok=True)
     job.write()
     with tempfile.TemporaryDirectory(prefix="halowire-") as folder:
-        given = HandOver(_plain_copy(model), loss, names, _plain(decoder), codec)
-        _hand_over(Path(folder), job, tensors, num_nodes, given)
+        _hand_over(Path(folder), job, tensors, num_nodes, packed)
         summary = _train(job, Path(folder))
+    done = finished(job, summary)
     trained, scores, weights = _plain_copy(model), _plain(decoder), best_weights(run)
     trained.load_state_dict(trained_weights(weights))
     if isinstance(scores, nn.Module):
         scores.load_state_dict(trained_weights(weights, DECODER))
         scores.eval()
-    done = finished(job, summary)
     return Fit(done.folder, done.summary, trained.eval(), torch.from_numpy(np.load(run / PREDICTIONS)), scores)
 
 
 def _train(job: Job, folder: Path) -> dict[str, Any]:
     if job.workers == 1:
-        return fit_worker(job, folder)
+        with torch_kept():
+            return fit_worker(job, folder)
     try:
         run_local(job.workers, WORKER, ["fit", str(job.run), str(folder)])
     except (WorkerError, KeyboardInterrupt) as error:
@@ -144,15 +150,30 @@ def _train(job: Job, folder: Path) -> dict[str, Any]:
     return summary
 
 
-def _hand_over(folder: Path, job: Job, tensors: dict[str, Any], num_nodes: int, given: HandOver) -> None:
+def _hand_over(folder: Path, job: Job, tensors: dict[str, Any], num_nodes: int, packed: bytes) -> None:
     """Write every worker's part and the model where only the workers look."""
-    write_by_value(given, model_file(folder))
+    write_packed(packed, model_file(folder))
     shards = [read_shard(job.shards, rank, verify=False) for rank in range(job.workers)]
     owner = torch.empty(num_nodes, dtype=torch.int64)
     for shard in shards:
         owner[shard.rows] = shard.rank
     for shard in shards:
         write_by_value(local_tensors(tensors, owner, shard), part_file(folder, shard.rank))
+
+
+def _packed(
+    model: nn.Module,
+    loss: LossFunction | None,
+    names: tuple[str, ...],
+    decoder: Decoder | None,
+    codec: RowCodec | None,
+) -> bytes:
+    """What the workers are handed, made before anything else is done: what cannot be handed over is refused."""
+    try:
+        return pack_by_value(HandOver(_plain_copy(model), loss, names, _plain(decoder), codec))
+    except Exception as error:  # a user's class may raise anything when it is copied
+        given = {"model": model, "loss": loss, "decoder": decoder, "codec": codec}
+        raise refuse_unpackable(given, error) from error
 
 
 def _graph(tensors: dict[str, Any], num_nodes: int, regression: bool, link: bool) -> Graph:

@@ -14,18 +14,17 @@ from halowire.exchange import RowCodec
 from halowire.kernels.random import stream_key
 from halowire.launch import Place, choose_device, joined, set_threads, stop_wish
 from halowire.launch.by_value import read_by_value
-from halowire.nn.foreign.distributed import state_of
+from halowire.nn.foreign.layer_path import NATIVE
 from halowire.nn.foreign.shard_data import place_data
 from halowire.partition import read_manifest
 from halowire.report import Console
-from halowire.train.job import Job
+from halowire.train.distribute import layer_paths
+from halowire.train.job import PREDICTIONS, Job
 from halowire.train.link_task import Decoder
 from halowire.train.loop import Hooks, Trainer
 from halowire.train.own_model import LossFunction, own_runner
 from halowire.train.predict import gather_predictions
 from halowire.worker import Narrator, link_task, read_part, write_results
-
-PREDICTIONS = "predictions.npy"
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,9 @@ def fit_worker(job: Job, folder: Path) -> dict[str, Any]:
         with console.progress(job.config.epochs, f"{job.graph} {job.config.recipe}", runner.task.metric) as bar:
             summary = trainer.run(Hooks(Narrator(bar), wish))
         summary |= {"partition": read_manifest(job.shards).get("quality"), "model": type(given.model).__name__}
-        summary |= {"native_layers": state_of(given.model).native}
+        paths = layer_paths(given.model)
+        summary |= {"native_layers": [name for name, layer in paths.items() if layer.path == NATIVE]}
+        summary |= {"layer_paths": {name: layer.record() for name, layer in paths.items()}}
         if given.codec is not None:
             summary |= {"codec": type(given.codec).__name__}
         if trainer.progress.best_weights:

@@ -13,7 +13,12 @@ import halowire
 
 ROOT = Path(halowire.__file__).parent
 PAGE = Path(__file__).parents[2] / "docs" / "troubleshooting.md"
-ERRORS = {"InputError", "LateError", "TrainingError", "UncheckableError", "WorkerError"}
+ERRORS = {
+    "AttributeError", "InputError", "Interrupted", "KeyboardInterrupt", "LateError", "RuntimeError", "TrainingError",
+    "UncheckableError", "WorkerError",
+}  # fmt: skip
+WORDED = {"_kept", "_way_on"}
+"""Functions that give an error its words, so that the place where it is made has none."""
 GAP = "…"
 """What stands in a template for every value that is put in."""
 
@@ -25,11 +30,23 @@ def templates() -> dict[str, set[str]]:
         parts = path.relative_to(ROOT).parts
         folder = parts[0] if len(parts) > 1 else "api"
         for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ERRORS and node.args:
-                text = template(node.args[0])
+            texts = [template(node.args[0])] if _is_error(node) else []
+            texts += [template(one.value) for one in ast.walk(node) if _is_words(node, one)]
+            for text in texts:
                 if re.search(r"\w", text):
                     found.setdefault(folder, set()).add(text)
     return found
+
+
+def _is_error(node: ast.AST) -> bool:
+    """Whether an error is made here, with words."""
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ERRORS and bool(node.args)
+
+
+def _is_words(function: ast.AST, node: ast.AST) -> bool:
+    """Whether a function that words the end of a run returns them here."""
+    named = isinstance(function, ast.FunctionDef) and function.name in WORDED
+    return named and isinstance(node, ast.Return) and node.value is not None
 
 
 def template(node: ast.expr) -> str:

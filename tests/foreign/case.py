@@ -14,6 +14,7 @@ from halowire.nn.foreign.distributed import distribute
 from halowire.nn.foreign.shard_data import cut_data
 
 NODES, EDGES, FEATURES, CLASSES = 90, 520, 6, 4
+TOLERANCE = 1e-4
 
 
 def make_graph(seed: int = 0, nodes: int = NODES, edges: int = EDGES) -> dict[str, Tensor]:
@@ -80,9 +81,12 @@ def _record(model: nn.Module, out: Tensor, loss: Tensor) -> dict[str, Any]:
     }
 
 
-def compare(parts: list[dict[str, Any]], want: dict[str, Any], floor: float = 0.01) -> None:
+def compare(
+    parts: list[dict[str, Any]], want: dict[str, Any], floor: float = 0.01, exact: dict[str, Any] | None = None
+) -> None:
     """|a - b| <= 1e-4 max|b| for every tensor; a gradient that is zero but for rounding (a bias before a norm) must be
-    as close as if it were the ``floor`` of the largest gradient."""
+    as close as if it were the ``floor`` of the largest gradient. Where ``exact``, the same in float64, is given, it may
+    differ by 20 times the rounding of plain PyG in this very tensor."""
     for kind in ("out", "eval"):
         got = torch.full_like(want[kind], torch.nan)
         for part in parts:
@@ -94,11 +98,13 @@ def compare(parts: list[dict[str, Any]], want: dict[str, Any], floor: float = 0.
         assert part["grads"].keys() == want["grads"].keys()
         assert part["state"].keys() == want["state"].keys()
         for name, grad in want["grads"].items():
-            assert_close(f"gradient of {name}", part["grads"][name], grad, floor=floor * scale)
+            noise = 0.0 if exact is None else float((grad - exact["grads"][name]).abs().max())
+            least = max(floor * scale, 20 * noise / TOLERANCE)
+            assert_close(f"gradient of {name}", part["grads"][name], grad, floor=least)
         for name, value in want["state"].items():
             assert_close(name, part["state"][name].float(), value.float())
 
 
 def assert_close(name: str, got: Tensor, want: Tensor, floor: float = 0.0) -> None:
-    worst, limit = float((got - want).abs().max()), 1e-4 * max(float(want.abs().max()), floor)
+    worst, limit = float((got - want).abs().max()), TOLERANCE * max(float(want.abs().max()), floor)
     assert worst <= limit, f"{name}: differs by {worst}, allowed {limit}"

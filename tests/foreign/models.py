@@ -8,6 +8,7 @@ import torch
 import torch_geometric.nn as pyg
 from torch import Tensor, nn
 
+import halowire
 from tests.foreign.case import CLASSES, FEATURES, NODES, make_graph
 
 HIDDEN = 8
@@ -68,6 +69,20 @@ class Deep(nn.Module):
         h = self.first(x).relu()
         h = self.conv(h, h, edge_index, edge_weight) if self.kind == "gcn2" else self.conv(h, edge_index, edge_weight)
         return self.last(h)
+
+
+class Dropping(nn.Module):
+    """Drops edges before each of two layers; the second sees other ones than the first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.drops = nn.ModuleList([halowire.DropEdges(0.4, seed=5), halowire.DropEdges(0.2, seed=6, undirected=True)])
+        self.convs = nn.ModuleList([pyg.GCNConv(FEATURES, HIDDEN), pyg.GCNConv(HIDDEN, CLASSES)])
+
+    def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor) -> Tensor:
+        for drop, conv in zip(self.drops, self.convs, strict=True):
+            x = conv(x.tanh(), *drop(edge_index, edge_weight))
+        return x
 
 
 def two(layer: Callable[..., nn.Module], norm: nn.Module | None = None, **options: object) -> Two:
@@ -138,8 +153,9 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], tuple[str, ...]]] = {
     "GCN model": (lambda: zoo("GCN", jk="cat", norm="batch_norm"), PLAIN),
     "GraphSAGE model": (lambda: zoo("GraphSAGE", jk="max"), PLAIN),
     "GAT model": (lambda: zoo("GAT", jk="lstm", heads=2), PLAIN),
-    "GIN model": (lambda: zoo("GIN", norm="layer_norm"), PLAIN),
-    "PNA model": (lambda: zoo("PNA"), PLAIN),
+    "GIN model": (lambda: zoo("GIN", norm="layer_norm", jk="cat"), PLAIN),
+    "PNA model": (lambda: zoo("PNA", jk="max"), PLAIN),
+    "DropEdges": (Dropping, WEIGHT),
     "BatchNorm": (lambda: two(pyg.GraphConv, pyg.BatchNorm(HIDDEN)), PLAIN),
     "BatchNorm, mean of all passes": (lambda: two(pyg.GraphConv, nn.BatchNorm1d(HIDDEN, momentum=None)), PLAIN),
     "BatchNorm without memory": (lambda: two(pyg.GraphConv, nn.BatchNorm1d(HIDDEN, track_running_stats=False)), PLAIN),

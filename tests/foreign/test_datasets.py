@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import gzip
+import json
 import pickle
 import socket
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 from torch_geometric.data import Data, InMemoryDataset
 
@@ -47,6 +50,71 @@ def write_planetoid(folder: Path) -> dict[str, np.ndarray]:
         (folder / f"ind.cora.{name}").write_bytes(pickle.dumps(value))
     (folder / "ind.cora.test.index").write_text("".join(f"{node}\n" for node in range(known, NODES)))
     return {"x": x, "y": y.argmax(1)}
+
+
+def write_npz(folder: Path, name: str, graph: halowire.Graph) -> None:
+    """Amazon's and Coauthor's raw file: features and edges as sparse matrices, classes."""
+    x, adjacency = sparse(graph)
+    parts = {f"{kind}_{field}": getattr(matrix, field) for kind, matrix in (("attr", x), ("adj", adjacency))
+             for field in ("data", "indices", "indptr", "shape")}  # fmt: skip
+    np.savez(folder / name, labels=graph.y.numpy(), **parts)
+
+
+def write_reddit(folder: Path, graph: halowire.Graph) -> None:
+    kinds = graph.train_mask + 2 * graph.val_mask + 3 * graph.test_mask
+    np.savez(folder / "reddit_data.npz", feature=graph.x.numpy(), label=graph.y.numpy(), node_types=kinds.numpy())
+    sp.save_npz(folder / "reddit_graph.npz", sparse(graph)[1].tocoo())
+
+
+def write_saint(folder: Path, graph: halowire.Graph) -> None:
+    """Flickr's and Yelp's raw files, as GraphSAINT's authors made them."""
+    adjacency = sparse(graph)[1]
+    fields = {field: getattr(adjacency, field) for field in ("data", "indices", "indptr", "shape")}
+    np.savez(folder / "adj_full.npz", **fields)
+    np.save(folder / "feats.npy", graph.x.numpy())
+    (folder / "class_map.json").write_text(
+        json.dumps({str(node): label for node, label in enumerate(graph.y.tolist())})
+    )
+    masks = {"tr": graph.train_mask, "va": graph.val_mask, "te": graph.test_mask}
+    roles = {name: mask.nonzero()[:, 0].tolist() for name, mask in masks.items()}
+    (folder / "role.json").write_text(json.dumps(roles))
+
+
+def sparse(graph: halowire.Graph) -> tuple[sp.csr_matrix, sp.csr_matrix]:
+    """Features of 0 and 1, and edges, by source."""
+    row, col = graph.edge_index().numpy()
+    shape = (graph.num_nodes, graph.num_nodes)
+    return sp.csr_matrix(graph.x.numpy()), sp.csr_matrix((np.ones(len(row), np.float32), (row, col)), shape)
+
+
+RAW = {
+    "amazon:Photo": ("Photo", lambda folder, graph: write_npz(folder, "amazon_electronics_photo.npz", graph)),
+    "coauthor:Physics": ("Physics", lambda folder, graph: write_npz(folder, "ms_academic_phy.npz", graph)),
+    "reddit": ("", write_reddit),
+    "flickr": ("", write_saint),
+    "yelp": ("", write_saint),
+}
+
+
+@pytest.mark.parametrize("spec", RAW)
+def test_raw_files_are_enough(tmp_path, spec):
+    graph = halowire.block_model(40, 160, 4, 3, seed=1)
+    graph = replace(graph, x=(graph.x > 0).float())
+    name, write = RAW[spec]
+    folder = tmp_path / name / "raw"
+    folder.mkdir(parents=True)
+    write(folder, graph)
+    found = halowire.load(spec, root=tmp_path)
+    assert torch.equal(found.x, graph.x) and torch.equal(found.y, graph.y)
+    assert edges(found) == edges(graph)
+    if name == "":
+        for mask in ("train_mask", "val_mask", "test_mask"):
+            assert torch.equal(getattr(found, mask), getattr(graph, mask))
+    assert (tmp_path / name / "processed" / "data.pt").exists(), "the next time is quicker"
+
+
+def edges(graph: halowire.Graph) -> set[tuple[int, int]]:
+    return set(map(tuple, graph.edge_index().t().tolist()))
 
 
 def write_processed(folder: Path) -> Data:

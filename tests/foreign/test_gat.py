@@ -9,12 +9,13 @@ import torch
 import torch.nn.functional as F
 import torch_geometric.nn as pyg
 
+import halowire
 from halowire.exchange import HaloExchange, Transport
 from halowire.exchange.in_process import run_threads
 from halowire.graph import Graph
 from halowire.nn import GAT, Attention, Features, Step
 from halowire.nn.foreign import native_gat
-from halowire.nn.foreign.distributed import distribute, state_of
+from halowire.nn.foreign.distributed import distribute
 from halowire.nn.foreign.shard_data import cut_data
 from halowire.partition import cut, partition
 from tests.foreign.case import CLASSES, FEATURES, assert_close, compare, make_graph, make_owner, run_part, run_plain
@@ -49,8 +50,15 @@ def test_native_attention_equals_plain_pyg(monkeypatch, workers, options):
     assert seen, "the fast path was not taken"
 
 
-@pytest.mark.parametrize("options", [{"dropout": 0.5}, {"edge_dim": 3}, {"negative_slope": -0.1}])
-def test_other_options_take_the_general_path(options):
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"dropout": 0.5}, "dropout of attention while training"),
+        ({"edge_dim": 3}, "edge features"),
+        ({"negative_slope": -0.1}, "negative_slope is -0.1"),
+    ],
+)
+def test_other_options_take_the_general_path(options, reason):
     model, graph = gat(heads=2, **options), make_graph()
 
     def here(transport):
@@ -58,10 +66,12 @@ def test_other_options_take_the_general_path(options):
         own = distribute(copy.deepcopy(model), data).train()
         given = (data.edge_attr,) if "edge_dim" in options else ()
         own(data.x, data.edge_index, *given)
-        return state_of(own).native, own.eval()(data.x, data.edge_index, *given).detach()
+        return halowire.layer_paths(own), own.eval()(data.x, data.edge_index, *given).detach()
 
-    ((native, out),) = run_threads(1, here)
-    assert native == (["first", "second"] if "dropout" in options else [])
+    ((paths, out),) = run_threads(1, here)
+    assert {name: (path.path, path.reason) for name, path in paths.items()} == {
+        "first": ("general", reason), "second": ("general", reason),
+    }  # fmt: skip
     given = (graph["edge_attr"],) if "edge_dim" in options else ()
     assert_close("output", out, model.eval()(graph["x"], graph["edge_index"], *given).detach())
 

@@ -12,6 +12,7 @@ from torch import nn
 from torch_geometric.data import Data
 
 import halowire
+from halowire.exchange.in_process import run_threads
 from halowire.graph.link_split import split_links
 from halowire.graph.negatives import draw_negatives, pair_keys
 from tests.foreign.case import FEATURES, assert_close, make_graph
@@ -79,6 +80,41 @@ def test_two_workers_equal_a_plain_loop(tmp_path):
     assert_close("rows", done.predictions, rows)
     assert done.summary["metric"] == "mrr" and 0 < done.summary["test"] <= 1
     assert done.model.state_dict().keys() == model.state_dict().keys()
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_loop_of_ones_own_equals_a_plain_loop(workers):
+    torch.manual_seed(0)
+    model, decoder, data = Encoder(), Weighted(), make_data()
+    settings = {"seed": SEED, "task.negatives": 15}
+
+    def here(transport):
+        own, scores = copy.deepcopy(model), copy.deepcopy(decoder)
+        part, links = halowire.shard_links(data, decoder=scores, settings=settings, transport=transport, device="cpu")
+        own = halowire.distribute(own, part)
+        optimiser = torch.optim.Adam([*own.parameters(), *scores.parameters()], lr=0.02)
+        for epoch in range(EPOCHS):
+            optimiser.zero_grad()
+            loss = links.loss(own(part.x, part.edge_index, part.edge_attr), epoch)
+            loss.backward()
+            optimiser.step()
+        with torch.no_grad():
+            rows = own.eval()(part.x, part.edge_index, part.edge_attr)
+            found = links.metrics(rows)
+        transport.settle()
+        return part.rows, rows, float(loss.detach()), scores.weight.detach(), found
+
+    plain = copy.deepcopy(model), copy.deepcopy(decoder)
+    loss, rows = plain_fit(*plain, data)
+    parts = run_threads(workers, here)
+    for where, got, value, weight, found in parts:
+        assert value == pytest.approx(loss, rel=1e-4)
+        assert_close("decoder", weight, plain[1].weight.detach())
+        assert_close("rows", got, rows[where])
+        assert found == parts[0][-1] and 0 < found["test"] <= 1
+    assert sum(len(where) for where, *_ in parts) == data.num_nodes
+    with pytest.raises(halowire.InputError, match="no effect on pairs"):
+        halowire.shard_links(data, settings={"epochs": 3})
 
 
 def test_it_learns(tmp_path):

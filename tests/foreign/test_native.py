@@ -8,20 +8,26 @@ import pytest
 import torch
 import torch_geometric.nn as pyg
 
+import halowire
 from halowire.exchange.in_process import run_threads
 from halowire.nn.foreign import native
-from halowire.nn.foreign.distributed import distribute, state_of
+from halowire.nn.foreign.distributed import distribute
 from halowire.nn.foreign.shard_data import cut_data
 from tests.foreign.case import assert_close, make_graph, make_owner
 from tests.foreign.models import build, two
+
+AGAINST = "messages go against the edges"
+NO_KERNEL = "halowire has no kernel for this kind of layer"
 
 
 @pytest.mark.parametrize(
     ("name", "layers", "calls"),
     [
-        ("GCNConv", ["first", "second"], 2), ("SAGEConv mean", ["first", "second"], 2), ("SAGEConv max", [], 0),
-        ("APPNP", ["conv"], 4), ("GATConv concat", ["first", "second"], 0), ("GIN model", ["convs.0", "convs.1"], 2),
-        ("GCNConv against the edges", ["first", "second"], 0), ("own layer", [], 0),
+        ("GCNConv", {"first": "", "second": ""}, 2), ("SAGEConv mean", {"first": "", "second": ""}, 2),
+        ("SAGEConv max", {"first": "aggr is max", "second": "aggr is max"}, 0), ("APPNP", {"conv": ""}, 4),
+        ("GATConv concat", {"first": "", "second": ""}, 0), ("GIN model", {"convs.0": "", "convs.1": ""}, 2),
+        ("GCNConv against the edges", {"first": AGAINST, "second": AGAINST}, 0),
+        ("own layer", {"first": NO_KERNEL, "second": NO_KERNEL}, 0), ("own arithmetic", {}, 0),
     ],
 )  # fmt: skip
 def test_which_layers_run_native(monkeypatch, name, layers, calls):
@@ -34,13 +40,39 @@ def test_which_layers_run_native(monkeypatch, name, layers, calls):
         data = cut_data(make_graph(), make_owner(1), transport)
         own = distribute(model, data)
         values = [getattr(data, name) for name in inputs]
-        own(*values)
+        own.eval()(*values)
         seen.clear()
-        own(*values)
-        return state_of(own).native
+        own.train()(*values)
+        return halowire.layer_paths(own)
 
-    assert run_threads(1, here) == [layers]
-    assert len(seen) == calls
+    (paths,) = run_threads(1, here)
+    assert {name: path.reason for name, path in paths.items()} == layers
+    for path in paths.values():
+        assert path.path == ("general" if path.reason else "native")
+        assert not path.reason or path.native == 0
+    assert len(seen) == calls == sum(path.native for path in paths.values() if path.kind != "GATConv")
+
+
+def test_a_layer_that_was_not_trained_says_so():
+    def here(transport):
+        data = cut_data(make_graph(), make_owner(1), transport)
+        own = distribute(two(pyg.GCNConv), data).eval()
+        own(data.x, data.edge_index)
+        before = [path.path for path in halowire.layer_paths(own).values()]
+        own.train()(data.x, data.edge_index)
+        weight = torch.ones(data.edge_index.shape[1], requires_grad=True)
+        own(data.x, data.edge_index, weight)
+        return before, halowire.layer_paths(own)["second"]
+
+    ((before, after),) = run_threads(1, here)
+    assert before == ["not trained yet"] * 2
+    assert (after.native, after.general, after.path) == (1, 1, "native and general")
+    assert after.reason == "the edges' weights are learnt"
+
+
+def test_a_plain_model_has_no_paths():
+    with pytest.raises(halowire.InputError, match="not distributed"):
+        halowire.layer_paths(two(pyg.GCNConv))
 
 
 def test_edge_weights_with_a_gradient_keep_it():

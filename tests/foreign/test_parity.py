@@ -18,6 +18,19 @@ def test_three_parts_equal_the_whole(name):
     compare(run_threads(3, lambda transport: run_part(transport, model, graph, owner, inputs)), want)
 
 
+CHEAP = ["GCNConv weighted", "SAGEConv mean", "SAGEConv max", "GATConv concat", "GraphConv", "GINConv", "APPNP",
+         "own layer", "own arithmetic", "GCN model", "BatchNorm", "LayerNorm graph", "DropEdges"]  # fmt: skip
+
+
+@pytest.mark.parametrize("parts", [1, 2, 4])
+@pytest.mark.parametrize("name", CHEAP)
+def test_any_number_of_parts_equals_the_whole(name, parts):
+    model, inputs = build(name)
+    graph, owner = make_graph(), make_owner(parts)
+    want = run_plain(model, graph, inputs)
+    compare(run_threads(parts, lambda transport: run_part(transport, model, graph, owner, inputs)), want)
+
+
 def part_here(rank: int, names: list[str]) -> list[dict[str, object]]:
     transport = Transport()
     graph, owner = make_graph(), make_owner(transport.size)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from pathlib import Path
 
+import halowire
 from halowire.cli.explain import explain
 from halowire.fit_worker import fit_worker
-from halowire.launch import INTERRUPTED, tell_launcher
+from halowire.launch import INTERRUPTED, Place, WorkerError, tell_launcher
 from halowire.train.job import Job
 from halowire.worker import predict_worker, roundtrip_worker, train_worker
 
@@ -19,6 +21,8 @@ def main() -> None:
         code = run(sys.argv[1:])
     except Exception as error:
         found = explain(error)
+        if found is None:
+            tell_launcher(str(_own_error(error)))
         if found is None or not tell_launcher(found[1], found[0]):
             raise
         code = found[0]
@@ -28,6 +32,19 @@ def main() -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
+
+
+def _own_error(error: Exception) -> WorkerError:
+    """An error of the user's code, or a bug: its words and its place for whoever started the workers."""
+    frames = traceback.extract_tb(error.__traceback__)
+    libraries = ("site-packages", "<string>", "<frozen", str(Path(halowire.__file__).parent))
+    own = [frame for frame in frames if not any(name in frame.filename for name in libraries)]
+    place = own[-1] if own else frames[-1]
+    words = " ".join(f"{type(error).__name__}: {error}".split())
+    return WorkerError(
+        f"worker {Place.here().rank} failed with {words} ({place.filename}, line {place.lineno}, in {place.name}); "
+        "its traceback is printed above"
+    )
 
 
 def run(arguments: list[str]) -> int:

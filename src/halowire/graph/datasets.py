@@ -68,6 +68,11 @@ def _load(title: str, name: str | None, folder: Path) -> Any:
             looked.append(str(missing))
         except InputError:
             raise
+        except ModuleNotFoundError as error:
+            raise InputError(
+                f"the raw files of {name or title} are read with {error.name}, which is not installed: pip install "
+                "'halowire[pyg]'"
+            ) from error
         except Exception as error:
             why = " ".join(str(error).split()) or type(error).__name__
             raise InputError(

@@ -32,13 +32,15 @@ if sys.platform == "linux":
     ctypes.CDLL(None).prctl({PR_SET_PDEATHSIG}, signal.SIGTERM)
     if os.getppid() != LAUNCHER:
         os._exit({INTERRUPTED})
+sys.path[:] = PATHS
 from MODULE import main
 main()
 """
 """A worker's first lines: until it is ready to end with a checkpoint, a signal ends it without a traceback.
 
 Where the launcher was killed, so that it cannot pass a signal on, Linux sends SIGTERM in its place; a launcher that
-died before the worker asked for that is no longer its parent.
+died before the worker asked for that is no longer its parent. Modules are looked for where the program looks for them:
+beside its script, and wherever a notebook added a folder.
 """
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
@@ -63,6 +65,7 @@ def run_local(workers: int, module: str, arguments: Sequence[str], max_restarts:
         )
         try:
             first = START.replace("MODULE", module).replace("LAUNCHER", str(os.getpid()))
+            first = first.replace("PATHS", repr([path for path in sys.path if isinstance(path, str)]))
             elastic_launch(config, sys.executable)("-u", "-c", first, *arguments)
         except ChildFailedError as error:
             raise cause(error.failures) from None

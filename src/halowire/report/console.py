@@ -10,6 +10,7 @@ from typing import Any, TextIO
 from rich.console import Console as RichConsole
 from rich.text import Text
 
+from halowire.report.layers_section import known_paths
 from halowire.report.progress import Bar, Lines, Progress, Silence
 from halowire.report.units import bytes_text, metric_text, metric_words, number, percent_text, seconds_text, share
 
@@ -97,6 +98,9 @@ def summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
         ("weight gradients per epoch", bytes_text(summary.get("gradient_bytes_per_epoch"))),
         ("peak memory", f"{bytes_text(summary.get('peak_memory_bytes'))} (largest worker)"),
     ]
+    if paths := known_paths(summary):
+        native = [name or "the model" for name, one in paths.items() if one.get("path") == "native"]
+        rows.append(("native layers", f"{len(native)} of {len(paths)}" + (f" ({', '.join(native)})" if native else "")))
     status = summary.get("status")
     if status and status != "finished":
         done = number(summary.get("epochs"))

@@ -8,6 +8,7 @@ from pathlib import Path
 from halowire.report.chrome_trace import write_trace
 from halowire.report.facts import facts, groups, labels, notes
 from halowire.report.figures import SLOTS, Named, figures
+from halowire.report.layers_section import layers_section
 from halowire.report.markup import Html, tag
 from halowire.report.overlap_section import overlap_section
 from halowire.report.overview import comparison, headline, moment, subtitle, tiles
@@ -79,7 +80,7 @@ def top(runs: list[Named]) -> list[object]:
 
 
 def sections(runs: list[Named]) -> list[object]:
-    """Figures, pipeline, overlap, partition, settings, how to repeat it; what is empty is left out."""
+    """Figures, pipeline, overlap, partition, layers, settings, how to repeat it; what is empty is left out."""
     drawn = figures(runs)
     parts: list[object] = []
     if "<figure" in drawn:
@@ -96,6 +97,9 @@ def sections(runs: list[Named]) -> list[object]:
     owned = None if several else partition_section(runs[0].run)
     if owned is not None:
         parts += [tag("h2", "Who owns what"), owned]
+    layers = None if several else layers_section(runs[0].run)
+    if layers is not None:
+        parts += [tag("h2", "Layers"), layers]
     settings = differing(runs) if several else grouped(runs[0])
     if settings is not None:
         parts += [tag("h2", "Settings"), settings]

@@ -43,11 +43,29 @@ def by_group(config: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, str]]
     return [(group, rows) for group, rows in result.items() if rows]
 
 
+def call(run: Run) -> str:
+    """The call that repeats a run of a model of one's own, with every setting that it has a use for."""
+    known, idle = facts(run), (*NOT_FLAGS, "model", "mesh", "graph")
+    settings = {
+        name.replace("-", "_"): value
+        for name, value in flatten(run.config)
+        if name.partition(".")[0] not in idle and value not in (None, False, "")
+    }
+    rows = [f"    {name!r}: {value!r}," for name, value in settings.items()]
+    start = f"halowire.fit(model, data, workers={known['workers']}, recipe={known['recipe']!r}, settings={{"
+    return "\n".join([start, *rows, "})"])
+
+
 def command(run: Run) -> str:
-    """The shell command that repeats the run, every setting spelt out: later defaults cannot change it."""
+    """The shell command that repeats the run, every setting spelt out: later defaults cannot change it.
+
+    Of a model of one's own it is a call in the program that has the model.
+    """
     known = facts(run)
     job = run.config.get("run")
     job = job if isinstance(job, Mapping) else {}
+    if job.get("own_model"):
+        return call(run)
     start = ["halowire", "train", str(job.get("source") or job.get("graph") or known["graph"])]
     if known["recipe"]:
         start += ["--recipe", str(known["recipe"])]

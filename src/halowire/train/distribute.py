@@ -11,6 +11,7 @@ from torch import nn
 from halowire.exchange import Policy, RowCodec, agree_on_codec
 from halowire.kernels import InputError
 from halowire.nn.foreign import distributed
+from halowire.nn.foreign.layer_path import LayerPath
 from halowire.nn.foreign.shard_data import ShardData
 from halowire.train.config import Config, check_config
 from halowire.train.recipes import recipe_config
@@ -58,6 +59,17 @@ def distribute(
         agree_on_codec(codec, data.transport)
     distributed.distribute(model, data, policy)
     return model
+
+
+def layer_paths(model: nn.Module) -> dict[str, LayerPath]:
+    """By name, how every PyG layer of a distributed ``model`` ran in its training passes so far.
+
+    ``path`` is ``native`` (halowire's kernels), ``general`` (PyG's own code) or both in turn; ``reason`` says why not
+    natively.
+    """
+    if distributed.ATTRIBUTE not in model.__dict__:
+        raise InputError("the model is not distributed, so all of it is plain PyG; call halowire.distribute first")
+    return distributed.state_of(model).native
 
 
 def wire_policy(config: Config, codec: RowCodec | None = None) -> distributed.PolicyMaker:

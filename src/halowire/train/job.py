@@ -10,6 +10,9 @@ from pathlib import Path
 from halowire.kernels import InputError
 from halowire.train.config import Config
 
+PREDICTIONS = "predictions.npy"
+"""Where a run folder keeps the predictions of a model that only the user's program can make again."""
+
 
 @dataclass(frozen=True)
 class Job:
@@ -25,13 +28,14 @@ class Job:
     quiet: bool = False
     tensorboard: bool = False
     table: bool = True
+    own_model: bool = False
 
     def write(self) -> None:
         """Write `config.json`: the settings, and under ``run`` the rest."""
         rest = {
             "graph": self.graph, "source": self.source, "shards": self._shards_name(), "workers": self.workers,
             "resume": self.resume, "quiet": self.quiet, "tensorboard": self.tensorboard,
-            "table": self.table,
+            "table": self.table, "own_model": self.own_model,
         }  # fmt: skip
         temporary = self.run / ".config.json.tmp"
         temporary.write_text(json.dumps({**self.config.to_dict(), "run": rest}, indent=1) + "\n")
@@ -60,5 +64,6 @@ def delete_run(run: Path, shards: bool) -> None:
     """Delete what a run wrote to its folder, and nothing else; ``shards``: also the shards."""
     for name in ("checkpoints", "tensorboard", *(["shards"] if shards else [])):
         shutil.rmtree(run / name, ignore_errors=True)
-    for file in (run / "config.json", run / "summary.json", run / "report.html", *run.glob("events-*.jsonl")):
+    files = ("config.json", "summary.json", "report.html", PREDICTIONS)
+    for file in (*(run / name for name in files), *run.glob("events-*.jsonl")):
         file.unlink(missing_ok=True)

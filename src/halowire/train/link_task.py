@@ -59,6 +59,10 @@ class LinkTask:
         ``train_negatives`` nodes ``w`` without a training edge from ``u``, drawn anew in every epoch from the pair
         alone; divided by the number of all workers' scores. The shares add up, and so do the gradients.
         """
+        return self.values(rows, epoch).sum() / (self._links.num_train * (1 + self._count))
+
+    def values(self, rows: Tensor, epoch: int = 0) -> Tensor:
+        """The terms of that sum, ``[P (1 + train_negatives)]``: this worker's pairs, then their negatives."""
         pairs = self._links.train
         drawn = draw_negatives(pairs, self._count, self._known, self._num_nodes, self._seed, epoch)
         # Messages of the last epoch have long arrived; their buffers are not used again.
@@ -68,8 +72,7 @@ class LinkTask:
         source = plan.places(pairs[0])
         positive = self._score(table, source, plan.places(pairs[1]))
         negative = self._score(table, source.repeat_interleave(self._count), plan.places(drawn.reshape(-1)))
-        total = F.softplus(-positive).sum() + F.softplus(negative).sum()
-        return total / (self._links.num_train * (1 + self._count))
+        return torch.cat([F.softplus(-positive), F.softplus(negative)])
 
     def evaluate(self, rows: Tensor, transport: Transport) -> dict[str, float]:
         """MRR and Hits@K of the ranked pairs of every split, over all workers, from exact sums.

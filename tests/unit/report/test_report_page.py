@@ -234,3 +234,28 @@ def test_markup_escapes_all_but_markup() -> None:
         == '<a title="&quot;&lt;" class="x">&lt;<b>&amp;</b></a>'
     )
     assert join("<", None, 3) == "&lt;3"
+
+
+def test_the_layers_of_a_model_of_ones_own(run: Path, tmp_path: Path) -> None:
+    assert "<h2>Layers</h2>" not in page([run], tmp_path / "without.html")
+    summary = json.loads((run / "summary.json").read_text())
+    summary["layer_paths"] = {
+        "first": {"kind": "GCNConv", "path": "native", "reason": ""},
+        "second": {"kind": "GATConv", "path": "general", "reason": "dropout of attention while training"},
+    }
+    (run / "summary.json").write_text(json.dumps(summary))
+    text = page([run], tmp_path / "with.html")
+    assert "<h2>Layers</h2>" in text and "serve 1 of 2 layers" in text and "torch stands in" not in text
+    assert "<td>GATConv</td><td>general</td><td>dropout of attention while training</td>" in text
+    summary["kernels"] = "torch"
+    (run / "summary.json").write_text(json.dumps(summary))
+    assert "torch stands in" in page([run], tmp_path / "twins.html")
+
+
+def test_a_run_of_fit_is_repeated_by_a_call(run: Path, tmp_path: Path) -> None:
+    config = json.loads((run / "config.json").read_text())
+    config["run"] |= {"own_model": True}
+    (run / "config.json").write_text(json.dumps(config))
+    text = re.sub(r"<[^>]+>", "", page([run], tmp_path / "page.html")).replace("&#x27;", "'").replace("&#39;", "'")
+    assert "halowire.fit(model, data, workers=2, recipe='exact', settings={" in text
+    assert "'optim.lr': 0.01," in text and "'model.hidden'" not in text and "halowire train" not in text

@@ -29,7 +29,7 @@ class Distributed:
     """What halowire keeps for one model on one shard; reached by hooks on the model's forward.
 
     ``epoch`` counts the training passes: it chooses the rate, and with delayed rows whose message is used. ``norms``
-    are the layers with whole-graph statistics, ``native`` those that the native kernels serve.
+    are the layers with whole-graph statistics, ``native`` says of every PyG layer what serves it.
     """
 
     def __init__(self, model: nn.Module, data: ShardData, make_policy: PolicyMaker) -> None:

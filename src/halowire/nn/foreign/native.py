@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from torch.autograd import Function
 
 from halowire.nn.foreign.edges import Edges, plain
-from halowire.nn.foreign.native_gat import NativeGat, fits_gat
+from halowire.nn.foreign.layer_path import LayerPath, first_of
+from halowire.nn.foreign.native_gat import NativeGat, misfit_of_gat
 from halowire.nn.foreign.pattern import Pattern, Weighted
 
 WEIGHTS = {
@@ -46,8 +47,8 @@ class WeightedSum(Function):
 class NativePropagate:
     """Stands in for ``propagate`` of one layer, and calls it where the fast path does not apply."""
 
-    def __init__(self, layer: nn.Module, weight_name: str, usual: Callable[..., Tensor]) -> None:
-        self._layer, self._name, self._usual = layer, weight_name, usual
+    def __init__(self, layer: nn.Module, weight_name: str, usual: Callable[..., Tensor], path: LayerPath) -> None:
+        self._layer, self._name, self._usual, self._path = layer, weight_name, usual, path
         self._pattern: Pattern | None = None
 
     def __call__(self, edge_index: Tensor, size: Any = None, **inputs: Any) -> Tensor:
@@ -55,7 +56,9 @@ class NativePropagate:
         x = inputs.get("x")
         rows = x[0] if isinstance(x, tuple) else x
         weight = inputs.get(self._name) if self._name else None
-        if not self._applies(edge_index, size, rows, weight):
+        obstacle = self._obstacle(edge_index, size, rows, weight)
+        self._path.count(self._layer, obstacle)
+        if obstacle:
             return self._usual(edge_index, size=size, **inputs)
         assert isinstance(edge_index, Edges) and isinstance(rows, Tensor)
         link, edges = edge_index.link, plain(edge_index)
@@ -66,38 +69,54 @@ class NativePropagate:
         out: Tensor = WeightedSum.apply(link.extend(rows, 0), matrices)  # type: ignore[no-untyped-call]
         return out
 
-    def _applies(self, edge_index: Tensor, size: Any, rows: Any, weight: Tensor | None) -> bool:
+    def _obstacle(self, edge_index: Any, size: Any, rows: Any, weight: Tensor | None) -> str:
+        """Why the fast path does not apply to this call; empty where it does."""
         layer: Any = self._layer
-        return (
-            isinstance(edge_index, Edges)
-            and edge_index.sources == (True, False)
-            and layer.flow == "source_to_target"
-            and layer.aggr in SUMS
-            and (size is None or tuple(size) == (None, None))
-            and isinstance(rows, Tensor)
-            and rows.dim() == 2
-            and rows.dtype == torch.float32
-            and rows.shape[0] == edge_index.link.num_owned
-            and (weight is None or not weight.requires_grad)
-            and not layer.explain
-            and layer.decomposed_layers == 1
-            and not any(getattr(layer, name) for name in HOOKS)
+        if not isinstance(edge_index, Edges):
+            return "its edges are not those of the part"
+        if not isinstance(rows, Tensor) or rows.dim() != 2:
+            return "its input is not one row per node"
+        return first_of(
+            (layer.flow != "source_to_target" or edge_index.sources != (True, False), "messages go against the edges"),
+            (layer.aggr not in SUMS, f"aggr is {layer.aggr}"),
+            (size is not None and tuple(size) != (None, None), "it is called with size"),
+            (rows.dtype != torch.float32, f"its input is {rows.dtype}"),
+            (rows.shape[0] != edge_index.link.num_owned, "its input is not one row per node"),
+            (weight is not None and weight.requires_grad, "the edges' weights are learnt"),
+            (bool(layer.explain), "it is being explained"),
+            (layer.decomposed_layers != 1, "it is decomposed"),
+            (any(getattr(layer, name) for name in HOOKS), "it has hooks on its messages"),
         )
 
 
-def use_native(model: nn.Module) -> list[str]:
-    """Give every layer that can have it the fast path; their names."""
+def use_native(model: nn.Module) -> dict[str, LayerPath]:
+    """Give every layer that can have it the fast path; by name, how every PyG layer runs, counted from now on."""
     package = sys.modules.get("torch_geometric.nn")
-    known = {} if package is None else {getattr(package, name): weight for name, weight in WEIGHTS.items()}
-    found = []
+    if package is None:
+        return {}
+    known = {getattr(package, name): weight for name, weight in WEIGHTS.items()}
+    paths: dict[str, LayerPath] = {}
     for name, module in model.named_modules():
-        weight = known.get(type(module))
-        if weight is not None and getattr(module, "aggr", None) in SUMS:
-            usual = partial(type(module).propagate, module)
-            module.propagate = NativePropagate(module, weight, usual)
-            found.append(name)
-        elif package is not None and type(module) is package.GATConv and fits_gat(module):
+        if not isinstance(module, package.MessagePassing):
+            continue
+        kind: Any = type(module)
+        misfit, path = _misfit(module, kind, known, package.GATConv), LayerPath(kind.__name__)
+        paths[name] = path
+        if misfit:
+            path.reason, path.known = misfit, False
+        elif kind is package.GATConv:
             # An attribute of the instance comes before the method of its class; parameters and buffers stay.
-            module.forward = NativeGat(module, partial(type(module).forward, module))
-            found.append(name)
-    return found
+            module.forward = NativeGat(module, partial(kind.forward, module), path)
+        else:
+            usual = partial(kind.propagate, module)
+            module.propagate = NativePropagate(module, known[kind], usual, path)
+    return paths
+
+
+def _misfit(module: nn.Module, kind: type, known: dict[type, str], gat: type) -> str:
+    """Why a layer can have no fast path, whatever it is called with; empty where it can."""
+    if kind is gat:
+        return misfit_of_gat(module)
+    if kind not in known:
+        return "halowire has no kernel for this kind of layer"
+    return "" if getattr(module, "aggr", None) in SUMS else f"aggr is {getattr(module, 'aggr', None)}"

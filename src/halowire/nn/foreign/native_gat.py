@@ -13,6 +13,7 @@ from halowire.kernels.attend import MOST_HEADS, Attended, Scores, attend, attend
 from halowire.kernels.buffers import empty
 from halowire.kernels.csr import row_range
 from halowire.nn.foreign.edges import Edges, plain
+from halowire.nn.foreign.layer_path import LayerPath, first_of
 from halowire.nn.foreign.pattern import Pattern
 from halowire.nn.head_scores import by_head, score_columns
 
@@ -63,8 +64,8 @@ class Attend(Function):
 class NativeGat:
     """Stands in for ``forward`` of one ``GATConv``, and calls it where the fast path does not apply."""
 
-    def __init__(self, layer: nn.Module, usual: Callable[..., Any]) -> None:
-        self._layer, self._usual = layer, usual
+    def __init__(self, layer: nn.Module, usual: Callable[..., Any], path: LayerPath) -> None:
+        self._layer, self._usual, self._path = layer, usual, path
         self._pattern: Pattern | None = None
 
     def __call__(
@@ -78,7 +79,9 @@ class NativeGat:
         """The layer's output, ``[n, H C]`` or, of averaged heads, ``[n, C]``."""
         layer: Any = self._layer
         others = (edge_attr, size, return_attention_weights)
-        if not self._applies(x, edge_index) or any(value is not None for value in others):
+        obstacle = self._obstacle(x, edge_index) or _asked_for(*others)
+        self._path.count(layer, obstacle)
+        if obstacle:
             return self._usual(x, edge_index, *others)
         link, edges = edge_index.link, plain(edge_index)
         if self._pattern is None or not self._pattern.serves(edges):
@@ -94,29 +97,39 @@ class NativeGat:
         # What backward needs is not handed out: the model may change its rows in place.
         return out.clone() if layer.bias is None else out + layer.bias
 
-    def _applies(self, x: Any, edge_index: Any) -> bool:
+    def _obstacle(self, x: Any, edge_index: Any) -> str:
+        """Why the fast path does not apply to this call; empty where it does."""
         layer: Any = self._layer
-        return (
-            isinstance(edge_index, Edges)
-            and edge_index.sources == (True, False)
-            and isinstance(x, Tensor)
-            and x.dim() == 2
-            and x.dtype == torch.float32
-            and x.shape[0] == edge_index.link.num_owned
-            and not (layer.training and layer.dropout > 0)
-            and not layer.explain
-            and not any(getattr(layer, name) for name in HOOKS)
+        if not isinstance(edge_index, Edges):
+            return "its edges are not those of the part"
+        if not isinstance(x, Tensor) or x.dim() != 2:
+            return "its input is not one row per node"
+        return first_of(
+            (edge_index.sources != (True, False), "messages go against the edges"),
+            (x.dtype != torch.float32, f"its input is {x.dtype}"),
+            (x.shape[0] != edge_index.link.num_owned, "its input is not one row per node"),
+            (layer.training and layer.dropout > 0, "dropout of attention while training"),
+            (bool(layer.explain), "it is being explained"),
+            (any(getattr(layer, name) for name in HOOKS), "it has hooks on its messages"),
         )
 
 
-def fits_gat(layer: Any) -> bool:
-    """Whether a ``GATConv`` has only options that the kernels know."""
-    return (
-        layer.lin is not None
-        and layer.lin_edge is None
-        and layer.aggr in ("add", "sum")
-        and layer.flow == "source_to_target"
-        and layer.decomposed_layers == 1
-        and layer.heads <= MOST_HEADS
-        and 0 <= layer.negative_slope <= 1
+def _asked_for(edge_attr: Any, size: Any, weights: Any) -> str:
+    return first_of(
+        (edge_attr is not None, "edge features"),
+        (size is not None, "it is called with size"),
+        (weights is not None, "its attention weights are asked for"),
+    )
+
+
+def misfit_of_gat(layer: Any) -> str:
+    """Why a ``GATConv`` has options that the kernels do not know; empty where they know all."""
+    return first_of(
+        (layer.lin is None, "sources and targets have different widths"),
+        (layer.lin_edge is not None, "edge features"),
+        (layer.aggr not in ("add", "sum"), f"aggr is {layer.aggr}"),
+        (layer.flow != "source_to_target", "messages go against the edges"),
+        (layer.decomposed_layers != 1, "it is decomposed"),
+        (layer.heads > MOST_HEADS, f"more than {MOST_HEADS} heads"),
+        (not 0 <= layer.negative_slope <= 1, f"negative_slope is {layer.negative_slope}"),
     )
