@@ -107,8 +107,14 @@ class FirstNodes(Conv):
 
 
 class ManyNodes(Conv):
+    most = 60
+
     def after(self, h: Tensor, edge_index: Tensor) -> Tensor:
-        return h * 2 if h.shape[0] > 60 else h
+        return h * 2 if h.shape[0] > self.most else h
+
+
+class MoreThanAFew(ManyNodes):
+    most = 30
 
 
 class WithoutSource(Conv):
@@ -150,6 +156,7 @@ CASES = {
     "rows by a constant": (TwoKinds, "differs"),
     "a mask by numbers": (FirstNodes, "differs"),
     "a branch on the number of nodes": (ManyNodes, "differs"),
+    "a branch on a small number of nodes": (MoreThanAFew, "differs"),
     "a source by its number": (WithoutSource, "numbers its nodes"),
     "a target by its number": (WithoutTarget, "differs"),
     "edges by a constant": (FirstEdges, "differs"),

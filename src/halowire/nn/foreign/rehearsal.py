@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -25,7 +25,9 @@ from halowire.nn.foreign.still import Still
 NODES, EDGES, PARTS, ATTEMPTS = 26, 110, 2, 3
 TOLERANCE = 1e-4
 FULL_SIZE = 2048
-"""Up to so many nodes the model is also compared on a graph as large as the real one."""
+"""Up to so many nodes the model is also compared on graphs as large as the real one."""
+SHARE, GROWTH = 0.4, 2.4
+"""Of the second part, and from one graph to the next; a branch on the number of nodes shows on one of them."""
 LARGEST = 2**20
 """Numbers up to this one are tried on a graph that has nodes below and above them."""
 
@@ -66,16 +68,24 @@ def rehearse(model: nn.Module, call: Call, most: int) -> list[int]:
     """Compare ``model`` with itself on random graphs cut in two; the widths of the coded exchanges of a pass.
 
     On a small graph: forward in training and evaluation mode, all weight gradients and all buffers, element by element.
-    What a model does with the number 1000 is not seen on 26 nodes, so outputs are compared once more on a graph that
-    is as large as the real one, or else has nodes on both sides of all numbers that the model hands to torch and that
-    could be one of a node or of an edge: those below ``most``, the nodes and edges of the whole graph.
+    What a model does with the number 1000 is not seen on 26 nodes, so outputs are compared once more on ever larger
+    graphs, up to the size of the real one, or else until there are nodes on both sides of all numbers that the model
+    hands to torch and that could be one of a node or of an edge: those below ``most``, the nodes and edges of the
+    whole graph.
     """
     numbers: set[float] = set()
     widths = _majority(SMALL, lambda seed: _attempt(model, call, seed, SMALL, numbers))
-    if (nodes := _telling_size(numbers, model, call, most)) > NODES:
-        size = Size(nodes, 4 * nodes, gradients=False)
-        _majority(size, lambda seed: _attempt(model, call, seed, size, set()))
+    for size in _larger(_telling_size(numbers, model, call, most)):
+        _majority(size, lambda seed, size=size: _attempt(model, call, seed, size, set()))  # type: ignore[misc]
     return widths
+
+
+def _larger(largest: int) -> Iterator[Size]:
+    """Sizes up to ``largest``: the smaller part of one has no more nodes than the whole graph before."""
+    nodes = NODES
+    while nodes < largest:
+        nodes = min(int(nodes * GROWTH), largest)
+        yield Size(nodes, 4 * nodes, gradients=False)
 
 
 def _majority(size: Size, attempt: Callable[[int], list[int]]) -> list[int]:
@@ -159,7 +169,7 @@ def _random(call: Call, generator: torch.Generator, size: Size) -> tuple[dict[st
             graph[name] = rows
         else:
             graph[name] = torch.ones(count, *value.shape[1:], dtype=value.dtype)
-    owner = (torch.rand(size.nodes, generator=generator) < 0.4).long()
+    owner = (torch.rand(size.nodes, generator=generator) < SHARE).long()
     owner[:PARTS] = torch.arange(PARTS)
     return graph, owner
 
