@@ -377,4 +377,3 @@ def test_settings_that_do_nothing_in_a_model_of_ones_own_are_refused(name):
             halowire.distribute(two(pyg.SAGEConv), data, recipe, settings)
 
     run_threads(2, here)
-

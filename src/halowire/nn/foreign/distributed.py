@@ -188,4 +188,3 @@ def _share_weights(model: nn.Module, data: ShardData) -> None:
         for value in (*model.parameters(), *model.buffers()):
             shared = data.transport.broadcast(value.detach().clone(), "broadcast of the weights", SETUP)
             value.copy_(shared)
-

@@ -28,8 +28,9 @@ SHAPING = {
 """Operations that leave a list of sources a list of sources."""
 ASKING = {
     "size", "numel", "nelement", "dim", "ndimension", "element_size", "is_floating_point", "is_complex", "stride",
-    "is_contiguous", "__len__", "__repr__", "__format__", "__str__", "data_ptr", "get_device", "new_zeros", "new_ones", "new_full", "new_empty", "new_tensor", "zeros_like", "ones_like", "empty_like",
-    "full_like", "__hash__", "type", "is_same_size", "is_inference", "is_tensor", "is_storage", "result_type",
+    "is_contiguous", "__len__", "__repr__", "__format__", "__str__", "data_ptr", "get_device", "new_zeros", "new_ones",
+    "new_full", "new_empty", "new_tensor", "zeros_like", "ones_like", "empty_like", "full_like",
+    "__hash__", "type", "is_same_size", "is_inference", "is_tensor", "is_storage", "result_type",
     "is_shared", "is_pinned", "storage_offset", "untyped_storage",
 }  # fmt: skip
 """Questions whose answer does not depend on how the shard numbers its nodes."""

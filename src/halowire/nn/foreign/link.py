@@ -78,8 +78,8 @@ class Link:
         if not self.inside:
             raise InputError(
                 "a layer, or rows that carry a gradient, are used with edge_index outside of a distributed model's "
-                "forward, where nothing was checked and no recipe applies; call the model itself, model(x, edge_index), "
-                "and put what `encode` or the like does into its forward"
+                "forward, where nothing was checked and no recipe applies; call the model itself, "
+                "model(x, edge_index), and put what `encode` or the like does into its forward"
             )
 
     def extend(self, values: Tensor, dim: int) -> Tensor:

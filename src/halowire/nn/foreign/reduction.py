@@ -111,7 +111,6 @@ class Reduction:
             threshold = exchange.policy.freshness.threshold
             exchange.synchronise_next = 0 < threshold**2 * norm < change
 
-
     def _seconds(self) -> float:
         """Rank 0's since the last backward pass; the other workers take its word."""
         now, before = time.perf_counter(), self._time

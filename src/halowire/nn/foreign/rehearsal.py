@@ -101,8 +101,8 @@ def _majority(size: Size, attempt: Callable[[int], list[int]]) -> list[int]:
             raise InputError(
                 f"on a random graph of {size.nodes} nodes cut in two the model does not equal the whole model: "
                 f"{failures[0]}. A layer that looks at all nodes at once (pooling, a mean over the graph, a norm of "
-                "its own) sees only the nodes of its worker, and a constant in the code (x[:1000]) means other nodes on "
-                "every worker: replace it, or train on one worker with plain PyG"
+                "its own) sees only the nodes of its worker, and a constant in the code (x[:1000]) means other nodes "
+                "on every worker: replace it, or train on one worker with plain PyG"
             ) from None
         if seed + 1 - len(failures) > ATTEMPTS // 2 or (seed == 0 and not failures):
             break
@@ -121,8 +121,12 @@ def _telling_size(numbers: set[float], model: nn.Module, call: Call, most: int) 
             f"the model's forward uses the number {large[0]}, which could be that of a node, and a graph so large "
             "cannot be tried out; make it a feature or a mask of the nodes (data.kind) and pass that"
         )
-    largest = max((number for number in given if number <= min(LARGEST, most)), default=0)
-    return max(min(call.data.shard.num_nodes, FULL_SIZE), largest + largest // 4 + NODES if largest else 0)
+    nodes = call.data.shard.num_nodes
+    full = min(nodes, FULL_SIZE)
+    # Numbers of nodes show on a graph of more nodes; beyond the last node only edges are counted, of which it has four.
+    beyond = [number for number in given if number <= LARGEST and number >= (full if number < nodes else 3 * full)]
+    largest = max((number for number in beyond if number < most), default=0)
+    return max(full, largest + largest // 4 + NODES if largest else 0)
 
 
 def _attempt(model: nn.Module, call: Call, seed: int, size: Size, numbers: set[float]) -> list[int]:
