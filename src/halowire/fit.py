@@ -34,6 +34,7 @@ from halowire.partition.manifest import is_shard_folder
 from halowire.report import Console
 from halowire.train.checkpoint import best_weights
 from halowire.train.config import Config, check_config
+from halowire.train.distribute import refuse_for_own_model
 from halowire.train.job import PREDICTIONS, Job, delete_run
 from halowire.train.link_task import Decoder
 from halowire.train.own_model import DECODER, LossFunction, required_inputs, trained_weights
@@ -210,6 +211,7 @@ def _refuse_for_task(config: Config, loss: LossFunction | None, decoder: Decoder
 
 def _refuse(config: Config, settings: Mapping[str, Any], workers: int) -> None:
     check_config(config)
+    refuse_for_own_model(config)
     if launched():
         raise InputError("fit starts its workers itself; under torchrun use halowire.shard and halowire.distribute")
     if workers < 1:

@@ -75,6 +75,7 @@ def test_one_worker_repeats_exactly(tmp_path):
         ({"inputs": ("x", "edge_index", "edge_attr")}, "has no edge_attr"),
         ({"workers": 0}, "at least one"),
         ({"recipe": "isolated"}, "another recipe"),
+        ({"recipe": "gnnpipe"}, "splits the layers"),
         ({"loss": lambda out, part: out.mean()}, "one value per row"),
     ],
 )
@@ -83,6 +84,33 @@ def test_mistakes_are_told(tmp_path, change, words):
     given = {"settings": {"epochs": 1}, "out": tmp_path / "run", "quiet": True} | change
     with pytest.raises(InputError, match=words):
         halowire.fit(model, make_data(), **given)
+
+
+def test_a_tensor_that_forward_can_do_without_is_asked_for(tmp_path):
+    """With weights in the graph and ``edge_weight=None`` in forward, either could be meant."""
+    data, settings = make_data(), {"epochs": 1}
+    data.edge_weight = torch.rand(data.num_edges, generator=torch.Generator().manual_seed(1))
+    torch.manual_seed(1)
+    model = pyg.models.GCN(5, 8, 2, 3)
+    with pytest.raises(InputError, match=r"inputs=\('x', 'edge_index', 'edge_weight'\), or inputs="):
+        halowire.fit(model, data, settings=settings, out=tmp_path / "run", quiet=True)
+    for inputs in (("x", "edge_index"), ("x", "edge_index", "edge_weight")):
+        done = halowire.fit(model, data, inputs=inputs, settings=settings, out=tmp_path / str(len(inputs)), quiet=True)
+        with torch.no_grad():
+            want = done.model(*(data[name] for name in inputs))
+        assert torch.allclose(done.predictions, want, atol=1e-5)
+
+
+def test_an_input_that_skips_a_parameter_goes_by_name(tmp_path):
+    """``forward(x, edge_index, edge_weight=None, edge_attr=None)``: features are not taken for weights."""
+    data = make_data()
+    data.edge_attr = torch.rand(data.num_edges, 2, generator=torch.Generator().manual_seed(1))
+    torch.manual_seed(1)
+    model, inputs = pyg.models.GAT(5, 8, 2, 3, edge_dim=2), ("x", "edge_index", "edge_attr")
+    done = halowire.fit(model, data, inputs=inputs, settings={"epochs": 1}, out=tmp_path / "run", quiet=True)
+    with torch.no_grad():
+        want = done.model(data.x, data.edge_index, edge_attr=data.edge_attr)
+    assert torch.allclose(done.predictions, want, atol=1e-5)
 
 
 def test_a_model_that_is_wrong_on_a_shard_is_refused(tmp_path):

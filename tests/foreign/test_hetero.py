@@ -90,6 +90,26 @@ def test_features_that_some_kinds_lack_are_refused():
         tensors_of(data)
 
 
+@pytest.mark.parametrize("key", ["edge_weight", "edge_time"])
+def test_every_tensor_that_some_kinds_of_edges_lack_is_refused(key):
+    data = make_data()
+    data["paper", "cites", "paper"][key] = torch.ones(150)
+    with pytest.raises(InputError, match=f"edges of the kind author/writes/paper have no {key}"):
+        tensors_of(data)
+    data["author", "writes", "paper"][key] = torch.ones(120)
+    assert tensors_of(data)[0][key].shape == (270,)
+
+
+def test_every_tensor_that_some_kinds_of_nodes_lack_is_refused():
+    data = make_data()
+    data["paper"].pos = torch.ones(PAPERS, 3)
+    with pytest.raises(InputError, match="nodes of the kind author have no pos"):
+        tensors_of(data)
+    data["author"].pos = torch.ones(AUTHORS, 2)
+    with pytest.raises(InputError, match="different widths"):
+        tensors_of(data)
+
+
 def test_features_of_different_widths_are_refused():
     data = make_data()
     data["author"].x = torch.zeros(AUTHORS, 2)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pytest
 import torch
 import torch_geometric.nn as pyg
@@ -88,7 +90,79 @@ class PerNode(Conv):
         return h + self.table.weight
 
 
+class TwoKinds(Conv):
+    """The first 40 nodes have a map of their own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.users, self.items = nn.Linear(CLASSES, CLASSES), nn.Linear(CLASSES, CLASSES)
+
+    def after(self, h: Tensor, edge_index: Tensor) -> Tensor:
+        return torch.cat([self.users(h[:40]), self.items(h[40:])])
+
+
+class FirstNodes(Conv):
+    def after(self, h: Tensor, edge_index: Tensor) -> Tensor:
+        return h * (torch.arange(h.shape[0]) < 60)[:, None]
+
+
+class ManyNodes(Conv):
+    most = 60
+
+    def after(self, h: Tensor, edge_index: Tensor) -> Tensor:
+        return h * 2 if h.shape[0] > self.most else h
+
+
+class MoreThanAFew(ManyNodes):
+    most = 30
+
+
+class WithoutSource(Conv):
+    def edges(self, edge_index: Tensor) -> Tensor:
+        return edge_index[:, edge_index[0] != 50]
+
+
+class WithoutTarget(Conv):
+    def edges(self, edge_index: Tensor) -> Tensor:
+        return edge_index[:, edge_index[1] != 50]
+
+
+class FirstEdges(Conv):
+    def edges(self, edge_index: Tensor) -> Tensor:
+        return edge_index[:, :400]
+
+
+@dataclass
+class Output:
+    rows: Tensor
+
+
+class Wrapped(Conv):
+    def after(self, h: Tensor, edge_index: Tensor) -> Tensor:
+        return Output(h - h.mean(0))
+
+
+class Nothing(Conv):
+    def after(self, h: Tensor, edge_index: Tensor) -> Tensor:
+        return None
+
+
+class Number(Conv):
+    def after(self, h: Tensor, edge_index: Tensor) -> Tensor:
+        return h, float(h.mean())
+
+
 CASES = {
+    "rows by a constant": (TwoKinds, "differs"),
+    "a mask by numbers": (FirstNodes, "differs"),
+    "a branch on the number of nodes": (ManyNodes, "differs"),
+    "a branch on a small number of nodes": (MoreThanAFew, "differs"),
+    "a source by its number": (WithoutSource, "numbers its nodes"),
+    "a target by its number": (WithoutTarget, "differs"),
+    "edges by a constant": (FirstEdges, "differs"),
+    "an output of another type": (Wrapped, "gives Output"),
+    "no output": (Nothing, "no tensor"),
+    "a number beside the rows": (Number, "gives float"),
     "mean of the graph": (Readout, "the output differs"),
     "pooling": (Pooled, "one row per node"),
     "a norm of one's own": (OwnNorm, "differs"),

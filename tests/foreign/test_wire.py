@@ -11,9 +11,10 @@ import torch_geometric.nn as pyg
 import halowire
 from halowire.events import EVAL, TRAIN
 from halowire.exchange.in_process import run_threads
+from halowire.nn.foreign.link import FIRST_EXACT
 from halowire.nn.foreign.shard_data import cut_data
 from tests.foreign.case import CLASSES, FEATURES, assert_close, make_graph, make_owner
-from tests.foreign.models import HIDDEN, two
+from tests.foreign.models import HIDDEN, Deep, two
 
 
 def make_model() -> torch.nn.Module:
@@ -25,11 +26,13 @@ def make_model() -> torch.nn.Module:
 def train_here(transport, model, recipe: str, passes: int) -> dict[str, object]:
     data = cut_data(make_graph(), make_owner(transport.size), transport)
     model = halowire.distribute(copy.deepcopy(model), data, recipe)
-    ledger, sent, outs = transport.ledger, [], []
+    ledger, sent, coded, outs = transport.ledger, [], [], []
     for _ in range(passes):
-        before = ledger.totals[TRAIN]
+        before, _ = ledger.totals[TRAIN], ledger.take()
         out = model(data.x, data.edge_index)
         sent.append(ledger.totals[TRAIN] - before)
+        exchanges = ledger.take().exchanges
+        coded.append(sum(int(entry[0]) for (layer, _), entry in exchanges.items() if layer < FIRST_EXACT))
         data.mean(out.square()).backward()
         outs.append(out.detach())
     model.eval()
@@ -38,7 +41,7 @@ def train_here(transport, model, recipe: str, passes: int) -> dict[str, object]:
         evaluated = model(data.x, data.edge_index)
     return {
         "rows": data.rows, "sent": sent, "outs": outs, "eval": evaluated, "rows_sent": sum(data.shard.send_counts),
-        "eval_sent": ledger.totals[EVAL] - before,
+        "coded": coded, "eval_sent": ledger.totals[EVAL] - before,
     }  # fmt: skip
 
 
@@ -56,6 +59,57 @@ def test_evaluation_is_exact_under_every_recipe(recipe):
         want = copy.deepcopy(model).eval()(graph["x"], graph["edge_index"])
     for found in run_threads(3, lambda transport: train_here(transport, model, recipe, 2)):
         assert_close("eval", found["eval"], want[found["rows"]])
+
+
+HOPS = {"APPNP": (lambda: Deep("appnp"), [HIDDEN] * 4), "ChebConv": (lambda: two(pyg.ChebConv, K=3), [HIDDEN] * 2)}
+"""Layers that propagate several times, and the widths of the rows with a gradient, in their order."""
+
+
+def make_hops(name: str) -> torch.nn.Module:
+    with torch.random.fork_rng():
+        torch.manual_seed(5)
+        return HOPS[name][0]()
+
+
+@pytest.mark.parametrize("name", HOPS)
+@pytest.mark.parametrize("recipe", ["exact", "half", "sylvie-s", "bns"])
+def test_every_hop_of_a_layer_travels_under_the_recipe(name, recipe):
+    """Bytes are rows times the bytes of a row, for each hop, or fewer where rows are sampled."""
+    row_bytes = {"exact": lambda k: 4 * k, "half": lambda k: 2 * k, "sylvie-s": lambda k: (k + 7) // 8 + 4}
+    widths = HOPS[name][1]
+    for found in run_threads(2, lambda transport: train_here(transport, make_hops(name), recipe, 2)):
+        fixed = found["sent"][0] - found["coded"][0]
+        for sent, coded in zip(found["sent"], found["coded"], strict=True):
+            if recipe in row_bytes:
+                assert coded == found["rows_sent"] * sum(row_bytes[recipe](width) for width in widths)
+            else:
+                assert 0 < coded < found["rows_sent"] * sum(4 * width for width in widths)
+            assert sent - coded == fixed, "what carries no gradient travels exactly, in every pass"
+
+
+@pytest.mark.parametrize("name", HOPS)
+def test_hops_that_are_never_late_are_exact(name):
+    model, graph = make_hops(name), make_graph()
+    plain = copy.deepcopy(model)
+    plain(graph["x"], graph["edge_index"]).square().mean().backward()
+
+    def here(transport):
+        data = cut_data(graph, make_owner(transport.size), transport)
+        own = halowire.distribute(copy.deepcopy(model), data, "pipegcn", {"freshness.sync_every": 1})
+        outs = []
+        for _ in range(2):
+            own.zero_grad()
+            outs.append(own(data.x, data.edge_index))
+            data.mean(outs[-1].square()).backward()
+        return data.rows, [out.detach() for out in outs], [parameter.grad for parameter in own.parameters()]
+
+    with torch.no_grad():
+        want = plain(graph["x"], graph["edge_index"])
+    for rows, outs, grads in run_threads(2, here):
+        for out in outs:
+            assert_close("output", out, want[rows])
+        for grad, parameter in zip(grads, plain.parameters(), strict=True):
+            assert_close("gradient", grad, parameter.grad)
 
 
 def test_delayed_rows_are_those_of_the_last_pass():

@@ -46,6 +46,10 @@ class BaseBit:
         if self.history[-1] != bits:
             self.synchronous = self.history[-1] > bits
 
+    def keep_up(self, epoch: int) -> None:
+        """Epochs up to ``epoch`` that no loss decided on have the bits of the last one."""
+        self.history += [self.history[-1]] * (epoch + 1 - len(self.history))
+
     def state(self) -> dict[str, Tensor]:
         """Everything that the next decision depends on."""
         average = [] if self._average is None else [self._average]

@@ -54,6 +54,11 @@ def distribute(
     for name in settings or {}:
         if not name.startswith(USED):
             raise InputError(f"the setting {name} has no effect on a distributed model; it uses rate.* and freshness.*")
+    if config.rate.weights != Config().rate.weights:
+        raise InputError(
+            "--rate.weights has no effect in a loop of one's own, which sums the weight gradients in float32; leave it "
+            "out, or train with halowire.fit"
+        )
     policy = wire_policy(config, codec)
     if codec is not None:
         agree_on_codec(codec, data.transport)
@@ -74,15 +79,34 @@ def layer_paths(model: nn.Module) -> dict[str, LayerPath]:
 
 def wire_policy(config: Config, codec: RowCodec | None = None) -> distributed.PolicyMaker:
     """How a distributed model's rows travel under ``config``, coded by ``codec`` if there is one."""
+    refuse_for_own_model(config)
     if codec is not None:
         refuse_codec(config)
-    if config.freshness.mode == "never":
-        raise InputError(
-            f"recipe {config.recipe} leaves out the edges between workers; a model of one's own sees all edges: give "
-            "it a graph without them, or another recipe"
-        )
 
     def make(widths: Sequence[int], halo_rows: int) -> Policy:
         return dataclasses.replace(policy_of(config, widths, halo_rows), codec=codec)
 
     return make
+
+
+def refuse_for_own_model(config: Config) -> None:
+    """Refuse what the library's own models have, and a distributed model would not follow."""
+    if config.freshness.mode == "never":
+        raise InputError(
+            f"recipe {config.recipe} leaves out the edges between workers; a model of one's own sees all edges: give "
+            "it a graph without them, or another recipe"
+        )
+    if config.mesh != Config().mesh:
+        raise InputError(
+            f"recipe {config.recipe} splits the layers over the workers; a model of one's own has all of them on every "
+            "worker: use a recipe without stages, such as sylvie-a"
+        )
+    if config.rate.resend_input:
+        raise InputError(
+            "--rate.resend-input has no effect on a model of one's own, which decides itself what it reads of its "
+            "input; leave it out"
+        )
+    if config.rate.schedule == "budget" and config.rate.nodes == "degree":
+        raise InputError(
+            "--rate.schedule budget does not plan for --rate.nodes degree with a model of one's own; drop one of them"
+        )

@@ -41,15 +41,20 @@ class OwnModel(nn.Module):
         self._data, self._inputs = data, tuple(inputs)
         self._one_value = data.shard.regression
 
-    def call_inputs(self) -> tuple[Tensor, ...]:
-        """What the model is called with."""
-        return tuple(getattr(self._data, name) for name in self._inputs)
+    def call_inputs(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """What the model is called with, by place and, from the first one that skips a parameter, by name."""
+        places = {name: place for place, name in enumerate(inspect.signature(self.model.forward).parameters)}
+        skips = [place for place, name in enumerate(self._inputs) if places.get(name, place) != place]
+        first = min(skips, default=len(self._inputs))
+        values = [getattr(self._data, name) for name in self._inputs]
+        return tuple(values[:first]), dict(zip(self._inputs[first:], values[first:], strict=True))
 
     def forward(self, features: object, step: Step) -> Tensor:
         """Output of the owned rows, ``[n, C]``."""
         self.train(step.training)
         state_of(self.model).epoch = step.epoch
-        out = self.model(*self.call_inputs())
+        args, kwargs = self.call_inputs()
+        out = self.model(*args, **kwargs)
         if self._one_value and isinstance(out, Tensor) and out.dim() == 1:
             out = out[:, None]
         if not isinstance(out, Tensor) or out.dim() != 2:
@@ -82,7 +87,7 @@ class OwnRunner(OneStage):
         self.model, self.shard, self._seed = model, data.shard, seed
         self.task: Learnt = task
         self.peers, self.num_features, self._ids = data.transport, data.shard.num_features, data.shard.ids
-        self.exchange = state_of(model.model).exchange_of(model.call_inputs())
+        self.exchange = state_of(model.model).exchange_of(*model.call_inputs())
         self.parameters = {name: value for name, value in model.named_parameters() if value.requires_grad}
 
     def forward_backward(self, epoch: int) -> Tensor:
@@ -158,13 +163,19 @@ def own_runner(
 
 def required_inputs(model: nn.Module, names: Sequence[str]) -> list[str]:
     """The parameters that ``model.forward`` must be given, all of them tensors of the graph."""
-    parameters = inspect.signature(model.forward).parameters.values()
+    parameters = list(inspect.signature(model.forward).parameters.values())
     needed = [p.name for p in parameters if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
+    optional = [p.name for p in parameters if p.default is not p.empty and p.name in names]
     unknown = [name for name in needed if name not in names]
     if unknown or not needed:
         raise InputError(
             f"forward of {type(model).__name__} takes {', '.join(needed) or 'nothing by name'}, the graph has "
             f"{', '.join(names)}; name what it is called with: inputs=('x', 'edge_index', ...)"
+        )
+    if optional:
+        raise InputError(
+            f"forward of {type(model).__name__} can do without {', '.join(optional)}, which the graph has; say what it "
+            f"is called with: inputs={(*needed, *optional)!r}, or inputs={tuple(needed)!r} to leave it out"
         )
     return needed
 

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd import Function
+from torch.autograd.function import once_differentiable
 
 from halowire.events import TRAIN
 from halowire.exchange import HaloExchange, Transport
@@ -28,6 +29,7 @@ class Extend(Function):
         return torch.cat([rows, halo])
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         """Send the halo's gradients back, add what returns to the owned rows' own."""
         exchange: HaloExchange = ctx.exchange
@@ -54,6 +56,7 @@ class Return(Function):
         return total
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         """The gradient of a part is the gradient of its sum, which its owner knows."""
         exchange: HaloExchange = ctx.exchange
@@ -74,6 +77,7 @@ class WholeSum(Function):
         return transport.all_reduce(value.clone(), "whole-graph sum of a layer", account=None)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         """``sum over workers p of grad_p``."""
         total = grads[0].clone(memory_format=torch.contiguous_format)

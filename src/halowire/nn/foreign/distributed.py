@@ -6,6 +6,7 @@ import contextlib
 import copy
 import inspect
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -14,10 +15,13 @@ from torch import Tensor, nn
 from halowire.events import EVAL, SETUP, TRAIN
 from halowire.exchange import HaloExchange, Policy
 from halowire.kernels import InputError
+from halowire.nn.foreign.call import Call
+from halowire.nn.foreign.edges import holds
 from halowire.nn.foreign.native import use_native
+from halowire.nn.foreign.outputs import change_tensors
 from halowire.nn.foreign.prepare import refuse_unsupported, spread_norms
 from halowire.nn.foreign.reduction import Guarded
-from halowire.nn.foreign.rehearsal import Call, UncheckableError, rehearse
+from halowire.nn.foreign.rehearsal import UncheckableError, rehearse
 from halowire.nn.foreign.shard_data import ShardData
 
 PolicyMaker = Callable[[Sequence[int], int], Policy]
@@ -34,15 +38,36 @@ class Distributed:
 
     def __init__(self, model: nn.Module, data: ShardData, make_policy: PolicyMaker) -> None:
         self.data, self.epoch = data, 0
-        self._make_policy = make_policy
+        self._model, self._make_policy = model, make_policy
         self._pristine = copy.deepcopy(model)
-        self._exchanges: dict[str, HaloExchange] = {}
+        self._checked: dict[str, tuple[int, ...]] = {}
+        self._exchanges: dict[tuple[int, ...], HaloExchange] = {}
+        self._heard = data.reduction.heard
+        self._account: AbstractContextManager[None] = contextlib.nullcontext()
         self.norms, self.native = spread_norms(model, data.link), use_native(model)
         _share_weights(model, data)
         data.reduction.add(list(model.parameters()))
         self._rehearse_signature()
         model.register_forward_pre_hook(self._before, with_kwargs=True)
-        model.register_forward_hook(self._after, always_call=False)
+        model.register_forward_hook(self._after, always_call=True)
+        for module in model.modules():
+            if module is not model:
+                module.register_forward_pre_hook(self._inside, with_kwargs=True)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Distributed:
+        """That of a copied model: the same shard, wire messages and weights of its own, nothing to check again."""
+        if id(self._model) not in memo:
+            return self  # a layer alone is copied: it stays one of this model
+        twin = copy.copy(self)
+        memo[id(self)] = twin
+        twin._account = contextlib.nullcontext()
+        twin._model, twin._exchanges, twin._checked = memo[id(self._model)], {}, dict(self._checked)
+        return twin
+
+    @property
+    def exchanges(self) -> list[HaloExchange]:
+        """One for each sequence of widths that passes had."""
+        return list(self._exchanges.values())
 
     def _rehearse_signature(self) -> None:
         """Rehearse with what forward must be given, where names tell; any other call is rehearsed when it comes."""
@@ -59,36 +84,64 @@ class Distributed:
             self.exchange_of(args)
 
     def _before(self, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        exchange = self.exchange_of(args, kwargs)
+        widths = self._widths(args, kwargs)
+        exchange = self._exchange(widths)
         training = model.training and torch.is_grad_enabled()
+        if torch.is_grad_enabled():
+            self.data.reduction.add(list(model.parameters()))
+        if training:
+            self._heard = self.data.reduction.steer(self.exchanges, self.epoch, self._heard)
         self._account = self.data.transport.ledger.account(TRAIN if training else EVAL)
         self._account.__enter__()
-        self.data.link.begin(exchange, self.epoch if training else None)
+        self.data.link.begin(exchange, *((self.epoch, widths) if training else ()))
         self.epoch += training
 
     def _after(self, model: nn.Module, args: Any, out: Any) -> Any:
-        self.data.link.begin()
+        """Also called where forward failed; then there is no output."""
+        self.data.link.end()
         self._account.__exit__(None, None, None)
-        return _guarded(out, self.data)
+        self._account = contextlib.nullcontext()
+        return None if out is None else change_tensors(out, self._guarded)
+
+    def _inside(self, layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if not self.data.link.inside and holds((args, kwargs)):
+            self.data.link.refuse_outside()
+
+    def _guarded(self, out: Tensor) -> Tensor:
+        return Guarded.apply(out, self.data.reduction) if out.requires_grad else out  # type: ignore[no-untyped-call,no-any-return]
 
     def exchange_of(self, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> HaloExchange:
-        """The exchange for this kind of call; the first one of a kind is rehearsed, by all workers at once."""
-        call = Call.of(args, kwargs or {}, self.data)
-        key = call.key()
-        if key not in self._exchanges:
-            widths = self._agreed_rehearsal(call)
-            link = self.data.link
-            rows = torch.tensor([link.num_halo])
-            self.data.transport.all_reduce(rows, "reduction of the halo sizes", SETUP)
-            policy = self._make_policy(widths, int(rows))
-            self._exchanges[key] = HaloExchange(self.data.shard, self.data.transport, link.device, policy)
-            self.data.reduction.watch(self._exchanges[key])
-        return self._exchanges[key]
+        """The exchange for this kind of call."""
+        return self._exchange(self._widths(args, kwargs or {}))
 
-    def _agreed_rehearsal(self, call: Call) -> list[int]:
+    def _widths(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[int, ...]:
+        """Those of the coded exchanges of a call; the first one of a kind is rehearsed, by all workers at once."""
+        call = Call.of(args, kwargs, self.data)
+        trained = [parameter.requires_grad for parameter in self._model.parameters()]
+        key = f"{call.key()} {trained}"
+        if key not in self._checked:
+            self._checked[key] = tuple(self._agreed_rehearsal(call, trained))
+        return self._checked[key]
+
+    def _exchange(self, widths: tuple[int, ...]) -> HaloExchange:
+        if widths not in self._exchanges:
+            link = self.data.link
+            policy = self._make_policy(widths, self._total(link.num_halo))
+            self._exchanges[widths] = HaloExchange(self.data.shard, self.data.transport, link.device, policy)
+            self.data.reduction.watch(self._exchanges[widths])
+        return self._exchanges[widths]
+
+    def _total(self, count: int) -> int:
+        """Of all workers."""
+        return int(self.data.transport.all_reduce(torch.tensor([count]), "reduction of the sizes", SETUP))
+
+    def _agreed_rehearsal(self, call: Call, trained: Sequence[bool]) -> list[int]:
         failure, widths = None, list[int]()
+        most = self.data.shard.num_nodes + self._total(self.data.edge_index.shape[1])
+        for parameter, is_trained in zip(self._pristine.parameters(), trained, strict=True):
+            parameter.requires_grad_(is_trained)
         try:
-            widths = rehearse(self._pristine, call)
+            widths = rehearse(self._pristine, call, most)
         except InputError as error:
             failure = error
         uncheckable = isinstance(failure, UncheckableError)
@@ -135,13 +188,3 @@ def _share_weights(model: nn.Module, data: ShardData) -> None:
         for value in (*model.parameters(), *model.buffers()):
             shared = data.transport.broadcast(value.detach().clone(), "broadcast of the weights", SETUP)
             value.copy_(shared)
-
-
-def _guarded(out: Any, data: ShardData) -> Any:
-    if isinstance(out, Tensor):
-        return Guarded.apply(out, data.reduction) if out.requires_grad else out  # type: ignore[no-untyped-call]
-    if type(out) in (tuple, list):
-        return type(out)(_guarded(value, data) for value in out)
-    if type(out) is dict:
-        return {key: _guarded(value, data) for key, value in out.items()}
-    return out

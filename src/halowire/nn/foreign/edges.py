@@ -28,9 +28,9 @@ SHAPING = {
 """Operations that leave a list of sources a list of sources."""
 ASKING = {
     "size", "numel", "nelement", "dim", "ndimension", "element_size", "is_floating_point", "is_complex", "stride",
-    "is_contiguous", "__len__", "__repr__", "__format__", "__str__", "data_ptr", "get_device", "eq", "__eq__", "ne",
-    "__ne__", "new_zeros", "new_ones", "new_full", "new_empty", "new_tensor", "zeros_like", "ones_like", "empty_like",
-    "full_like", "__hash__", "type", "is_same_size", "is_inference", "is_tensor", "is_storage", "result_type",
+    "is_contiguous", "__len__", "__repr__", "__format__", "__str__", "data_ptr", "get_device", "new_zeros", "new_ones",
+    "new_full", "new_empty", "new_tensor", "zeros_like", "ones_like", "empty_like", "full_like",
+    "__hash__", "type", "is_same_size", "is_inference", "is_tensor", "is_storage", "result_type",
     "is_shared", "is_pinned", "storage_offset", "untyped_storage",
 }  # fmt: skip
 """Questions whose answer does not depend on how the shard numbers its nodes."""
@@ -72,7 +72,7 @@ class Edges(Tensor):
         if handler is not None:
             return handler(func, args, kwargs)
         first: Any = args[0] if args else None
-        alone = isinstance(first, Edges) and not _holds(args[1:]) and not _holds(kwargs)
+        alone = isinstance(first, Edges) and not holds(args[1:]) and not holds(kwargs)
         if alone and (name in KEEPING or (name in SHAPING and first.sources == (True,))):
             return Edges.of(func(plain(first), *args[1:], **kwargs), first.link, first.sources)
         raise _refusal(name)
@@ -90,12 +90,12 @@ def plain(value: Any) -> Any:
     return value
 
 
-def _holds(value: Any) -> bool:
+def holds(value: Any) -> bool:
     """Whether there are marked edges in ``value``."""
     if type(value) in (tuple, list):
-        return any(_holds(item) for item in value)
+        return any(holds(item) for item in value)
     if type(value) is dict:
-        return any(_holds(item) for item in value.values())
+        return any(holds(item) for item in value.values())
     return isinstance(value, Edges)
 
 
@@ -117,7 +117,7 @@ def _property(func: Callable[..., Any], args: tuple[Any, ...]) -> Any:
 def _get(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
     """``edges[...]`` picks edges; ``x[sources]`` reads rows of nodes."""
     target, index = args
-    if not _holds(index):
+    if not holds(index):
         return _pick(func, target, index)
     where = index if isinstance(index, tuple) else (index,)
     dims = [place for place, item in enumerate(where) if isinstance(item, Edges)]
@@ -147,7 +147,7 @@ def _pick(func: Callable[..., Any], edges: Edges, index: Any) -> Any:
 def _set(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
     """``x[sources] = values`` where the sources are owned, as those of self loops are."""
     target, index, values = args
-    if not isinstance(index, Edges) or isinstance(target, Edges) or _holds(values):
+    if not isinstance(index, Edges) or isinstance(target, Edges) or holds(values):
         raise _refusal("__setitem__")
     rows = plain(index)
     if rows.numel() and int(rows.max()) >= index.link.num_owned:
@@ -182,7 +182,7 @@ def _add(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
     name = func.__name__
     rest = ("dim", "index", "source" if name.startswith("index") else "src")
     target, dim, index, values = _bound(args, kwargs, *rest)
-    if not isinstance(index, Edges) or isinstance(target, Edges) or _holds(values) or len(kwargs) > len(rest):
+    if not isinstance(index, Edges) or isinstance(target, Edges) or holds(values) or len(kwargs) > len(rest):
         raise _refusal(name)
     link, dim = index.link, dim % target.dim()
     if target.shape[dim] != link.num_owned:
@@ -241,6 +241,14 @@ def _flip(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
     return Edges.of(plain(edges).flip(0), edges.link, edges.sources[::-1])
 
 
+def _compare(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
+    """``row == col``: whether an edge is a self loop; a node's number is another one on every worker."""
+    first, second = _bound(args, kwargs, "other")
+    if not all(isinstance(ends, Tensor) and ends.dim() == 1 and ends.shape == first.shape for ends in (first, second)):
+        raise _refusal(func.__name__)
+    return func(plain(first), plain(second))
+
+
 def _copy(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
     edges = args[0]
     return Edges.of(plain(edges).clone(), edges.link, edges.sources)
@@ -251,4 +259,5 @@ HANDLERS: dict[str, Callable[[Callable[..., Any], tuple[Any, ...], Any], Any]] =
     "scatter_add": _add, "scatter_add_": _add, "index_add": _add, "index_add_": _add,
     "cat": _join, "concat": _join, "concatenate": _join, "stack": _join,
     "unbind": _unbind, "__iter__": _unbind, "flip": _flip, "__deepcopy__": _copy,
+    "eq": _compare, "__eq__": _compare, "ne": _compare, "__ne__": _compare,
 }  # fmt: skip

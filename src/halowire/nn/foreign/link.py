@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
@@ -13,6 +15,15 @@ from halowire.partition import Shard
 
 FIRST_EXACT = 10_000
 """Numbers of exact messages come after this one, out of the way of those that the policy knows."""
+
+
+@dataclass
+class Fixed:
+    """Rows that are read in every pass and rarely change, with the halo's rows of the given version."""
+
+    rows: Tensor
+    version: int
+    extended: Tensor
 
 
 class Link:
@@ -29,8 +40,10 @@ class Link:
         self.plain = HaloExchange(shard, transport, device, Policy())
         self.exchange, self.epoch = self.plain, None
         self.coded_widths: list[int] = []
+        self.inside = False
+        self._widths: tuple[int, ...] | None = None
         self._number = 0
-        self._fixed: list[tuple[Tensor, Tensor]] = []
+        self._fixed: list[Fixed] = []
 
     exchange: HaloExchange
     epoch: int | None
@@ -39,24 +52,54 @@ class Link:
         """A copied model has the same link."""
         return self
 
-    def begin(self, exchange: HaloExchange | None = None, epoch: int | None = None) -> None:
-        """What follows is a pass over ``exchange`` in training epoch ``epoch``; None: exact."""
-        self.exchange, self.epoch = exchange or self.plain, epoch
-        self.coded_widths, self._number = [], 0
+    def begin(
+        self, exchange: HaloExchange | None = None, epoch: int | None = None, widths: tuple[int, ...] | None = None
+    ) -> None:
+        """What follows is a pass over ``exchange`` in training epoch ``epoch``; None: exact.
 
-    def keep(self, rows: Tensor) -> Tensor:
-        """Fetch the halo's rows of ``rows`` ``[n, ...]`` now, once, for good: ``rows`` never change. Gives ``rows``."""
-        if self.transport.size > 1:
-            self._fixed.append((rows, self.extend(rows, 0)))
-        return rows
+        ``widths``: those of the coded exchanges that the policy was made for, in their order.
+        """
+        self.exchange, self.epoch, self._widths = exchange or self.plain, epoch, widths
+        self.coded_widths, self._number = [], 0
+        self.inside = True
+
+    def end(self) -> None:
+        """The pass is over; what is read now is exact, and carries no gradient."""
+        self.begin()
+        self.inside = False
+
+    def keep(self, rows: Tensor) -> None:
+        """Fetch the halo's rows of ``rows`` ``[n, ...]`` now, and again only when they were changed."""
+        if self.transport.size > 1 and not rows.requires_grad:
+            self._fixed.append(Fixed(rows, rows._version, self.extend(rows, 0)))
+
+    def refuse_outside(self) -> None:
+        """Refuse what belongs into a pass of a distributed model, and is done without one."""
+        if not self.inside:
+            raise InputError(
+                "a layer, or rows that carry a gradient, are used with edge_index outside of a distributed model's "
+                "forward, where nothing was checked and no recipe applies; call the model itself, "
+                "model(x, edge_index), and put what `encode` or the like does into its forward"
+            )
 
     def extend(self, values: Tensor, dim: int) -> Tensor:
         """``values`` with the halo's rows appended along ``dim``, whose extent grows from ``n`` to ``n + h``."""
+        if self._carries_gradient(values):
+            self.refuse_outside()
+        elif dim == 0:
+            for fixed in self._fixed:
+                if values is fixed.rows:
+                    return self._unchanged(fixed)
         if self.transport.size == 1:
             return values
-        for known, extended in self._fixed:
-            if values is known and dim == 0:
-                return extended
+        return self._extend(values, dim)
+
+    def _unchanged(self, fixed: Fixed) -> Tensor:
+        if fixed.rows._version != fixed.version:
+            fixed.extended, fixed.version = self._extend(fixed.rows.detach(), 0), fixed.rows._version
+        return fixed.extended
+
+    def _extend(self, values: Tensor, dim: int) -> Tensor:
         first = values.movedim(dim, 0)
         rows = first.reshape(self.num_owned, -1)
         if rows.dtype == torch.float32:
@@ -67,6 +110,8 @@ class Link:
 
     def collect(self, parts: Tensor, dim: int) -> Tensor:
         """Partial sums of owned and halo rows, ``n + h`` along ``dim``, to complete sums of owned rows."""
+        if self._carries_gradient(parts):
+            self.refuse_outside()
         if self.transport.size == 1:
             return parts
         first = parts.movedim(dim, 0)
@@ -89,7 +134,14 @@ class Link:
         if not self._carries_gradient(rows):
             return self._exact_number()
         self.coded_widths.append(rows.shape[1])
-        return len(self.coded_widths)
+        number, widths = len(self.coded_widths), self._widths
+        if widths is not None and self.coded_widths != list(widths[:number]):
+            raise InputError(
+                f"the model exchanges other rows than when it was checked: exchange {number} of this pass has "
+                f"{rows.shape[1]} columns, the ones that were checked have {list(widths)}; what decides on the layers "
+                "must be part of the model, or a flag or a text, not a number that forward is called with"
+            )
+        return number
 
     def _exact_number(self) -> int:
         self._number += 1

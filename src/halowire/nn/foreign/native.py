@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.autograd import Function
+from torch.autograd.function import once_differentiable
 
 from halowire.nn.foreign.edges import Edges, plain
 from halowire.nn.foreign.layer_path import LayerPath, first_of
@@ -39,6 +40,7 @@ class WeightedSum(Function):
         return edges.forth.matmul(x.contiguous())
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         """``A^T grad``."""
         return ctx.edges.back.matmul(grads[0].contiguous()), None

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.autograd import Function
+from torch.autograd.function import once_differentiable
 
 from halowire.kernels.attend import MOST_HEADS, Attended, Scores, attend, attend_sources, attend_targets
 from halowire.kernels.buffers import empty
@@ -44,6 +45,7 @@ class Attend(Function):
         return got.out
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         """Gradients of ``z`` and of both score vectors."""
         z, src, source, target, out, positive, nodes = ctx.saved_tensors

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 from collections import defaultdict
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,14 +14,22 @@ from torch import Tensor, nn
 
 from halowire.exchange.in_process import InProcessTransport, run_threads
 from halowire.kernels import InputError
+from halowire.nn.foreign.call import Call
 from halowire.nn.foreign.edges import Edges, plain
 from halowire.nn.foreign.native import use_native
+from halowire.nn.foreign.outputs import tensors_in
 from halowire.nn.foreign.prepare import spread_norms
-from halowire.nn.foreign.shard_data import ShardData, cut_data
+from halowire.nn.foreign.shard_data import cut_data
 from halowire.nn.foreign.still import Still
 
 NODES, EDGES, PARTS, ATTEMPTS = 26, 110, 2, 3
 TOLERANCE = 1e-4
+FULL_SIZE = 2048
+"""Up to so many nodes the model is also compared on graphs as large as the real one."""
+SHARE, GROWTH = 0.4, 2.4
+"""Of the second part, and from one graph to the next; a branch on the number of nodes shows on one of them."""
+LARGEST = 2**20
+"""Numbers up to this one are tried on a graph that has nodes below and above them."""
 
 
 class UncheckableError(InputError):
@@ -32,68 +40,16 @@ class Difference(Exception):  # noqa: N818
     """The cut model does not equal the plain one; the message says where."""
 
 
-@dataclass
-class Call:
-    """What a model is called with: ``args`` and ``kwargs``, where a `Slot` stands for a tensor of the graph."""
-
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    data: ShardData
-    samples: dict[str, tuple[str, Tensor]] = field(default_factory=dict)
-
-    @staticmethod
-    def of(args: tuple[Any, ...], kwargs: Mapping[str, Any], data: ShardData) -> Call:
-        """Replace every tensor in a call by the name of a sample of its rows."""
-        call = Call((), {}, data)
-        edges = [value for value in (*args, *kwargs.values()) if isinstance(value, Edges)]
-        num_edges = edges[0].shape[-1] if edges else data.edge_index.shape[1]
-        call.args = tuple(call._slot(value, num_edges) for value in args)
-        call.kwargs = {name: call._slot(value, num_edges) for name, value in kwargs.items()}
-        return call
-
-    def key(self) -> str:
-        """The same for calls that differ in the values of their tensors only."""
-        shapes = {
-            name: (kind, value.dtype, tuple(value.shape[1:]), value.shape[0] == 0)
-            for name, (kind, value) in self.samples.items()
-        }
-        return repr((self.args, self.kwargs, shapes))
-
-    def on(self, graph: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The call on another graph, an object whose attributes are the samples."""
-        return tuple(_fill(value, graph) for value in self.args), {k: _fill(v, graph) for k, v in self.kwargs.items()}
-
-    def _slot(self, value: Any, num_edges: int) -> Any:
-        if isinstance(value, ShardData):
-            for name in value.keys:
-                self._sample(name, getattr(value, name), value.edge_index.shape[1])
-            return Slot("")
-        if not isinstance(value, Tensor):
-            return value
-        name = "edge_index" if isinstance(value, Edges) else f"sample{len(self.samples)}"
-        return Slot(name) if self._sample(name, value, num_edges) else value
-
-    def _sample(self, name: str, value: Any, num_edges: int) -> bool:
-        if isinstance(value, Edges):
-            return len(value.sources) == 2
-        if not isinstance(value, Tensor) or value.dim() == 0:
-            return False
-        known = [key for key in self.data.keys if getattr(self.data, key) is value]
-        like_edge = any(key.startswith("edge_") for key in known) or (
-            value.shape[0] == num_edges != self.data.num_nodes and not known
-        )
-        extent = num_edges if like_edge else self.data.num_nodes
-        if value.shape[0] != extent:
-            return False
-        self.samples[name] = ("edge" if like_edge else "node", value)
-        return True
-
-
 @dataclass(frozen=True)
-class Slot:
-    """The place of a graph's tensor in a call; without a name, of the graph itself."""
+class Size:
+    """Of a random graph, and whether gradients are compared on it."""
 
-    name: str
+    nodes: int
+    edges: int
+    gradients: bool
+
+
+SMALL = Size(NODES, EDGES, gradients=True)
 
 
 @dataclass
@@ -108,42 +64,84 @@ class Outcome:
     widths: list[int]
 
 
-def rehearse(model: nn.Module, call: Call) -> list[int]:
-    """Compare ``model`` with itself on a small graph cut in two; the widths of the coded exchanges of a pass.
+def rehearse(model: nn.Module, call: Call, most: int) -> list[int]:
+    """Compare ``model`` with itself on random graphs cut in two; the widths of the coded exchanges of a pass.
 
-    Forward in training and evaluation mode, all weight gradients and all buffers, element by element. A cut model
-    that is right may still fail by chance (a sum that is almost zero before a ReLU), so the majority of three decides.
+    On a small graph: forward in training and evaluation mode, all weight gradients and all buffers, element by element.
+    What a model does with the number 1000 is not seen on 26 nodes, so outputs are compared once more on ever larger
+    graphs, up to the size of the real one, or else until there are nodes on both sides of all numbers that the model
+    hands to torch and that could be one of a node or of an edge: those below ``most``, the nodes and edges of the
+    whole graph.
     """
+    numbers: set[float] = set()
+    widths = _majority(SMALL, lambda seed: _attempt(model, call, seed, SMALL, numbers))
+    for size in _larger(_telling_size(numbers, model, call, most)):
+        _majority(size, lambda seed, size=size: _attempt(model, call, seed, size, set()))  # type: ignore[misc]
+    return widths
+
+
+def _larger(largest: int) -> Iterator[Size]:
+    """Sizes up to ``largest``: the smaller part of one has no more nodes than the whole graph before."""
+    nodes = NODES
+    while nodes < largest:
+        nodes = min(int(nodes * GROWTH), largest)
+        yield Size(nodes, 4 * nodes, gradients=False)
+
+
+def _majority(size: Size, attempt: Callable[[int], list[int]]) -> list[int]:
+    """A cut model that is right may fail by chance (a sum almost zero before a ReLU): the majority of three decides."""
     failures: list[Difference] = []
-    for attempt in range(ATTEMPTS):
+    widths: list[int] = []
+    for seed in range(ATTEMPTS):
         try:
-            widths = _attempt(model, call, attempt)
+            widths = attempt(seed)
         except Difference as error:
             failures.append(error)
         if len(failures) > ATTEMPTS // 2:
             raise InputError(
-                f"on a small random graph cut in two the model does not equal the whole model: {failures[0]}. "
-                "A layer that looks at all nodes at once (pooling, a mean over the graph, a norm of its own) sees only "
-                "the nodes of its worker: replace it, or train on one worker with plain PyG"
+                f"on a random graph of {size.nodes} nodes cut in two the model does not equal the whole model: "
+                f"{failures[0]}. A layer that looks at all nodes at once (pooling, a mean over the graph, a norm of "
+                "its own) sees only the nodes of its worker, and a constant in the code (x[:1000]) means other nodes "
+                "on every worker: replace it, or train on one worker with plain PyG"
             ) from None
-        if attempt + 1 - len(failures) > ATTEMPTS // 2 or (attempt == 0 and not failures):
+        if seed + 1 - len(failures) > ATTEMPTS // 2 or (seed == 0 and not failures):
             break
     return widths
 
 
-def _attempt(model: nn.Module, call: Call, seed: int) -> list[int]:
+def _telling_size(numbers: set[float], model: nn.Module, call: Call, most: int) -> int:
+    """How many nodes a graph needs on which every constant of the model that could be a node's would show."""
+    given = {int(abs(number)): isinstance(number, int) for number in numbers if NODES / 2 <= abs(number) < most}
+    for name, buffer in model.named_buffers():
+        if buffer.numel() and not buffer.is_floating_point() and not name.endswith("num_batches_tracked"):
+            given.setdefault(int(buffer.abs().max()), False)
+    large = [number for number, whole in given.items() if number > LARGEST and whole]
+    if large:
+        raise InputError(
+            f"the model's forward uses the number {large[0]}, which could be that of a node, and a graph so large "
+            "cannot be tried out; make it a feature or a mask of the nodes (data.kind) and pass that"
+        )
+    nodes = call.data.shard.num_nodes
+    full = min(nodes, FULL_SIZE)
+    # Numbers of nodes show on a graph of more nodes; beyond the last node only edges are counted, of which it has four.
+    beyond = [number for number in given if number <= LARGEST and number >= (full if number < nodes else 3 * full)]
+    largest = max((number for number in beyond if number < most), default=0)
+    return max(full, largest + largest // 4 + NODES if largest else 0)
+
+
+def _attempt(model: nn.Module, call: Call, seed: int, size: Size, numbers: set[float]) -> list[int]:
     generator = torch.Generator().manual_seed(seed)
-    graph, owner = _small(call, generator)
+    graph, owner = _random(call, generator, size)
     weights: list[Tensor] = []
-    want = _plain_pass(model, call, graph, weights, generator)
-    rounding = _rounding(model, call, graph, weights, want)
+    want = _plain_pass(model, call, graph, weights, size, generator, numbers)
+    rounding = _rounding(model, call, graph, weights, want) if size.gradients else {}
 
     def work(transport: InProcessTransport) -> Outcome:
         part = cut_data(graph, owner, transport)
         own = copy.deepcopy(model)
         spread_norms(own, part.link)
         use_native(own)
-        return _pass(own, call, part, [weight[part.rows] for weight in weights], part.rows)
+        return _pass(own, call, part, [weight[part.rows] for weight in weights], part.rows, size)
 
     try:
         parts = run_threads(PARTS, work)
@@ -155,18 +153,18 @@ def _attempt(model: nn.Module, call: Call, seed: int) -> list[int]:
     return list[int](parts[0].widths)
 
 
-def _small(call: Call, generator: torch.Generator) -> tuple[dict[str, Any], Tensor]:
+def _random(call: Call, generator: torch.Generator, size: Size) -> tuple[dict[str, Any], Tensor]:
     """A random graph with rows sampled from the real one, so that their values are possible, and random owners."""
 
     def draw(high: int, *shape: int) -> Tensor:
         return torch.randint(max(high, 1), shape, generator=generator)
 
-    edges = draw(NODES, 2, EDGES)
+    edges = draw(size.nodes, 2, size.edges)
     if not bool((plain(call.data.edge_index)[0] == plain(call.data.edge_index)[1]).any()):
-        edges[1] = torch.where(edges[0] == edges[1], (edges[1] + 1) % NODES, edges[1])
+        edges[1] = torch.where(edges[0] == edges[1], (edges[1] + 1) % size.nodes, edges[1])
     graph: dict[str, Any] = {"edge_index": edges}
     for name, (kind, value) in call.samples.items():
-        count = NODES if kind == "node" else EDGES
+        count = size.nodes if kind == "node" else size.edges
         if value.shape[0]:
             rows = value.detach()[draw(value.shape[0], count).to(value.device)].cpu().clone()
             if kind == "node" and rows.is_floating_point():
@@ -175,62 +173,71 @@ def _small(call: Call, generator: torch.Generator) -> tuple[dict[str, Any], Tens
             graph[name] = rows
         else:
             graph[name] = torch.ones(count, *value.shape[1:], dtype=value.dtype)
-    owner = (torch.rand(NODES, generator=generator) < 0.4).long()
+    owner = (torch.rand(size.nodes, generator=generator) < SHARE).long()
     owner[:PARTS] = torch.arange(PARTS)
     return graph, owner
 
 
 def _plain_pass(
-    model: nn.Module, call: Call, graph: dict[str, Any], weights: list[Tensor], generator: torch.Generator | None
-) -> Outcome:
+    model: nn.Module, call: Call, graph: dict[str, Any], weights: list[Tensor], size: Size,
+    generator: torch.Generator | None = None, numbers: set[float] | None = None,
+) -> Outcome:  # fmt: skip
+    whole = SimpleNamespace(**graph, num_nodes=size.nodes)
     try:
-        return _pass(copy.deepcopy(model), call, SimpleNamespace(**graph, num_nodes=NODES), weights, None, generator)
+        return _pass(copy.deepcopy(model), call, whole, weights, torch.arange(size.nodes), size, generator, numbers)
     except InputError:
         raise
     except Exception as error:
         raise UncheckableError(
-            f"the model cannot be checked: it fails on a small random graph of {NODES} nodes ({_short(error)}); it "
+            f"the model cannot be checked: it fails on a random graph of {size.nodes} nodes ({_short(error)}); it "
             "must not depend on the number of nodes or on tensors that it was not called with"
         ) from error
 
 
 def _pass(
-    model: nn.Module, call: Call, graph: Any, weights: list[Tensor], rows: Tensor | None,
-    generator: torch.Generator | None = None,
+    model: nn.Module, call: Call, graph: Any, weights: list[Tensor], rows: Tensor, size: Size,
+    generator: torch.Generator | None = None, numbers: set[float] | None = None,
 ) -> Outcome:  # fmt: skip
-    """Forward and backward in training mode, then forward in evaluation mode, on the CPU."""
+    """Forward and, if asked for, backward in training mode, then forward in evaluation mode, on the CPU."""
     model.cpu()
     trace: list[tuple[str, Tensor]] = []
     for name, module in model.named_modules():
         module.register_forward_hook(_tracer(name, trace))
+    leaves = {name: getattr(graph, name).detach().clone().requires_grad_() for name in call.with_gradient}
+    for name, leaf in leaves.items():
+        setattr(graph, name, leaf)
     args, kwargs = call.on(graph)
-    count = NODES if rows is None else rows.numel()
     link = getattr(graph, "link", None)
 
-    def run() -> Any:
+    def run() -> list[Tensor]:
         if link is not None:
             link.begin()
-        with Still():
-            return model(*args, **kwargs)
+        with Still(set() if numbers is None else numbers):
+            return _rows(model(*args, **kwargs), rows.numel())
 
     model.train()
-    with torch.enable_grad():
-        outputs = _tensors(run(), count)
+    with torch.set_grad_enabled(size.gradients):
+        outputs = run()
         widths = [] if link is None else list(link.coded_widths)
         differentiable = [value for value in outputs if value.requires_grad]
         if generator is not None:
             weights += [torch.randn(value.shape, generator=generator) for value in differentiable]
         for value, weight in zip(differentiable, weights, strict=True):
             value.backward(weight, retain_graph=True)  # type: ignore[no-untyped-call]
+    outputs += [
+        torch.zeros_like(leaf) if leaf.grad is None else leaf.grad
+        for name, leaf in leaves.items()
+        if call.with_gradient[name] == "node"
+    ]
     model.eval()
     with torch.no_grad():
-        outputs += _tensors(run(), count)
+        outputs += run()
     return Outcome(
         [value.detach() for value in outputs],
         trace,
         {name: parameter.grad for name, parameter in model.named_parameters()},
         dict(model.named_buffers()),
-        torch.arange(NODES) if rows is None else rows,
+        rows,
         widths,
     )
 
@@ -243,20 +250,16 @@ def _tracer(name: str, trace: list[tuple[str, Tensor]]) -> Any:
     return note
 
 
-def _tensors(out: Any, count: int) -> list[Tensor]:
+def _rows(out: Any, count: int) -> list[Tensor]:
     """All tensors of an output; each must have one row per node."""
-    if isinstance(out, dict):
-        return [tensor for value in out.values() for tensor in _tensors(value, count)]
-    if isinstance(out, tuple | list):
-        return [tensor for value in out for tensor in _tensors(value, count)]
-    if not isinstance(out, Tensor):
-        return []
-    if isinstance(out, Edges) or out.dim() == 0 or out.shape[0] != count:
-        raise InputError(
-            f"the model's output has shape {list(out.shape)} on {count} nodes; a distributed model gives one "
-            "row per node: pool and reduce outside of it, over all workers (data.mean)"
-        )
-    return [out]
+    found = tensors_in(out)
+    for value in found:
+        if isinstance(value, Edges) or value.dim() == 0 or value.shape[0] != count:
+            raise InputError(
+                f"the model's output has shape {list(value.shape)} on {count} nodes; a distributed model gives one "
+                "row per node: pool and reduce outside of it, over all workers (data.mean)"
+            )
+    return found
 
 
 def _rounding(
@@ -271,7 +274,7 @@ def _rounding(
         for name, value in graph.items()
     }
     turned["edge_index"] = NODES - 1 - graph["edge_index"]
-    again = _plain_pass(model, call, turned, [weight.flip(0) for weight in weights], None)
+    again = _plain_pass(model, call, turned, [weight.flip(0) for weight in weights], SMALL)
     return {
         name: float((again.gradients[name] - grad).abs().max())  # type: ignore[operator]
         for name, grad in want.gradients.items()
@@ -284,7 +287,7 @@ def _compare(want: Outcome, parts: list[Outcome], rounding: dict[str, float]) ->
     for key, value in _numbered(want.trace).items():
         # A layer's inner modules may be bypassed on a shard, where a native kernel serves it.
         pieces = [trace[key] for trace in traces if key in trace]
-        is_rows = value.dim() > 0 and value.shape[0] == NODES and len(pieces) == len(parts)
+        is_rows = value.dim() > 0 and value.shape[:1] == want.rows.shape and len(pieces) == len(parts)
         if is_rows and all(piece.shape[:1] == part.rows.shape for piece, part in zip(pieces, parts, strict=True)):
             _same(key[0], _assembled(value, pieces, parts), value)
     for number, value in enumerate(want.outputs):
@@ -334,12 +337,6 @@ def _same(name: str, got: Tensor, want: Tensor, scale: float = 0.0, slack: float
     limit = TOLERANCE * max(float(want.abs().max()), 0.1 * scale) + slack
     if not worst <= limit and not torch.equal(got.nan_to_num(), want.nan_to_num()):
         raise Difference(f"{name} differs by {worst:.2g}, of at most {float(want.abs().max()):.2g}")
-
-
-def _fill(value: Any, graph: Any) -> Any:
-    if not isinstance(value, Slot):
-        return value
-    return getattr(graph, value.name) if value.name else graph
 
 
 def _short(error: Exception) -> str:

@@ -13,7 +13,8 @@ from halowire.graph import Graph
 from halowire.kernels import Csr, InputError
 from halowire.nn.foreign.edges import Edges
 from halowire.nn.foreign.link import Link
-from halowire.nn.foreign.reduction import Reduction, WholeMean
+from halowire.nn.foreign.reduction import Once, Reduction, WholeMean
+from halowire.nn.foreign.whole_loss import WholeLoss
 from halowire.partition import Partition, Shard, cut
 
 
@@ -39,13 +40,22 @@ class ShardData:
             f"this part of the graph has no {name!r}; it has {', '.join(self.__dict__.get('keys', ()))}"
         )
 
-    def mean(self, values: Tensor) -> Tensor:
+    def mean(self, values: Tensor, penalty: Tensor | float = 0.0) -> Tensor:
         """The mean of all workers' ``values``, one or more for each of this worker's rows: the loss of the whole graph.
 
-        The result is the same on every worker, and after ``backward`` so are the weights' gradients.
+        The result is the same on every worker, and after ``backward`` so are the weights' gradients. It may be scaled,
+        and added to other means; nothing else may be added to it.
+
+        Args:
+            values: of this worker's rows.
+            penalty: a number that depends on weights alone, so that all workers have the same; it is added once.
         """
         out: Tensor = WholeMean.apply(values, self.reduction)  # type: ignore[no-untyped-call]
-        return out
+        if isinstance(penalty, Tensor) and penalty.requires_grad:
+            if penalty.dim():
+                raise InputError(f"the penalty has shape {list(penalty.shape)}; give one number, such as its sum")
+            penalty = Once.apply(penalty, self.reduction)  # type: ignore[no-untyped-call]
+        return WholeLoss.of(out + penalty, self.reduction)
 
     @property
     def transport(self) -> Transport:

@@ -1,4 +1,4 @@
-"""A pass without chance: dropout does nothing, and a model that draws random numbers itself is refused."""
+"""A pass without chance, watched: dropout does nothing, other draws are refused, and whole numbers are noted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,14 @@ DRAWS = {
 
 
 class Still(TorchFunctionMode):
-    """Inside the block, dropout gives its input back and every other draw is refused."""
+    """Inside the block, dropout gives its input back and every other draw is refused.
+
+    ``numbers`` gets every number that torch is handed: one of them may be the number of a node or of an edge.
+    """
+
+    def __init__(self, numbers: set[float]) -> None:
+        super().__init__()
+        self._numbers = numbers
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Sequence[type], args: tuple[Any, ...] = (), kwargs: Any = None
@@ -33,4 +40,17 @@ class Still(TorchFunctionMode):
                 "randomly dropped edges use halowire.DropEdges, for dropped values torch's dropout; draw anything else "
                 "before the forward"
             )
+        self._note(args)
+        self._note(kwargs)
         return func(*args, **kwargs)
+
+    def _note(self, value: Any) -> None:
+        if isinstance(value, int | float):
+            self._numbers.add(value)
+        elif isinstance(value, slice):
+            self._note((value.start, value.stop))
+        elif isinstance(value, tuple | list):
+            for item in value:
+                self._note(item)
+        elif isinstance(value, dict):
+            self._note(tuple(value.values()))
