@@ -8,16 +8,18 @@ import time
 from pathlib import Path
 from typing import Any
 
+from bench.timing.serve import free_memory
 from halowire.events import read_events
 from halowire.exchange import Transport
 from halowire.partition import read_shard
-from halowire.train.loop import Trainer, TrainingError
+from halowire.train.loop import Hooks, Silent, Trainer, TrainingError
 from halowire.train.recipes import recipe_config
 from halowire.train.stages import Pipeline, mesh_of
 
 
 def train_here(rank: int, shards: str, recipe: str, settings: dict[str, Any]) -> dict[str, Any]:
     """One worker's part of one run: accuracy at the best validation, curves, whether the loss became no number."""
+    free_memory()
     config = recipe_config(recipe).replace(settings)
     transport = Transport(deadline=600)
     mesh = mesh_of(config, transport.size)
@@ -26,9 +28,10 @@ def train_here(rank: int, shards: str, recipe: str, settings: dict[str, Any]) ->
     trainer = Trainer(Pipeline(shard, shard, config, mesh, transport), None, config, transport, run)
     diverged = False
     try:
-        trainer.run()
+        trainer.run(Hooks(Silent(), keep=False))
     except TrainingError:  # the loss is the same on all workers, so that all end here together
         diverged = True
+        trainer.settle()
     events = read_events(run / f"events-{rank}.jsonl")
     shutil.rmtree(run)
     best, epochs = trainer.progress.best, [event for event in events if event["event"] == "epoch"]

@@ -42,8 +42,7 @@ class Desk:
             trainer = Trainer(view, view, config, transport, run)
         if isinstance(transport, NullTransport):
             transport.live = False
-        trainer.run(Hooks(stopper, stopper))
-        transport.settle()
+        trainer.run(Hooks(stopper, stopper, keep=False))
 
 
 def main() -> None:

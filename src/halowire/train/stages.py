@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -50,6 +51,21 @@ def needs_stages(config: Config, mesh: Mesh) -> bool:
     return not plain or mesh.stages > 1 or mesh.chunks > 1
 
 
+@dataclass(frozen=True)
+class ChunkLoss:
+    """The loss of every chunk; apart from the pipeline, which would otherwise hold itself through its engine."""
+
+    tasks: Sequence[Learnt]
+
+    def __call__(self, chunk: int, logits: Tensor) -> tuple[Tensor, Tensor]:
+        """See :data:`halowire.pipeline.engine.Loss`."""
+        with torch.enable_grad():
+            leaf = logits.detach().requires_grad_()
+            loss = self.tasks[chunk].loss(leaf)
+            (grad,) = torch.autograd.grad(loss, leaf)
+        return loss.detach(), grad
+
+
 class Pipeline:
     """Trains one stage of a model on one part; see :class:`halowire.train.runner.Runner`."""
 
@@ -78,11 +94,11 @@ class Pipeline:
             alone = Chunks.whole(whole.num_owned)
             evaluation = self._side(whole, stage, alone, next_layer, policy, timeline, training=False)
         task = Task.of(train, config.task, CPU)
-        self._tasks = [task.part(chunks.at(chunk)) for chunk in range(chunks.count)]
+        loss = ChunkLoss([task.part(chunks.at(chunk)) for chunk in range(chunks.count)])
         self.shard = whole
         found = Task.of(whole, config.task, CPU)
         self.task: Learnt = found if seat.last else found.part(slice(0, 0))
-        self.engine = Engine(seat, stage, side, evaluation, self._loss, config.mesh.keep == "all", timeline)
+        self.engine = Engine(seat, stage, side, evaluation, loss, config.mesh.keep == "all", timeline)
 
     def forward_backward(self, epoch: int) -> Tensor:
         """All chunks through this worker's stage and back."""
@@ -135,13 +151,6 @@ class Pipeline:
 
     def _records(self, epoch: int) -> bool:
         return epoch == min(TIMELINE_EPOCH, self._config.epochs - 1)
-
-    def _loss(self, chunk: int, logits: Tensor) -> tuple[Tensor, Tensor]:
-        with torch.enable_grad():
-            leaf = logits.detach().requires_grad_()
-            loss = self._tasks[chunk].loss(leaf)
-            (grad,) = torch.autograd.grad(loss, leaf)
-        return loss.detach(), grad
 
     def _split(self, shard: Shard) -> list[tuple[int, int]]:
         """First and last block of every stage, the same on all workers."""
