@@ -72,6 +72,7 @@ class Pipeline:
     def __init__(self, train: Shard, whole: Shard, config: Config, mesh: Mesh, transport: Transport) -> None:
         """``train`` and ``whole`` are one shard unless training leaves out nodes or edges; all workers call this."""
         self._config, self.seat, self.one_backward = config, Seat.of(mesh, transport), False
+        self.recorded_epoch = min(TIMELINE_EPOCH, config.epochs - 1)
         seat = self.seat
         self.peers = seat.peers
         self.line: Transport | None = seat.line
@@ -102,7 +103,7 @@ class Pipeline:
 
     def forward_backward(self, epoch: int) -> Tensor:
         """All chunks through this worker's stage and back."""
-        return self.engine.forward_backward(self._config.seed, epoch, self._records(epoch))
+        return self.engine.forward_backward(self._config.seed, epoch, epoch == self.recorded_epoch)
 
     def logits(self) -> Tensor:
         """Those of this part on the last stage, none on the others."""
@@ -138,7 +139,7 @@ class Pipeline:
 
     def events(self, epoch: int) -> dict[str, Any] | None:
         """The timeline of an epoch that was recorded."""
-        if not self._records(epoch):
+        if epoch != self.recorded_epoch:
             return None
         mesh, timeline = self.seat.mesh, self.engine.timeline
         return {
@@ -148,9 +149,6 @@ class Pipeline:
             "bubble": timeline.bubble(),
             "ideal_bubble": ideal_bubble(mesh.stages, mesh.chunks),
         }
-
-    def _records(self, epoch: int) -> bool:
-        return epoch == min(TIMELINE_EPOCH, self._config.epochs - 1)
 
     def _split(self, shard: Shard) -> list[tuple[int, int]]:
         """First and last block of every stage, the same on all workers."""
