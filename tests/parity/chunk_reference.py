@@ -74,6 +74,10 @@ class ChunkReference(DeepReference):
     def buffer(self, buffers: dict[int, Tensor], block: int, width: int) -> Tensor:
         return buffers.setdefault(block, torch.zeros(self.a.shape[0], width))
 
+    def border(self, u: Tensor, h0: Tensor, block: int, ids: Tensor) -> tuple[Tensor, Tensor]:
+        """What enters ``block``: where a test puts a border of stages in, it is coded."""
+        return u, h0
+
     def weigh(self, buffer: Tensor, steps: list[Tensor], place: int) -> None:
         """After the chunk at ``place`` of backward: what it and the one before weigh from now on."""
         count, mine = len(steps), steps[len(steps) - 1 - place]
@@ -101,6 +105,7 @@ class ChunkReference(DeepReference):
             u = self.enter(rows)
             h0, ids = u.relu(), self.graph.ids[rows]
             for block in self.blocks:
+                u, h0 = self.border(u, h0, block, ids)
                 v, a = self.before(u, block, epoch, ids)
                 u = self.after(_Aggregate.apply(a, self, block, rows), v, u, h0, block)
             losses.append(self.loss(self.leave(u, epoch, ids), rows))
