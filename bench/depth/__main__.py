@@ -36,7 +36,7 @@ def run(task: Task, workers: Workers, folder: Path | None, work: Path) -> dict[s
         write_shards(graph, partition(graph, task.way.parts, "metis", task.seed), shards)
     start = time.monotonic()
     found: dict[str, Any] = workers.run(train_here, str(shards), task.way.recipe, task.settings)
-    return found | {"seconds": round(time.monotonic() - start, 1)}
+    return found | {"epochs": task.epochs, "seconds": round(time.monotonic() - start, 1)}
 
 
 def save(results: dict[str, Any], out: Path) -> None:
@@ -47,21 +47,33 @@ def save(results: dict[str, Any], out: Path) -> None:
     out.with_suffix(".md").write_text(table(results) + "\n")
 
 
+def planned(graphs: list[str], models: list[str], epochs: int) -> list[Task]:
+    """All runs, for ``epochs`` epochs each if these are not 0."""
+    found = list(tasks(graphs, models))
+    return [replace(task, data=replace(task.data, epochs=epochs, longer={})) for task in found] if epochs else found
+
+
+def finished(task: Task, results: dict[str, Any]) -> bool:
+    """Whether ``results`` hold the run, trained for as long as it is to be."""
+    return bool(results.get(task.key, {}).get("epochs") == task.epochs)
+
+
 def main() -> None:
     """Run what is missing, print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, help="folder with the .npz graphs")
     parser.add_argument("--graphs", default="", help="only these graphs")
     parser.add_argument("--models", default="", help="only these models")
-    parser.add_argument("--epochs", type=int, default=0, help="other epochs than the table's, to try out")
+    parser.add_argument("--epochs", type=int, default=0, help="other epochs than the table's, to try out; needs --out")
     parser.add_argument("--minutes", type=float, default=120, help="begin no run after this many minutes")
-    parser.add_argument("--out", type=Path, default=HERE / "result.json")
+    parser.add_argument("--out", type=Path, help="result file (result.json beside this script)")
     args = parser.parse_args()
+    if args.epochs and args.out is None:
+        parser.error("--epochs is for trying out: name a result file of its own with --out")
+    args.out = args.out or HERE / "result.json"
     results: dict[str, Any] = json.loads(args.out.read_text()) if args.out.exists() else {}
     graphs, models = ([name for name in text.split(",") if name] for text in (args.graphs, args.models))
-    todo = [task for task in tasks(graphs, models) if task.key not in results]
-    if args.epochs:
-        todo = [replace(task, data=replace(task.data, epochs=args.epochs)) for task in todo]
+    todo = [task for task in planned(graphs, models, args.epochs) if not finished(task, results)]
     end = time.monotonic() + 60 * args.minutes
     workers = Workers(WORKERS) if todo else None
     with tempfile.TemporaryDirectory(prefix="halowire-depth-") as work:

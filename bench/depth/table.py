@@ -10,6 +10,11 @@ from typing import Any
 from bench.depth.tasks import EXACT, GRAPHS, WAYS
 
 GOAL = 0.99
+WINDOW = 5
+RISE = 1.5
+"""Times its least loss: a run that ends there has diverged."""
+BLIND = 0.98
+"""Of the loss of knowing the classes' shares only: a run that ends above has learnt nothing, or lost it again."""
 Runs = dict[str, list[dict[str, Any]]]
 WORDS = {"gcnii": "GCNII", "resgcn": "ResGCN+"}
 
@@ -31,10 +36,13 @@ def table(results: dict[str, Any]) -> str:
 
 def _table(title: str, graphs: dict[str, Runs], cell: Any) -> str:
     names = [way.name for way in WAYS if any(way.name in runs for runs in graphs.values())]
-    lines = [_row("graph", "seeds", *names), "| --- " * (2 + len(names)) + "|"]
+    lines = [_row("graph", "seeds", "epochs", *names), "| --- " * (3 + len(names)) + "|"]
     for graph, runs in graphs.items():
         seeds = max(len(found) for found in runs.values())
-        lines.append(_row(graph, str(seeds), *(cell(runs[name], runs) if name in runs else "" for name in names)))
+        epochs = "/".join(str(count) for count in sorted({run["epochs"] for found in runs.values() for run in found}))
+        lines.append(
+            _row(graph, str(seeds), epochs, *(cell(runs[name], runs) if name in runs else "" for name in names))
+        )
     return f"{title}:\n\n" + "\n".join(lines)
 
 
@@ -43,7 +51,7 @@ def _accuracy(found: list[dict[str, Any]], runs: Runs) -> str:
     words = f"{statistics.mean(tests):.2f}"
     if len(tests) > 1:
         words += f" ± {statistics.stdev(tests) / math.sqrt(len(tests)):.2f}"
-    lost = sum(diverges(run) for run in found)
+    lost = sum(bool(diverges(run)) for run in found)
     return f"{words} ({lost} diverged)" if lost else words
 
 
@@ -59,19 +67,33 @@ def _epochs(found: list[dict[str, Any]], runs: Runs) -> str:
     return words if len(reached) == len(done) else f"{words} ({len(reached)} of {len(done)} seeds)"
 
 
-def diverges(run: dict[str, Any]) -> bool:
-    """Whether the loss became no number, or ended above where it began."""
+def diverges(run: dict[str, Any]) -> str:
+    """How a run went wrong, in words; empty if it did not.
+
+    Losses are means of 5 epochs. One that rises must rise by a tenth of the first loss too: next to zero, 1.5 times the
+    smallest is noise.
+    """
     losses = run["losses"]
-    return bool(run["diverged"] or not losses or statistics.mean(losses[-5:]) > losses[0])
+    if run["diverged"] or not losses:
+        return "the loss became no number"
+    window = min(len(losses), WINDOW)
+    means = [statistics.mean(losses[end - window : end]) for end in range(window, len(losses) + 1)]
+    if means[-1] > losses[0]:
+        return "ends above where it began"
+    if means[-1] > RISE * min(means) and means[-1] - min(means) > losses[0] / 10:
+        return f"ends at {means[-1] / min(means):.1f} times its least loss"
+    if means[-1] > BLIND * run["blind_loss"]:
+        return "ends with the loss of a model that knows the shares of the classes only"
+    return ""
 
 
 def _trouble(results: dict[str, Any]) -> str:
     found = []
     for key, run in results.items():
-        if diverges(run):
+        if words := diverges(run):
             losses = run["losses"] or [math.nan]
-            how = "no number" if run["diverged"] else f"{losses[-1]:.3g}"
-            found.append(f"- {key}: loss {losses[0]:.3g} at first, {min(losses):.3g} at best, {how} at the end")
+            numbers = f"loss {losses[0]:.3g} at first, {min(losses):.3g} at best, {losses[-1]:.3g} at the end"
+            found.append(f"- {key}, {run['epochs']} epochs: {words} ({numbers})")
     return "Runs that diverged:\n\n" + "\n".join(found) if found else "No run diverged."
 
 

@@ -8,16 +8,23 @@ import time
 from pathlib import Path
 from typing import Any
 
+import torch
+
+from bench.timing.serve import free_memory
 from halowire.events import read_events
 from halowire.exchange import Transport
 from halowire.partition import read_shard
-from halowire.train.loop import Trainer, TrainingError
+from halowire.train.loop import Hooks, Silent, Trainer, TrainingError
 from halowire.train.recipes import recipe_config
 from halowire.train.stages import Pipeline, mesh_of
 
 
 def train_here(rank: int, shards: str, recipe: str, settings: dict[str, Any]) -> dict[str, Any]:
-    """One worker's part of one run: accuracy at the best validation, curves, whether the loss became no number."""
+    """One worker's part of one run: accuracy at the best validation, curves, whether the loss became no number.
+
+    ``blind_loss`` is the entropy of the training labels: the loss of a model that knows their shares and nothing else.
+    """
+    free_memory()
     config = recipe_config(recipe).replace(settings)
     transport = Transport(deadline=600)
     mesh = mesh_of(config, transport.size)
@@ -26,17 +33,21 @@ def train_here(rank: int, shards: str, recipe: str, settings: dict[str, Any]) ->
     trainer = Trainer(Pipeline(shard, shard, config, mesh, transport), None, config, transport, run)
     diverged = False
     try:
-        trainer.run()
+        trainer.run(Hooks(Silent(), keep=False))
     except TrainingError:  # the loss is the same on all workers, so that all end here together
         diverged = True
+        trainer.settle()
     events = read_events(run / f"events-{rank}.jsonl")
     shutil.rmtree(run)
+    labels = torch.bincount(shard.y[shard.train_mask], minlength=shard.num_classes).double()
+    trainer.runner.peers.all_reduce(labels, "sum of the labels", account=None)
     best, epochs = trainer.progress.best, [event for event in events if event["event"] == "epoch"]
     return {
         "val": best.get("val", 0.0),
         "test": best.get("test", 0.0),
         "best_epoch": trainer.progress.best_epoch,
         "diverged": diverged,
+        "blind_loss": round(float(-torch.special.xlogy(labels, labels / labels.sum()).sum() / labels.sum()), 5),
         "losses": [round(event["loss"], 5) for event in epochs if event["loss"] is not None],
         "curve": [[event["epoch"] + 1, round(event["val"], 5)] for event in events if event["event"] == "eval"],
         "epoch_cpu_seconds": (time.process_time() - start) / max(1, len(epochs)),

@@ -12,10 +12,11 @@ from typing import Any
 from bench.aggregate.__main__ import processor
 from bench.netlab import Lab, LabError
 from bench.pipeline.cases import CASES, HALVES, MODELS, ORDER, WAYS, Case, Way
-from bench.pipeline.formulas import Sizes, expected
-from bench.pipeline.table import BASE, LEAST_WAITING, markdown, mistaken
+from bench.pipeline.formulas import Sizes, expected, wire_seconds
+from bench.pipeline.goals import BASE
+from bench.pipeline.table import LEAST_WAITING, markdown, mistaken
 from bench.timing.measured import Measured
-from bench.timing.rate import find_rate, rounded, transfer_seconds, wire_share
+from bench.timing.rate import find_rate, rounded, wire_share
 from bench.timing.session import Session
 
 HERE = Path(__file__).parent
@@ -25,8 +26,12 @@ SHARE, TOLERANCE = 0.76, 0.035
 """Of the epoch of graph parallelism that the wire takes: at least 70% of it is then waiting, the paper's on Reddit."""
 SLOWER, MORE_PROBES = 0.85, 2
 """Where it waits less, the links are made slower, so many times."""
-SLOW = 6.0
-"""Seconds: runs whose epochs take longer are measured over one epoch instead of two."""
+SLOW, SLOWEST = 6.0, 60.0
+"""Seconds: longer epochs are measured once instead of twice; those beyond the second without another one first."""
+MOST = 240.0
+"""Seconds: where the wire alone takes longer in an epoch, that time is computed and nothing is measured."""
+REASON = 600
+"""Characters that are kept of why a run failed, from the end."""
 
 
 class Bench:
@@ -36,23 +41,40 @@ class Bench:
         self.out, self.work, self.data, self.patience = out, options.work, options.data, options.patience
         self.end = time.monotonic() + 60 * options.minutes
         self.result: dict[str, Any] = json.loads(out.read_text()) if out.exists() else {"cases": {}}
+        if options.retry:
+            for case in self.result["cases"].values():
+                case["failed"] = {}
 
     def measure(self, case: Case, models: list[str], ways: list[Way]) -> None:
-        """What is missing of one graph: first two hosts, then the four of the hybrid at half the rate each."""
+        """What is missing of one graph: first two hosts, then the four of the hybrid at half the rate each.
+
+        A run whose workers die is recorded as failed, and a new session goes on with the next.
+        """
         for workers in sorted({way.workers for way in ways}):
             here = [way for way in ways if way.workers == workers]
-            todo = [(model, way) for model in models for way in here if not self._has(case, model, way)]
-            if not todo or self.over:
-                continue
-            with Lab(workers, None) as lab, Session(lab, WORKER, {}, self.work / "session", self.patience) as session:
-                for model, way in todo:
-                    if not self.over and (way.name == BASE or self._has(case, model, WAYS[BASE])):
-                        self._run(case, model, way, lab, session)
+            while (todo := self.missing(case, models, here)) and not self.over:
+                with (
+                    Lab(workers, None) as lab,
+                    Session(lab, WORKER, {}, self.work / "session", self.patience) as session,
+                ):
+                    for model, way in todo:
+                        if self.over or not self._try(case, model, way, lab, session):
+                            break
 
     @property
     def over(self) -> bool:
         """Whether the time is used up."""
         return time.monotonic() > self.end
+
+    def missing(self, case: Case, models: list[str], ways: list[Way]) -> list[tuple[str, Way]]:
+        """What is to be measured: neither done nor failed, nor in want of a rate because graph parallelism failed."""
+        found = []
+        for model in models:
+            kept = self.result["cases"].get(case_name(case, model), {})
+            done = {name for kind in ("runs", "computed", "failed") for name in kept.get(kind, {})}
+            if BASE not in kept.get("failed", {}):
+                found += [(model, way) for way in ways if way.name not in done]
+        return found
 
     def save(self) -> None:
         """Write the result file and the table."""
@@ -62,21 +84,40 @@ class Bench:
         temporary.rename(self.out)
         self.out.with_suffix(".md").write_text(markdown(self.result))
 
-    def _has(self, case: Case, model: str, way: Way) -> bool:
-        return way.name in self.result["cases"].get(f"{case.name} {model}", {"runs": {}})["runs"]
+    def _try(self, case: Case, model: str, way: Way, lab: Lab, session: Session) -> bool:
+        """Measure, or say that it failed; whether the session can go on."""
+        try:
+            self._run(case, model, way, lab, session)
+        except LabError:
+            raise
+        except RuntimeError as error:
+            kept = self._kept(case, model)
+            kept["failed"][way.name] = str(error)[-REASON:]
+            self.save()
+            _say(f"{case.name} {model}, {way.name}: failed: {str(error)[-REASON:]}")
+            return False
+        return True
+
+    def _kept(self, case: Case, model: str) -> dict[str, Any]:
+        """What is kept of a case."""
+        fresh = {"graph": case.name, "model": model, "layers": case.layers, "runs": {}, "computed": {}, "failed": {}}
+        kept: dict[str, Any] = self.result["cases"].setdefault(case_name(case, model), fresh)
+        return kept
 
     def _run(self, case: Case, model: str, way: Way, lab: Lab, session: Session) -> None:
-        start = time.monotonic()
+        start, kept, formula = time.monotonic(), self._kept(case, model), self._formula(case, model, way)
         if way.name == BASE:
-            kept, found = self._base(case, model, way, lab, session)
+            found = self._base(case, model, way, lab, session)
         else:
-            kept = self.result["cases"][f"{case.name} {model}"]
             rate = rounded(kept["rate"] / (HALVES if way.workers > 2 else 1))
+            wire = wire_seconds(formula, way, rate)
+            if wire > MOST:
+                kept["computed"][way.name] = {"seconds": wire, "formula": formula}
+                self.save()
+                _say(f"{case.name} {model}, {way.name}: the wire alone takes {wire:.0f} s, not measured")
+                return
             lab.set_rate(f"{rate}bit")
-            sent = sum(self._formula(case, model, way).values())
-            wire = transfer_seconds(sent / 2, way.workers // 2, rate)
             found = self._time(case, model, way, session, max(kept["null"]["seconds"], wire))
-        formula = self._formula(case, model, way)
         kept["runs"][way.name] = found.to_dict() | {"formula": formula}
         self.save()
         _say(
@@ -84,7 +125,7 @@ class Bench:
             f"{found.others:.0%}; took {time.monotonic() - start:.0f} s"
         )
 
-    def _base(self, case: Case, model: str, way: Way, lab: Lab, session: Session) -> tuple[dict[str, Any], Measured]:
+    def _base(self, case: Case, model: str, way: Way, lab: Lab, session: Session) -> Measured:
         """Find the rate; graph parallelism is measured on the way."""
         lab.set_rate(None)
         null = self._time(case, model, way, session, 0.0, null=True)
@@ -104,17 +145,15 @@ class Bench:
                 rate = rounded(SLOWER * rate)
                 found = probe(rate)
         sizes = self._sizes(case, way)
-        kept = {"graph": case.name, "model": model, "layers": case.layers, "rate": rate, "null": null.to_dict()}
-        kept |= {"halo_share": sizes.halo / sizes.nodes, "runs": {}}
-        self.result["cases"][f"{case.name} {model}"] = kept
-        return kept, found
+        self._kept(case, model).update(rate=rate, null=null.to_dict(), halo_share=sizes.halo / sizes.nodes)
+        return found
 
     def _time(
         self, case: Case, model: str, way: Way, session: Session, expected_seconds: float, null: bool = False
     ) -> Measured:
         shards = str(case.shards(self.work, self.data, way.parts).absolute())
-        epochs = 1 if expected_seconds > SLOW else 2
-        return session.timed(epochs, 1, case.settings(model, way), recipe=way.recipe, shards=shards, null=null)
+        epochs, warm = 1 if expected_seconds > SLOW else 2, 0 if expected_seconds > SLOWEST else 1
+        return session.timed(epochs, warm, case.settings(model, way), recipe=way.recipe, shards=shards, null=null)
 
     def _sizes(self, case: Case, way: Way) -> Sizes:
         return Sizes.of(case.shards(self.work, self.data, way.parts))
@@ -133,6 +172,7 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", default=list(MODELS), choices=MODELS)
     parser.add_argument("--ways", nargs="+", default=list(WAYS), choices=WAYS)
     parser.add_argument("--minutes", type=float, default=60.0, help="begin no measurement after so many (60)")
+    parser.add_argument("--retry", action="store_true", help="measure again what failed")
     parser.add_argument("--work", type=Path, default=WORK, help=f"folder for shards and runs ({WORK})")
     parser.add_argument("--patience", type=float, default=60.0, help="seconds to wait for a quiet machine (60)")
     parser.add_argument("--out", type=Path, help="result file (result.json beside this script)")
@@ -141,18 +181,23 @@ def main() -> None:
     bench = Bench(options, options.out or default)
     bench.result["machine"] = {"processor": processor(), "cores": 2}
     wanted = ["small"] if options.quick else options.graphs
+    plan = [(CASES[graph], [m for m in models if m in options.models]) for graph, models in ORDER if graph in wanted]
     ways = [WAYS[name] for name in WAYS if name in (BASE, *options.ways)]
     try:
-        for graph, models in ORDER:
-            if graph in wanted:
-                bench.measure(CASES[graph], [model for model in models if model in options.models], ways)
+        for case, models in plan:
+            bench.measure(case, models, ways)
     except LabError as error:
         sys.exit(str(error))
     bench.save()
     print(markdown(bench.result))
-    if bench.over:
-        print("the time was used up before all was measured; the same command goes on")
+    if left := sum(len(bench.missing(case, models, ways)) for case, models in plan):
+        print(f"the time was used up with {left} measurements to go; the same command goes on")
     sys.exit(1 if mistaken(bench.result) else 0)
+
+
+def case_name(case: Case, model: str) -> str:
+    """The name under which a case is kept."""
+    return f"{case.name} {model}"
 
 
 def _say(text: str) -> None:

@@ -4,16 +4,21 @@
 - between parts, exact: ``2 h sum_l row(k_l)``, where all halos hold h rows and layer l sends ``k_l`` columns;
 - between parts, chunk by chunk: ``(h + b) sum_l row(k_l)``: backward sends the gradients of aggregates, and b of these
   (row, peer) pairs have an edge from a peer's node. With edges both ways b = h.
+
+The wire takes at least ``halo / workers + stage / ((S-1) P)`` bytes at the rate of a link: all workers send halo rows
+at the same time, but rows cross a border of stages first one way, then the other.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
 from bench.pipeline.cases import HIDDEN, Way
+from bench.timing.rate import transfer_seconds
 from halowire.exchange import Rate, codec_of
 from halowire.partition import Shard, read_manifest, read_shard
 from halowire.train.config import ModelConfig
@@ -53,3 +58,10 @@ def expected(sizes: Sizes, model: str, layers: int, way: Way) -> dict[str, int]:
     stage = 2 * (way.stages - 1) * sizes.nodes * codec_of(Rate(bits)).row_bytes(HIDDEN) * kinds
     rows = 2 * sizes.halo if way.stages == 1 else sizes.halo + sizes.back
     return {"halo": rows * sum(4 * width for width in widths) if way.parts > 1 else 0, "stage": stage}
+
+
+def wire_seconds(sent: Mapping[str, float], way: Way, rate: float) -> float:
+    """How long the links of ``rate`` bits per second take for the ``{"halo": bytes, "stage": bytes}`` of an epoch."""
+    borders = (way.stages - 1) * way.parts
+    stage = transfer_seconds(sent["stage"], borders, rate) if borders else 0.0
+    return transfer_seconds(sent["halo"], way.workers, rate) + stage

@@ -36,14 +36,15 @@ class Desk:
         transport = NullTransport(live=True) if request["null"] else self.transport
         stopper, run = Stopper(request["stop_after"]), Path(request["run"])
         if needs_stages(config, mesh):
-            trainer = Trainer(Pipeline(shard, shard, config, mesh, transport), None, config, transport, run)
+            pipeline = Pipeline(shard, shard, config, mesh, transport)
+            pipeline.recorded_epoch = request["stop_after"] - 1
+            trainer = Trainer(pipeline, None, config, transport, run)
         else:
             view = View.of(shard, config, transport, CPU)
             trainer = Trainer(view, view, config, transport, run)
         if isinstance(transport, NullTransport):
             transport.live = False
-        trainer.run(Hooks(stopper, stopper))
-        transport.settle()
+        trainer.run(Hooks(stopper, stopper, keep=False))
 
 
 def main() -> None:

@@ -52,8 +52,7 @@ class Desk:
         view = replace(base, spread=replace(base.spread, exchange=exchange))
         whole = self.prepare(config.replace({"freshness.mode": "fresh"}))
         stopper = Stopper(request["stop_after"], request["target"])
-        Trainer(view, whole, config, transport, Path(request["run"])).run(Hooks(stopper, stopper))
-        transport.settle()
+        Trainer(view, whole, config, transport, Path(request["run"])).run(Hooks(stopper, stopper, keep=False))
 
 
 def main() -> None:

@@ -1,11 +1,13 @@
 """A worker on a host of the lab: takes requests from a folder, one after another.
 
 All workers read the same ``request-<n>.json`` and each writes ``answer-<n>-<rank>.json`` with the seconds that its
-cores were busy. What is in memory stays there from one request to the next.
+cores were busy. Shards stay in memory from one request to the next; the memory of a finished run is given back before
+the next one begins.
 """
 
 from __future__ import annotations
 
+import gc
 import json
 import sys
 import time
@@ -17,6 +19,7 @@ from typing import Any
 import torch
 
 from halowire.exchange import Transport
+from halowire.kernels.buffers import release_buffers
 from halowire.launch import Place, joined, set_threads
 
 CPU = torch.device("cpu")
@@ -55,6 +58,7 @@ def serve(prepare: Callable[[Json, Transport], Callable[[Json], None]]) -> None:
     with joined(CPU, DEADLINE) as (transport, _):
         work, number = prepare(json.loads((folder / "start.json").read_text()), transport), 0
         while request := _next(folder / f"request-{number}.json"):
+            free_memory()
             start = time.process_time()
             transport.barrier("start of a request")
             work(request)
@@ -63,6 +67,12 @@ def serve(prepare: Callable[[Json, Transport], Callable[[Json], None]]) -> None:
             answer.with_suffix(".tmp").write_text(json.dumps({"cpu_seconds": time.process_time() - start}))
             answer.with_suffix(".tmp").rename(answer.with_suffix(".json"))
             number += 1
+
+
+def free_memory() -> None:
+    """Give back what finished runs have left: cycles of objects, and the idle buffers of the kernels."""
+    gc.collect()
+    release_buffers()
 
 
 def _next(path: Path) -> Json:

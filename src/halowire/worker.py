@@ -66,6 +66,7 @@ def predict_worker(job: Job, out: Path) -> None:
             view = View.of(shard, job.config, transport, device, link_task(job, shard, transport, device))
             runner = GraphParallel(view, view, job.config, transport)
         found = gather_predictions(predict(runner, job.run), runner, transport)
+        runner.peers.settle()
 
         def write() -> None:
             if found is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -16,13 +17,26 @@ SETTINGS = ("--model.hidden", "16", "--eval.every", "7", "--threads", "1", "--qu
 def start(folder: Path, *words: str, launcher: tuple[str, ...] = ("-m", "halowire")) -> subprocess.Popen[str]:
     """Start ``halowire words`` in ``folder``, as the head of a process group."""
     environment = {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE")}
-    return subprocess.Popen(
+    process = subprocess.Popen(
         [sys.executable, *launcher, *words], cwd=folder, env=environment | {"OMP_NUM_THREADS": "1"}, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
     )  # fmt: skip
+    started.append(process)
+    return process
 
 
-def wait_for_epochs(run: Path, epochs: int, rank: int = 0, seconds: float = 60.0) -> None:
+started: list[subprocess.Popen[str]] = []
+"""What tests have started; :func:`end_all` ends it, so that a test that fails leaves nothing behind."""
+
+
+def end_all() -> None:
+    """Kill every process group that was started and still runs."""
+    while started:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(started.pop().pid, signal.SIGKILL)
+
+
+def wait_for_epochs(run: Path, epochs: int, rank: int = 0, seconds: float = 120.0) -> None:
     """Wait until a worker has written so many events of epochs."""
     events, end = run / f"events-{rank}.jsonl", time.monotonic() + seconds
     while not events.exists() or events.read_text().count('"event":"epoch"') < epochs:

@@ -74,6 +74,22 @@ class ChunkReference(DeepReference):
     def buffer(self, buffers: dict[int, Tensor], block: int, width: int) -> Tensor:
         return buffers.setdefault(block, torch.zeros(self.a.shape[0], width))
 
+    def border(self, u: Tensor, h0: Tensor, block: int, ids: Tensor) -> tuple[Tensor, Tensor]:
+        """What enters ``block``: where a test puts a border of stages in, it is coded."""
+        return u, h0
+
+    def weigh(self, buffer: Tensor, steps: list[Tensor], place: int) -> None:
+        """After the chunk at ``place`` of backward: what it and the one before weigh from now on."""
+        count, mine = len(steps), steps[len(steps) - 1 - place]
+        if place == count - 1:
+            return
+        if self.rule == "unbiased":
+            buffer[mine] *= place + 2
+            if place:
+                buffer[steps[count - place]] /= place + 1
+        else:
+            buffer[mine] *= {"double": 2, "position": count / (count - 1 - place), "stale": 1}[self.rule]
+
     def chunked_epoch(self, epoch: int, steps: list[Tensor]) -> tuple[float, dict[str, Tensor]]:
         """(loss, gradients) of one epoch; the weights are updated."""
         self.optimiser.zero_grad()
@@ -89,15 +105,14 @@ class ChunkReference(DeepReference):
             u = self.enter(rows)
             h0, ids = u.relu(), self.graph.ids[rows]
             for block in self.blocks:
+                u, h0 = self.border(u, h0, block, ids)
                 v, a = self.before(u, block, epoch, ids)
                 u = self.after(_Aggregate.apply(a, self, block, rows), v, u, h0, block)
             losses.append(self.loss(self.leave(u, epoch, ids), rows))
         for place, step in enumerate(reversed(range(len(steps)))):
             losses[step].backward()
-            last = place == len(steps) - 1
-            factor = {"double": 2, "position": 0 if last else len(steps) / (len(steps) - 1 - place), "stale": 1}
             for buffer in self.grads_of.values():
-                buffer[steps[step]] *= factor[self.rule] if not last else 1
+                self.weigh(buffer, steps, place)
         if (epoch + 1) % self.period == 0:
             self.snapshot = {block: rows.clone() for block, rows in self.rows_of.items()}
         return float(sum(loss.detach() for loss in losses)), self.step()

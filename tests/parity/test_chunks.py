@@ -48,7 +48,7 @@ def compare(results: list[dict], case: str, config: Config, parts: int) -> None:
         assert_close(f"logits after epoch {epoch}", got, want)
 
 
-@pytest.mark.parametrize("rule", ["double", "position", "stale"])
+@pytest.mark.parametrize("rule", ["double", "position", "unbiased", "stale"])
 @pytest.mark.parametrize("history", [2, 1])
 @pytest.mark.parametrize("shuffle", [True, False])
 @pytest.mark.parametrize("parts", [1, 2])

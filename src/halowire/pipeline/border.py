@@ -53,10 +53,15 @@ class Border:
         if not forward and self._last and self._initial_grad is not None:
             self._initial_grad.zero_()
 
-    def take(self, number: int, at: slice, direction: str, epoch: int | None) -> None:
-        """Wait for the ``number``-th chunk, whose rows are ``at``."""
+    def take(self, number: int, direction: str) -> None:
+        """Wait for the ``number``-th chunk."""
         for link in self._before if direction == FORWARD else self._after:
-            link.take(number, at, direction, epoch)
+            link.take(number, direction)
+
+    def unpack(self, at: slice, direction: str, epoch: int | None) -> None:
+        """Put what was taken in its place, the rows ``at``."""
+        for link in self._before if direction == FORWARD else self._after:
+            link.unpack(at, direction, epoch)
 
     def send(self, number: int, at: slice, direction: str, epoch: int | None) -> None:
         """Launch a chunk that is done."""

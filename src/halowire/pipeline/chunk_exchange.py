@@ -10,7 +10,7 @@ from torch import Tensor
 from halowire.exchange import BACKWARD, FORWARD, Pending, Policy, Source, Transport
 from halowire.exchange.memory import Memory
 from halowire.pipeline.lists import Route, Routes
-from halowire.pipeline.terms import RowTerms
+from halowire.pipeline.terms import MEASURE_EVERY, MEASURED_ROWS, RowTerms, relative_error
 
 FORWARD_STREAM, BACKWARD_STREAM = 500, 1500
 
@@ -49,6 +49,8 @@ class ChunkExchange:
             into = self._memory.buffer(sum(expected), layer, direction, "recv")
             transport.settle(out)
             terms.codec.encode(rows, Source(self._ids, index, None, terms.columns, terms.stream), out)
+            if epoch % MEASURE_EVERY == 0 and mine == 0 and not terms.plain:
+                self._measure(rows, index[:MEASURED_ROWS], out, terms, layer, direction)
         ledger.sent(out.numel(), layer, direction)
         where = f"layer {layer}, {direction}, chunk {mine}"
         pending = transport.all_to_all(out, sizes, into, expected, where)
@@ -60,22 +62,34 @@ class ChunkExchange:
         with ledger.waiting(swap.layer, swap.direction):
             data = self._transport.wait(swap.pending)
         with ledger.phase("pack"):
-            values = terms.codec.decode(data, terms.sent_columns)
-            if terms.factor != 1:
-                values = values * terms.factor
-            if terms.columns is None:
-                halo[swap.places] = values
-            else:
-                halo[swap.places] = 0
-                halo[swap.places[:, None], terms.columns[None, :]] = values
+            _write(data, terms, halo, swap.places)
 
     def places(self, route: Route, chunks: list[int]) -> Tensor:
         """Where in the halo the rows of the chunks in work are."""
         return torch.cat([peer[chunk] for peer, chunk in zip(route.take, chunks, strict=True)])
 
+    def _measure(self, rows: Tensor, index: Tensor, sent: Tensor, terms: RowTerms, layer: int, direction: str) -> None:
+        """Book the error of the first rows of a message, as their receiver sees them."""
+        seen = torch.empty(index.numel(), rows.shape[1])
+        _write(sent[: index.numel() * terms.row_bytes], terms, seen, torch.arange(index.numel()))
+        if (error := relative_error(rows[index], seen)) is not None:
+            self._transport.ledger.error(layer, direction, error)
+
     def _terms(self, epoch: int, layer: int, direction: str, width: int) -> RowTerms:
         stream = FORWARD_STREAM if direction == FORWARD else BACKWARD_STREAM
         return RowTerms.agree(self._policy, epoch, layer, direction, width, key=layer, stream=stream, delta=False)
+
+
+def _write(data: Tensor, terms: RowTerms, halo: Tensor, places: Tensor) -> None:
+    """Decode ``data`` into the rows ``places`` of ``halo``; columns not sent become zero."""
+    values = terms.codec.decode(data, terms.sent_columns)
+    if terms.factor != 1:
+        values = values * terms.factor
+    if terms.columns is None:
+        halo[places] = values
+    else:
+        halo[places] = 0
+        halo[places[:, None], terms.columns[None, :]] = values
 
 
 __all__ = ["BACKWARD", "FORWARD", "ChunkExchange", "Swap"]

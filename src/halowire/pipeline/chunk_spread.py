@@ -7,10 +7,9 @@ included, and historical rows of the others. Backward, in the reverse order, ``a
 - ``double``: zero at first; when a chunk is done its rows are multiplied by 2. Edges inside a chunk (and between chunks
   of different parts in work in the same step) weigh 1, current ones between chunks 2, historical ones 0: in the mean
   over random orders each weighs 1. A path through m edges between m + 1 chunks weighs ``2^m / (m + 1)!`` in the mean.
-- ``position``: the factor is ``C / (C - 1 - q)`` for the chunk at place ``q`` of backward, counted from 0. One edge
-  again weighs 1 in the mean; a path through several chunks keeps its weight as C grows, since a hop from place ``q``
-  that can lead to ``C - 1 - q`` places is weighted by the inverse of that chance. Paths that return to a chunk have no
-  order in which all their edges are current, so no weights could make these unbiased.
+- ``position``: the factor depends on the chunk's place in backward: less biased on such paths, not unbiased.
+- ``unbiased``: the factor is larger for the next chunk and 1 for all later ones: such paths weigh 1 in the mean, with
+  more noise. See :mod:`halowire.pipeline.hop_weight` for both.
 - ``stale``: last epoch's gradients stand in for those that do not exist yet; no factor.
 """
 
@@ -28,10 +27,9 @@ from halowire.pipeline.blocks import GraphBlock, Kept
 from halowire.pipeline.chunk_exchange import ChunkExchange
 from halowire.pipeline.chunks import Chunks
 from halowire.pipeline.history import History, zeros
+from halowire.pipeline.hop_weight import STALE, hop_weight
 from halowire.pipeline.rows import Rows
 from halowire.pipeline.timeline import Timeline
-
-RULES = ("double", "position", "stale")
 
 
 class ChunkSpread:
@@ -59,6 +57,7 @@ class ChunkSpread:
             self._halo_t = _by_chunk(exchange.routes.transposed, chunks)
             self._others = History(exchange.routes.forward.size, widths, period)
             self._other_grads = [zeros(exchange.routes.backward.size, width) for width in widths]
+        self._order: list[int] = []
         self._step: dict[int, int] = {}
         self._orders: list[list[int]] = []
         self._epoch = 0
@@ -69,13 +68,14 @@ class ChunkSpread:
         self._epoch = epoch
         self._own.begin()
         self._others.begin()
-        self._step = {self._chunks.at(chunk).start: step for step, chunk in enumerate(self._chunks.order(epoch))}
+        self._order = self._chunks.order(epoch)
+        self._step = {self._chunks.at(chunk).start: step for step, chunk in enumerate(self._order)}
         parts = 1 if self._exchange is None else len(self._exchange.routes.forward.send)
         self._orders = [self._chunks.order(epoch, part) for part in range(parts)]
 
     def turn(self) -> None:
         """Gradients start from zero, unless last epoch's are to be used."""
-        if self._rule != "stale":
+        if self._rule != STALE:
             for matrix in (*self._grads, *self._other_grads):
                 matrix.zero_()
 
@@ -117,13 +117,23 @@ class ChunkSpread:
         """From now on these gradients are those of other chunks."""
         count, step = self._chunks.count, self._step[rows.at.start]
         place = count - 1 - step
-        if self._rule == "stale" or place == count - 1:
+        if place == count - 1:
             return
-        factor = 2.0 if self._rule == "double" else count / (count - 1 - place)
+        self._scale(place, hop_weight(self._rule, count, place, place + 1))
+        for earlier in range(place):
+            before = hop_weight(self._rule, count, earlier, place)
+            self._scale(earlier, hop_weight(self._rule, count, earlier, place + 1) / before)
+
+    def _scale(self, place: int, factor: float) -> None:
+        """Multiply the gradients of the chunks at ``place`` of backward."""
+        if factor == 1:
+            return
+        step = self._chunks.count - 1 - place
+        at = self._chunks.at(self._order[step])
         for matrix in self._grads:
-            matrix[rows.at].mul_(factor)
+            matrix[at].mul_(factor)
         if self._exchange is not None:
-            places = self._exchange.places(self._exchange.routes.backward, self._in_work(rows))
+            places = self._exchange.places(self._exchange.routes.backward, self._parts_in_work(step))
             for matrix in self._other_grads:
                 matrix[places] = matrix[places] * factor
 
@@ -143,7 +153,7 @@ class ChunkSpread:
 
     def _remembered(self) -> dict[str, Tensor]:
         groups = {"history.own": self._own.matrices, "history.halo": self._others.matrices}
-        if self._rule == "stale":
+        if self._rule == STALE:
             groups |= {"stale.own": self._grads, "stale.halo": self._other_grads}
         return {f"{name}.{number}": matrix for name, group in groups.items() for number, matrix in enumerate(group)}
 
@@ -151,7 +161,9 @@ class ChunkSpread:
         return self._chunks.bounds.index(rows.at.start)
 
     def _in_work(self, rows: Rows) -> list[int]:
-        step = self._step[rows.at.start]
+        return self._parts_in_work(self._step[rows.at.start])
+
+    def _parts_in_work(self, step: int) -> list[int]:
         return [order[step] for order in self._orders]
 
 

@@ -132,7 +132,10 @@ class Engine:
         """One chunk through the stage, and on to the next."""
         border, epoch = side.border, rows.epoch if rows.training else None
         with self.timeline.span("wait", chunk):
-            border.take(number, rows.at, FORWARD, epoch)
+            border.take(number, FORWARD)
+        if not self.seat.first:
+            with self.timeline.span("transfer", chunk):
+                border.unpack(rows.at, FORWARD, epoch)
         trace = Trace()
         with self.timeline.span("forward", chunk):
             u = self._enter(side, rows)
@@ -195,7 +198,10 @@ class Engine:
         """One chunk back through the stage, and on to the stage before."""
         border, stage = side.border, self.stage
         with self.timeline.span("wait", chunk):
-            border.take(number, rows.at, BACKWARD, rows.epoch)
+            border.take(number, BACKWARD)
+        if not self.seat.last:
+            with self.timeline.span("transfer", chunk):
+                border.unpack(rows.at, BACKWARD, rows.epoch)
         with self.timeline.span("backward", chunk):
             if not self._keep_all:
                 self._refill(side, rows, trace)

@@ -11,13 +11,12 @@ from halowire.events import STAGE
 from halowire.exchange import BACKWARD, Pending, Policy, Source, Transport
 from halowire.exchange.memory import Memory
 from halowire.kernels.buffers import empty
-from halowire.pipeline.terms import RowTerms
+from halowire.pipeline.terms import MEASURE_EVERY, MEASURED_ROWS, RowTerms, relative_error
 
 STREAM = 300
 """First stream of the links' random numbers: rows and initial rows, forward and backward."""
 TAGS = 1 << 20
 """First tag of the links' messages."""
-MEASURE_EVERY, MEASURED_ROWS = 10, 256
 
 
 class Link:
@@ -36,6 +35,7 @@ class Link:
         self._incoming: dict[int, Pending] = {}
         self._outgoing: list[Pending] = []
         self._into: Tensor | None = None
+        self._arrived: Tensor | None = None
         self._terms_of: dict[tuple[int | None, str, int], RowTerms] = {}
 
     def expect(self, places: Sequence[slice], into: Tensor, direction: str, epoch: int | None) -> None:
@@ -51,16 +51,20 @@ class Link:
             tag = self._tag(number, direction)
             self._incoming[number] = self._line.receive(data, self._peer, tag, self._where(direction))
 
-    def take(self, number: int, at: slice, direction: str, epoch: int | None) -> None:
-        """Wait for the ``number``-th chunk; its rows are then in their place."""
+    def take(self, number: int, direction: str) -> None:
+        """Wait for the ``number``-th chunk; after :meth:`unpack` its rows are in their place."""
         pending = self._incoming.pop(number)
         with self._line.ledger.waiting(self._layer, f"stage {direction}"):
-            data = self._line.wait(pending)
-        assert self._into is not None
+            self._arrived = self._line.wait(pending)
+
+    def unpack(self, at: slice, direction: str, epoch: int | None) -> None:
+        """Decode the chunk that was taken last, whose rows are ``at``; there is nothing to do for float32."""
+        assert self._into is not None and self._arrived is not None
         terms = self._terms(epoch, direction, self._into.shape[1])
         if not terms.plain:
             with self._line.ledger.phase("pack"):
-                self._decode(data, at, terms, self._into)
+                self._decode(self._arrived, at, terms, self._into)
+        self._arrived = None
 
     def send(self, rows: Tensor, number: int, at: slice, direction: str, epoch: int | None) -> None:
         """Launch ``rows``, those ``at`` of the part; they must not change before :meth:`settle`."""
@@ -99,6 +103,8 @@ class Link:
         if terms.delta or measured:
             seen = torch.zeros(rows.shape) if not terms.delta else self._reference(rows.shape[1])[at]
             self._write(data, terms, seen)
+            if terms.factor != 1:
+                seen.mul_(terms.factor)
             if measured:
                 self._measure(rows[:MEASURED_ROWS], seen[:MEASURED_ROWS], direction)
         return data
@@ -127,9 +133,7 @@ class Link:
             out[:, terms.columns] = values
 
     def _measure(self, rows: Tensor, seen: Tensor, direction: str) -> None:
-        norm = float(rows.square().sum())
-        if norm:
-            error = float((seen - rows).square().sum()) / norm
+        if (error := relative_error(rows, seen)) is not None:
             self._line.ledger.error(self._layer, f"stage {direction}", error)
 
     def _terms(self, epoch: int | None, direction: str, width: int) -> RowTerms:

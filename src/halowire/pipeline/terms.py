@@ -12,6 +12,9 @@ from halowire.exchange.rate import EXACT
 from halowire.exchange.subset import column_subset
 from halowire.kernels.random import stream_key
 
+MEASURE_EVERY, MEASURED_ROWS = 10, 256
+"""The error of a code is measured in every so many epochs, on so many rows of a message."""
+
 
 @dataclass(frozen=True, eq=False)
 class RowTerms:
@@ -52,3 +55,9 @@ class RowTerms:
     def row_bytes(self) -> int:
         """Bytes of a row on the wire."""
         return self.codec.row_bytes(self.sent_columns)
+
+
+def relative_error(rows: Tensor, seen: Tensor) -> float | None:
+    """``|seen - row|^2 / |row|^2`` of all ``rows`` together; None where they are zero."""
+    norm = float(rows.square().sum())
+    return float((seen - rows).square().sum()) / norm if norm else None

@@ -13,8 +13,9 @@ class Timeline:
     """Intervals of an epoch: ``(kind, chunk, block, start, end)``, seconds from the start of the epoch.
 
     Kinds: ``forward``, ``backward`` (a chunk through all blocks of the stage), ``wait`` (for a chunk from the next
-    stage, or until what was sent has left), ``transfer`` (coding and handing over), ``exchange`` (waiting for halo rows
-    inside forward or backward). ``chunk`` and ``block`` are -1 where an interval belongs to no single one.
+    stage, or until what was sent has left), ``transfer`` (coding, handing over, decoding), ``exchange``
+    (waiting for halo rows inside forward or backward). ``chunk`` and ``block`` are -1 where an interval belongs to no
+    single one.
     """
 
     clock: Callable[[], float] = time.perf_counter

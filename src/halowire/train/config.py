@@ -141,8 +141,8 @@ class MeshConfig:
     """draw a new order of the chunks in every epoch"""
     history: int = 23
     """epochs between two snapshots of the rows that chunks to come are seen with; 1: last epoch's rows"""
-    gradient_rule: Literal["double", "position", "stale"] = "double"
-    """weight of gradients between chunks: 2 if current, by place, or last epoch's for the missing ones"""
+    gradient_rule: Literal["double", "position", "unbiased", "stale"] = "double"
+    """weight of gradients between chunks: 2 if current, by place (two rules), or last epoch's for the missing ones"""
     keep: Literal["all", "rows"] = "all"
     """kept for backward: input and aggregate of every layer, or aggregates alone, to compute the rest again"""
     costs: Literal["predicted", "measured"] = "predicted"

@@ -65,10 +65,11 @@ class Silent:
 
 @dataclass(frozen=True)
 class Hooks:
-    """What the loop asks of the world around it."""
+    """What the loop asks of the world around it; ``keep``: whether checkpoints are written (a timed run needs none)."""
 
     observer: Observer
     should_stop: Callable[[], bool] = lambda: False
+    keep: bool = True
 
 
 class Trainer:
@@ -133,6 +134,7 @@ class Trainer:
             self._checkpoint(status)
             if status != "finished":
                 break
+        self.settle()
         memory = largest_memory(self.transport)
         log.write(
             "end", time=time.time(), status=status, best_epoch=self.progress.best_epoch, peak_memory_bytes=peak_memory()
@@ -140,6 +142,11 @@ class Trainer:
         log.close()
         metric, graph = self.runner.task.metric, self.runner.shard.graph
         return summarise(self.config, graph, self.transport.size, metric, self.progress, memory, status)
+
+    def settle(self) -> None:
+        """Wait until everything this worker sent has left: what lies in the buffers may be freed then."""
+        self.runner.peers.settle()
+        self.transport.settle()
 
     def forward_backward(self, epoch: int) -> Tensor:
         """One pass forward and backward; this worker's share of the loss.
@@ -247,12 +254,14 @@ class Trainer:
         done = status != "finished" or self.progress.epoch == self.config.epochs
         if not done and not (every and self.progress.epoch % every == 0):
             return
+        now = total_sent(self.transport)
+        self.progress.sent = {account: self._sent_before.get(account, 0) + sent for account, sent in now.items()}
+        if not self.hooks.keep:
+            return
         if self._wire_remembers:
             base = self.exchange.policy.base
             state = self.runner.state() | (self.codec.state if self.codec else {}) | (base.state() if base else {})
             save_wire(self.run_folder, self.progress.epoch, self.transport.rank, state)
-        now = total_sent(self.transport)
-        self.progress.sent = {account: self._sent_before.get(account, 0) + sent for account, sent in now.items()}
         weights = self._whole.complete(self.model.state_dict())
         moments = self._whole.optimiser(self.optimiser)
         best = self.progress.best_weights

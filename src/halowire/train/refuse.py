@@ -153,20 +153,37 @@ def _refuse_wire(config: Config, mesh: Mesh) -> None:
         )
     if mesh.stages > 1 and rate.gain < 1:
         raise InputError("--rate.gain belongs to halo rows; between stages changes are kept whole: leave it out")
+    if mesh.stages > 1 and rate.share:
+        raise InputError(
+            "--rate.share fits bits to the rows of a halo, stages send others; set --rate.bits or --rate.layers instead"
+        )
+    if mesh.stages > 1 and mesh.parts == 1 and mode == "never":
+        raise InputError(
+            "--freshness.mode never has no effect with one part: no edges lie between workers; use more parts, or "
+            "leave it out"
+        )
     if rate.resend_input and needs_stages(config, mesh):
         raise InputError("--rate.resend-input belongs to plain gcn and sage in one stage; leave it out")
     if mesh.chunks > 1 and mesh.parts > 1:
-        reasons = {
-            f"--freshness.mode {mode}": delayed,
-            "--rate.rows": rate.rows < 1,
-            "--rate.decay": rate.decay >= 0,
-        }
-        for name, chosen in reasons.items():
-            if chosen:
-                raise InputError(
-                    f"{name} does not go with several chunks in several parts: halo rows of chunks are this epoch's, "
-                    "all of them, after dropout; use --mesh.chunks 1 or --mesh.parts 1"
-                )
+        _refuse_chunk_halos(config)
+
+
+def _refuse_chunk_halos(config: Config) -> None:
+    """Refuse what halo rows that travel chunk by chunk cannot do."""
+    rate, mode = config.rate, config.freshness.mode
+    if rate.decay >= 0:
+        raise InputError(
+            f"--rate.decay {rate.decay:g} does not go with several chunks in several parts: chunks send halo rows "
+            "after dropout, not their changes; turn it off with --rate.decay -1, or use --mesh.chunks 1 or "
+            "--mesh.parts 1"
+        )
+    reasons = {f"--freshness.mode {mode}": mode in ("delayed", "adaptive"), "--rate.rows": rate.rows < 1}
+    for name, chosen in reasons.items():
+        if chosen:
+            raise InputError(
+                f"{name} does not go with several chunks in several parts: halo rows of chunks are this epoch's, "
+                "all of them, after dropout; use --mesh.chunks 1 or --mesh.parts 1"
+            )
 
 
 def refuse_other_job(job: Job, graph: Any) -> None:

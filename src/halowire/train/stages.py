@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -50,12 +51,28 @@ def needs_stages(config: Config, mesh: Mesh) -> bool:
     return not plain or mesh.stages > 1 or mesh.chunks > 1
 
 
+@dataclass(frozen=True)
+class ChunkLoss:
+    """The loss of every chunk; apart from the pipeline, which would otherwise hold itself through its engine."""
+
+    tasks: Sequence[Learnt]
+
+    def __call__(self, chunk: int, logits: Tensor) -> tuple[Tensor, Tensor]:
+        """See :data:`halowire.pipeline.engine.Loss`."""
+        with torch.enable_grad():
+            leaf = logits.detach().requires_grad_()
+            loss = self.tasks[chunk].loss(leaf)
+            (grad,) = torch.autograd.grad(loss, leaf)
+        return loss.detach(), grad
+
+
 class Pipeline:
     """Trains one stage of a model on one part; see :class:`halowire.train.runner.Runner`."""
 
     def __init__(self, train: Shard, whole: Shard, config: Config, mesh: Mesh, transport: Transport) -> None:
         """``train`` and ``whole`` are one shard unless training leaves out nodes or edges; all workers call this."""
         self._config, self.seat, self.one_backward = config, Seat.of(mesh, transport), False
+        self.recorded_epoch = min(TIMELINE_EPOCH, config.epochs - 1)
         seat = self.seat
         self.peers = seat.peers
         self.line: Transport | None = seat.line
@@ -78,15 +95,15 @@ class Pipeline:
             alone = Chunks.whole(whole.num_owned)
             evaluation = self._side(whole, stage, alone, next_layer, policy, timeline, training=False)
         task = Task.of(train, config.task, CPU)
-        self._tasks = [task.part(chunks.at(chunk)) for chunk in range(chunks.count)]
+        loss = ChunkLoss([task.part(chunks.at(chunk)) for chunk in range(chunks.count)])
         self.shard = whole
         found = Task.of(whole, config.task, CPU)
         self.task: Learnt = found if seat.last else found.part(slice(0, 0))
-        self.engine = Engine(seat, stage, side, evaluation, self._loss, config.mesh.keep == "all", timeline)
+        self.engine = Engine(seat, stage, side, evaluation, loss, config.mesh.keep == "all", timeline)
 
     def forward_backward(self, epoch: int) -> Tensor:
         """All chunks through this worker's stage and back."""
-        return self.engine.forward_backward(self._config.seed, epoch, self._records(epoch))
+        return self.engine.forward_backward(self._config.seed, epoch, epoch == self.recorded_epoch)
 
     def logits(self) -> Tensor:
         """Those of this part on the last stage, none on the others."""
@@ -122,7 +139,7 @@ class Pipeline:
 
     def events(self, epoch: int) -> dict[str, Any] | None:
         """The timeline of an epoch that was recorded."""
-        if not self._records(epoch):
+        if epoch != self.recorded_epoch:
             return None
         mesh, timeline = self.seat.mesh, self.engine.timeline
         return {
@@ -132,16 +149,6 @@ class Pipeline:
             "bubble": timeline.bubble(),
             "ideal_bubble": ideal_bubble(mesh.stages, mesh.chunks),
         }
-
-    def _records(self, epoch: int) -> bool:
-        return epoch == min(TIMELINE_EPOCH, self._config.epochs - 1)
-
-    def _loss(self, chunk: int, logits: Tensor) -> tuple[Tensor, Tensor]:
-        with torch.enable_grad():
-            leaf = logits.detach().requires_grad_()
-            loss = self._tasks[chunk].loss(leaf)
-            (grad,) = torch.autograd.grad(loss, leaf)
-        return loss.detach(), grad
 
     def _split(self, shard: Shard) -> list[tuple[int, int]]:
         """First and last block of every stage, the same on all workers."""

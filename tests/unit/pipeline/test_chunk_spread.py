@@ -71,7 +71,7 @@ def gradient(a: torch.Tensor, w: torch.Tensor, order: tuple[int, ...], rule: str
     return found
 
 
-@pytest.mark.parametrize("rule", ["double", "position"])
+@pytest.mark.parametrize("rule", ["double", "position", "unbiased"])
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
 def test_the_mean_over_all_orders_is_exact(count, rule):
     draw = torch.Generator().manual_seed(count)

@@ -65,7 +65,9 @@ def test_more_stages_than_blocks_and_more_chunks_than_nodes_are_refused():
         ({"mesh.stages": 2, "rate.rows": 0.5}, 2, "a row that does not arrive"),
         ({"mesh.chunks": 2, "rate.rows": 0.5}, 2, "does not go with several chunks in several parts"),
         ({"mesh.chunks": 2, "freshness.mode": "delayed"}, 2, "does not go with several chunks in several parts"),
-        ({"mesh.stages": 2, "rate.decay": 0.5}, 4, "does not go with several chunks in several parts"),
+        ({"mesh.stages": 2, "rate.decay": 0.5}, 4, "rate.decay 0.5 does not go .* turn it off with --rate.decay -1"),
+        ({"mesh.stages": 2, "rate.share": 0.05, "rate.bits": 1}, 2, "rate.share fits bits to the rows of a halo"),
+        ({"mesh.stages": 2, "freshness.mode": "never"}, 2, "never has no effect with one part"),
     ],
 )
 def test_what_has_no_meaning_is_refused_with_the_reason(settings, workers, words):
@@ -81,6 +83,18 @@ def test_recipes_resolve_with_the_number_of_workers(name, workers, found):
     config = recipe_config(name)
     refuse_mesh(config, workers)
     assert mesh_of(config, workers) == Mesh(*found)
+
+
+def test_the_ways_out_that_refusals_name_are_ways_out():
+    one_bit = recipe_config("gnnpipe-1bit")
+    with pytest.raises(InputError, match=r"--rate\.decay -1"):
+        refuse_mesh(one_bit.replace({"mesh.parts": 2}), 4)
+    refuse_mesh(one_bit.replace({"mesh.parts": 2, "rate.decay": -1}), 4)
+    refuse_mesh(Config().replace({"mesh.stages": 2, "freshness.mode": "never"}), 4)
+
+
+def test_snapshots_are_23_epochs_apart_unless_told_otherwise():
+    assert Config().mesh.history == recipe_config("gnnpipe").mesh.history == recipe_config("hybrid").mesh.history == 23
 
 
 def test_plain_models_in_graph_parallelism_need_no_stages():

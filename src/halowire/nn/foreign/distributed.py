@@ -108,7 +108,10 @@ class Distributed:
             self.data.link.refuse_outside()
 
     def _guarded(self, out: Tensor) -> Tensor:
-        return Guarded.apply(out, self.data.reduction) if out.requires_grad else out  # type: ignore[no-untyped-call,no-any-return]
+        if not out.requires_grad:
+            return out
+        guarded: Tensor = Guarded.apply(out, self.data.reduction)  # type: ignore[no-untyped-call]
+        return guarded
 
     def exchange_of(self, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> HaloExchange:
         """The exchange for this kind of call."""

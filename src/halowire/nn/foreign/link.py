@@ -102,6 +102,7 @@ class Link:
     def _extend(self, values: Tensor, dim: int) -> Tensor:
         first = values.movedim(dim, 0)
         rows = first.reshape(self.num_owned, -1)
+        extended: Tensor
         if rows.dtype == torch.float32:
             extended = Extend.apply(rows.contiguous(), self.exchange, self._next(rows), self._epoch_of(rows))  # type: ignore[no-untyped-call]
         else:
