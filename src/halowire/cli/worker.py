@@ -9,6 +9,7 @@ from pathlib import Path
 
 import halowire
 from halowire.cli.explain import explain
+from halowire.exchange import LateError
 from halowire.fit_worker import fit_worker
 from halowire.launch import INTERRUPTED, Place, WorkerError, tell_launcher
 from halowire.train.job import Job
@@ -23,7 +24,7 @@ def main() -> None:
         found = explain(error)
         if found is None:
             tell_launcher(str(_own_error(error)))
-        if found is None or not tell_launcher(found[1], found[0]):
+        if found is None or not tell_launcher(found[1], found[0], isinstance(error, LateError)):
             raise
         code = found[0]
     except KeyboardInterrupt:

@@ -27,21 +27,23 @@ def system_error(error: OSError) -> str:
     return f"{error.filename}: {reason}" if error.filename is not None else reason
 
 
-def tell_launcher(message: str, code: int = FAILED) -> bool:
+def tell_launcher(message: str, code: int = FAILED, lost: bool = False) -> bool:
     """Leave ``message`` and the exit code meant where the launcher looks for them; whether there is such a place.
 
-    The code is told because the launcher may end a worker that is about to leave by itself.
+    The code is told because the launcher may end a worker that is about to leave by itself. ``lost``: what failed is
+    that another worker went away, which that one explains better.
     """
     path = os.environ.get(VARIABLE)
     if not path:
         return False
     now = time.time()
-    Path(path).write_text(json.dumps({"message": message, "code": code, "timestamp": int(now), "time": now}))
+    said = {"message": message, "code": code, "lost": lost, "timestamp": int(now), "time": now}
+    Path(path).write_text(json.dumps(said))
     return True
 
 
 def cause(failures: Mapping[int, ProcessFailure]) -> BaseException:
-    """The error behind the ``failures`` by rank: a worker that was killed explains those that then lost it."""
+    """The error behind the ``failures`` by rank: a worker that was killed, or failed, explains those that lost it."""
     by_code = {failure.exitcode: rank for rank, failure in failures.items()}
     killed = [code for code in by_code if code < 0 and code != -signal.SIGTERM]
     if killed:
@@ -50,10 +52,14 @@ def cause(failures: Mapping[int, ProcessFailure]) -> BaseException:
         return WorkerError(f"worker {by_code[killed[0]]} was killed by {name}{hint}")
     if INTERRUPTED in by_code:
         return KeyboardInterrupt()
-    told = [(data["time"], rank) for rank, failure in failures.items() if "time" in (data := failure.error_file_data)]
+    told = [
+        (data["lost"], data["time"], rank)
+        for rank, failure in failures.items()
+        if "time" in (data := failure.error_file_data)
+    ]
     if not told:
         code, rank = next(iter(by_code.items()))
         return WorkerError(f"worker {rank} ended with exit code {code}; what it printed above says why")
-    first = failures[min(told)[1]]
+    first = failures[min(told)[2]]
     meant = first.error_file_data.get("code", first.exitcode)
     return (InputError if meant == USAGE else WorkerError)(first.message)

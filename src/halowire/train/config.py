@@ -92,7 +92,7 @@ class RateConfig:
     rescale: bool = False
     """multiply the columns that arrive by the ratio"""
     spare_last: bool = False
-    """never drop columns in the last layer, as VARCO does"""
+    """never drop columns in the last layer, as VARCO does, unless it is the only one that exchanges rows"""
     resend_input: bool = False
     """send the raw features of the halo in every epoch, coded as layer 0 (forward only), as VARCO's code does"""
     rows: float = 1.0
@@ -138,7 +138,7 @@ class MeshConfig:
     chunks: int = 0
     """chunks of a part that move through the stages one after another; 0: 4 x stages, 1 if there is one stage"""
     shuffle: bool = True
-    """draw a new order of the chunks in every epoch"""
+    """a new order of the chunks in every epoch; --mesh.no-shuffle: always the same"""
     history: int = 23
     """epochs between two snapshots of the rows that chunks to come are seen with; 1: last epoch's rows"""
     gradient_rule: Literal["double", "position", "unbiased", "stale"] = "double"

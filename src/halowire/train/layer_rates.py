@@ -38,8 +38,8 @@ def layer_bits(rate: RateConfig, layers: Collection[int]) -> LayerBits:
 def layer_ratios(rate: RateConfig, layers: Collection[int]) -> dict[int, float]:
     """Ratios of the layers that have their own, whatever the schedule says.
 
-    ``--rate.layer-ratios`` holds LAYER:RATIO; ``--rate.spare-last`` gives the last layer ratio 1. A ratio has no
-    direction: the columns of backward are those of forward.
+    ``--rate.layer-ratios`` holds LAYER:RATIO; ``--rate.spare-last`` gives the last layer ratio 1, unless it is the
+    only one: nothing would be left to drop. A ratio has no direction: the columns of backward are those of forward.
     """
     ratios = {}
     for layer, value in _pairs("--rate.layer-ratios", rate.layer_ratios, layers, "LAYER:RATIO", "1:4,2:1"):
@@ -47,13 +47,8 @@ def layer_ratios(rate: RateConfig, layers: Collection[int]) -> dict[int, float]:
             ratios[layer] = float(value)
         except ValueError:
             raise InputError(f"--rate.layer-ratios gives layer {layer} the ratio {value!r}; give a number") from None
-    if rate.spare_last and layers:
+    if rate.spare_last and len(layers) > 1:
         last = max(layers)
-        if len(layers) == 1:
-            raise InputError(
-                "--rate.spare-last leaves nothing to drop columns in: the model exchanges rows in its last layer only; "
-                "use more layers, or --rate.spare-last false"
-            )
         if last in ratios:
             raise InputError(f"--rate.layer-ratios and --rate.spare-last both set the ratio of layer {last}; drop one")
         ratios[last] = 1.0

@@ -221,11 +221,11 @@ def test_settings_with_an_effect_pass(settings):
     policy_of(Config().replace(settings), [256, 47], 100)
 
 
-def test_nothing_is_left_to_drop_where_the_last_layer_is_spared():
-    settings = {"rate.ratio": 2.0, "rate.spare_last": True}
-    policy_of(Config().replace(settings), [256, 47], 100)
-    with pytest.raises(InputError, match=r"more layers, or --rate\.spare-last false"):
-        policy_of(Config().replace(settings), [47], 100)
+def test_the_last_layer_is_not_spared_where_nothing_else_could_be_dropped():
+    config = Config().replace({"rate.ratio": 2.0, "rate.spare_last": True})
+    policy = policy_of(config, [256, 47], 100)
+    assert [policy.rates(0, layer, "forward").ratio for layer in (1, 2)] == [2, 1]
+    assert policy_of(config, [47], 100).rates(0, 1, "forward").ratio == 2
 
 
 def test_subsets_are_uniform_and_shared():

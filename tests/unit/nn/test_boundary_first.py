@@ -74,7 +74,7 @@ class RecordingExchange(HaloExchange):
     def load(self, layer, width, delta=False):
         return Nothing(layer)
 
-    def launch(self, loading, rows):
+    def launch(self, loading, rows, watched=None):
         return self.start(rows, loading.layer)
 
     def arrive(self, flight, drop=None):

@@ -31,6 +31,10 @@ class WholeLoss(Tensor):
         marked.reduction = reduction
         return marked
 
+    def __format__(self, spec: str) -> str:
+        """As that of a plain tensor, which torch does not offer to subclasses."""
+        return format(self.item(), spec)
+
     @classmethod
     def __torch_function__(
         cls, func: Callable[..., Any], types: Sequence[type], args: tuple[Any, ...] = (), kwargs: Any = None
