@@ -92,7 +92,7 @@ def fit(
         settings: overrides with the names of the command line, such as ``{"epochs": 100, "optim.lr": 0.005}``.
         out: the run folder; by default a new one under ``runs/``.
         resume: go on from the newest checkpoint in ``out`` with the same model, data and settings (more epochs are
-            allowed); the result is that of an uninterrupted run.
+            allowed where no schedule spans them); the result is that of an uninterrupted run.
         overwrite: delete an earlier run in ``out``.
         quiet: no progress.
     """
