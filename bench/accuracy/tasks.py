@@ -32,7 +32,7 @@ GRAPHS = (
     Data("pubmed", 100, 5),
     Data("amazon-computers", 200, 5),
     Data("dblp", 100, 5),
-    Data("debian", 60, 3),
+    Data("debian", 100, 3),
     Data("wordnet", 100, 3),
 )
 
