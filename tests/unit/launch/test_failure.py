@@ -10,10 +10,10 @@ from halowire.kernels import InputError
 from halowire.launch.failure import WorkerError, cause, system_error, tell_launcher
 
 
-def failure(folder, rank: int, code: int, message: str = "", time: float = 0.0) -> ProcessFailure:
+def failure(folder, rank: int, code: int, message: str = "", time: float = 0.0, lost: bool = False) -> ProcessFailure:
     file = folder / f"error-{rank}.json"
     if message:
-        file.write_text(json.dumps({"message": message, "timestamp": int(time), "time": time}))
+        file.write_text(json.dumps({"message": message, "lost": lost, "timestamp": int(time), "time": time}))
     return ProcessFailure(rank, 100 + rank, code, str(file))
 
 
@@ -26,6 +26,13 @@ def test_the_first_message_counts_and_bad_input_stays_bad_input(tmp_path):
     failures = {0: failure(tmp_path, 0, 1, "lost rank 1", 1.2), 1: failure(tmp_path, 1, 2, "part-1 is damaged", 1.1)}
     found = cause(failures | {2: failure(tmp_path, 2, -15)})
     assert isinstance(found, InputError) and str(found) == "part-1 is damaged"
+
+
+def test_a_worker_that_failed_explains_those_that_lost_it_even_if_they_spoke_first(tmp_path):
+    lost = failure(tmp_path, 0, 1, "no word from rank 1", 1.0, lost=True)
+    found = cause({0: lost, 1: failure(tmp_path, 1, 1, "ValueError in line 3", 1.1)})
+    assert isinstance(found, WorkerError) and str(found) == "ValueError in line 3"
+    assert str(cause({0: lost})) == "no word from rank 1"
 
 
 def test_a_stopped_run_is_an_interruption(tmp_path):
