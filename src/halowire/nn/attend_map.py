@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import NamedTuple
 
 import torch
@@ -25,7 +26,7 @@ class GatWeights(NamedTuple):
     bias: Tensor | None
 
 
-class AttendMap:
+class AttendMap(ABC):
     """``out_i = (sum of a_ij z_j) + b`` with ``z = x W^T`` and the weights ``a`` of `halowire.kernels.attend`.
 
     Forward: ``z`` and the scores of the owned rows, then attention over the tail; the head waits for the halo's rows.
@@ -58,7 +59,8 @@ class AttendMap:
         self._head_nodes = self._rows(out, self._spread.forth_head, slice(0, self._spread.head))
 
     def head(self, out: Tensor, rows: slice) -> None:
-        """Nothing is left to do."""
+        """Nothing is left to do: the softmax of a row takes all its edges at once."""
+        del out, rows
 
     def tail(self, out: Tensor) -> None:
         """The same without halo."""
@@ -75,6 +77,7 @@ class AttendMap:
 
     def tail_back(self, grad: Tensor) -> None:
         """Nothing: gradients of sources need all rows."""
+        del grad
 
     def back(self, grad: Tensor, needs_x: bool) -> tuple[Tensor | None, ...]:
         """The halo's gradients away, then what they do not touch."""
@@ -96,18 +99,18 @@ class AttendMap:
         x_grad, weight_grad = self._input_grads(z_grad, flight, needs_x)
         return x_grad, weight_grad, source_grad, target_grad, bias_grad
 
+    @abstractmethod
     def _own_rows(self) -> Tensor:
         """``z`` ``[n + h, H C]`` with the owned rows filled; the exchange is launched."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _halo_rows(self, out: Tensor) -> None:
         """Write the halo's ``z`` ``[h, H C]``."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _send_back(self, halo_grad: Tensor) -> Flight | None:
         """Launch the gradients of the halo's ``z``."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _input_grads(self, z_grad: Tensor, flight: Flight | None, needs_x: bool) -> tuple[Tensor | None, Tensor]:
         """Gradients of ``x`` and ``W`` from that of ``z``; what returns is added to the owned rows, or left."""
-        raise NotImplementedError
