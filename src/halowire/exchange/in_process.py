@@ -64,7 +64,7 @@ class InProcessTransport(Transport):
         self.ledger, self.deadline = Ledger(), hub.deadline
         self.size, self.rank = hub.size, rank
         self._hub, self._number = hub, 0
-        self._limit, self._outgoing = timedelta(seconds=hub.deadline), {}
+        self._limit, self._outgoing, self._expected = timedelta(seconds=hub.deadline), {}, {}
 
     def open(self, send: Tensor, received: Tensor, incoming: Sequence[Piece], where: str) -> Pending:
         """As `Transport.open`."""

@@ -82,6 +82,7 @@ class Transport:
         self._limit = timedelta(seconds=deadline)
         self._tag = 0
         self._outgoing: dict[int, Pending] = {}
+        self._expected: dict[int, Pending] = {}
 
     def all_to_all(
         self, send: Tensor, send_bytes: Sequence[int], received: Tensor, recv_bytes: Sequence[int], where: str
@@ -109,7 +110,11 @@ class Transport:
         # worker is late, which halves its speed.
         self.settle(send)
         self._tag += PIECES
-        return Pending(self._post(dist.irecv, received, incoming, self._tag), received, send, where, self._tag)
+        pending = Pending(self._post(dist.irecv, received, incoming, self._tag), received, send, where, self._tag)
+        # Gloo cannot pass over bytes whose buffer is gone: it would spin, and all later messages of the peer would wait
+        # behind them. So what was expected lives on here, though whoever expected it may not.
+        self._expected[self._tag] = pending
+        return pending
 
     def dispatch(self, pending: Pending, pieces: Sequence[Piece]) -> None:
         """Send these pieces of an open message (in bytes)."""
@@ -126,6 +131,8 @@ class Transport:
         works, pending.works = pending.works, ()
         for work in works:
             self._wait(work, pending.where)
+        if self._expected.get(pending.tag) is pending:
+            del self._expected[pending.tag]
         return pending.received
 
     def settle(self, send: Tensor | None = None) -> None:
@@ -134,6 +141,12 @@ class Transport:
         for key in keys:
             if (pending := self._outgoing.pop(key, None)) is not None:
                 self.wait(pending)
+
+    def drain(self) -> None:
+        """Wait for all messages, also those that arrive: every member must have dispatched what the others expect."""
+        self.settle()
+        for pending in list(self._expected.values()):
+            self.wait(pending)
 
     def send(self, data: Tensor, peer: int, tag: int, where: str) -> Pending:
         """Launch the contiguous ``data`` towards ``peer``; it must not change before :meth:`wait`.
@@ -215,6 +228,7 @@ class Transport:
         """Let go of the process group and of messages under way, so that destroying the group ends its threads."""
         self._group = self._halos = None
         self._outgoing.clear()
+        self._expected.clear()
 
     def barrier(self, where: str) -> None:
         """Wait until every worker is here."""

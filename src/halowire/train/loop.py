@@ -144,9 +144,9 @@ class Trainer:
         return summarise(self.config, graph, self.transport.size, metric, self.progress, memory, status)
 
     def settle(self) -> None:
-        """Wait until everything this worker sent has left: what lies in the buffers may be freed then."""
-        self.runner.peers.settle()
-        self.transport.settle()
+        """Wait until everything under way has left or arrived: the buffers may be freed then."""
+        self.runner.peers.drain()
+        self.transport.drain()
 
     def forward_backward(self, epoch: int) -> Tensor:
         """One pass forward and backward; this worker's share of the loss.

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
+
 import torch
 
 from halowire.exchange import Transport
+from halowire.exchange.pieces import Piece
 
 
 def collectives_here(rank: int) -> tuple[list[float], bytes, list[int], object, dict[str, int]]:
@@ -31,3 +34,30 @@ def test_collectives(on_workers):
     # rank 0: lengths of two messages, eleven bytes and one int64, each to two workers; the others: what they gather
     assert results[0][4]["setup"] == 2 * (8 + 8 + 11 + 8)
     assert results[2][4]["setup"] == 2 * 2 * 8
+
+
+def forgotten_here(rank: int) -> tuple[list[int], int]:
+    """Rank 0 expects a message of rank 1 and forgets it before it leaves; then both send and use another one."""
+    transport = Transport(deadline=20.0)
+    size = 1 << 20
+    piece = [Piece(1 - rank, 0, 0, size)]
+    pending = transport.open(torch.ones(size, dtype=torch.uint8), _empty(size), piece if rank == 0 else [], "forgotten")
+    if rank == 0:
+        del pending
+        gc.collect()
+    transport.barrier("rank 0 has forgotten it")
+    if rank == 1:
+        transport.dispatch(pending, piece)
+    sizes = [[0, size], [size, 0]][rank]
+    again = torch.full((size,), 7 + rank, dtype=torch.uint8)
+    arrived = transport.wait(transport.all_to_all(again, sizes, _empty(size), sizes, "used"))
+    transport.drain()
+    return arrived.unique().tolist(), len(transport._expected) + len(transport._outgoing)
+
+
+def _empty(size: int) -> torch.Tensor:
+    return torch.empty(size, dtype=torch.uint8)
+
+
+def test_a_message_that_nobody_waits_for_does_not_block_the_next(on_workers):
+    assert on_workers(2, forgotten_here) == [([8], 0), ([7], 0)]
