@@ -82,7 +82,7 @@ class Transport:
         self._limit = timedelta(seconds=deadline)
         self._tag = 0
         self._outgoing: dict[int, Pending] = {}
-        self._expected: dict[int, Pending] = {}
+        self._expected: dict[int, Pending] = {} if self._halos is None else _EXPECTED.setdefault(self._halos, {})
 
     def all_to_all(
         self, send: Tensor, send_bytes: Sequence[int], received: Tensor, recv_bytes: Sequence[int], where: str
@@ -113,7 +113,7 @@ class Transport:
         pending = Pending(self._post(dist.irecv, received, incoming, self._tag), received, send, where, self._tag)
         # Gloo cannot pass over bytes whose buffer is gone: it would spin, and all later messages of the peer would wait
         # behind them. So what was expected lives on here, though whoever expected it may not.
-        self._expected[self._tag] = pending
+        self._expected[id(pending)] = pending
         return pending
 
     def dispatch(self, pending: Pending, pieces: Sequence[Piece]) -> None:
@@ -131,8 +131,7 @@ class Transport:
         works, pending.works = pending.works, ()
         for work in works:
             self._wait(work, pending.where)
-        if self._expected.get(pending.tag) is pending:
-            del self._expected[pending.tag]
+        self._expected.pop(id(pending), None)
         return pending.received
 
     def settle(self, send: Tensor | None = None) -> None:
@@ -267,6 +266,8 @@ class Transport:
 # A group that outlives `destroy_process_group` ends with the interpreter, and a Gloo thread that lets go of a tensor at
 # that moment aborts the process: the groups are held weakly.
 _SECOND: WeakKeyDictionary[dist.ProcessGroup, dist.ProcessGroup] = WeakKeyDictionary()
+# What is expected on a group, by whichever transport of this process, and was not waited for.
+_EXPECTED: WeakKeyDictionary[dist.ProcessGroup, dict[int, Pending]] = WeakKeyDictionary()
 
 
 def _second_group(world: dist.ProcessGroup | None) -> dist.ProcessGroup:

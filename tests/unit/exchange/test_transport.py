@@ -37,17 +37,17 @@ def test_collectives(on_workers):
 
 
 def forgotten_here(rank: int) -> tuple[list[int], int]:
-    """Rank 0 expects a message of rank 1 and forgets it before it leaves; then both send and use another one."""
-    transport = Transport(deadline=20.0)
-    size = 1 << 20
+    """Rank 0 expects a message of rank 1 and forgets it, with its transport; then both use another message."""
+    first, size = Transport(deadline=20.0), 1 << 20
     piece = [Piece(1 - rank, 0, 0, size)]
-    pending = transport.open(torch.ones(size, dtype=torch.uint8), _empty(size), piece if rank == 0 else [], "forgotten")
+    pending = first.open(torch.ones(size, dtype=torch.uint8), _empty(size), piece if rank == 0 else [], "forgotten")
     if rank == 0:
-        del pending
+        del pending, first
         gc.collect()
+    transport = Transport(deadline=20.0)
     transport.barrier("rank 0 has forgotten it")
     if rank == 1:
-        transport.dispatch(pending, piece)
+        first.dispatch(pending, piece)
     sizes = [[0, size], [size, 0]][rank]
     again = torch.full((size,), 7 + rank, dtype=torch.uint8)
     arrived = transport.wait(transport.all_to_all(again, sizes, _empty(size), sizes, "used"))
