@@ -36,7 +36,7 @@ class Case:
         return folder
 
 
-# With the default noise of 4, exact training is still at a few per cent after 40 epochs; the noise changes no timing.
+# With the default noise of 4, exact training was still below 8% after 24 epochs.
 SYNTHETIC = Case("synthetic", "sbm:nodes=200000,edges=4000000,features=128,classes=40,noise=1", "random", 40, 2)
 DEBIAN = Case("debian", "debian", "metis", 60, 2)
 SMALL = Case("small", "sbm:nodes=20000,edges=400000,features=128,classes=40", "random", 100, 2)
