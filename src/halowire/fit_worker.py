@@ -14,7 +14,7 @@ from halowire.exchange import RowCodec
 from halowire.kernels.random import stream_key
 from halowire.launch import Place, choose_device, joined, set_threads, stop_wish
 from halowire.launch.by_value import read_by_value
-from halowire.nn.foreign.layer_path import NATIVE
+from halowire.nn.foreign.layer_path import NATIVE, foreign_overlap
 from halowire.nn.foreign.shard_data import place_data
 from halowire.partition import read_manifest
 from halowire.report import Console
@@ -71,6 +71,8 @@ def fit_worker(job: Job, folder: Path) -> dict[str, Any]:
         paths = layer_paths(given.model)
         summary |= {"native_layers": [name for name, layer in paths.items() if layer.path == NATIVE]}
         summary |= {"layer_paths": {name: layer.record() for name, layer in paths.items()}}
+        if transport.size > 1:
+            summary |= {"overlap": foreign_overlap(paths)}
         if given.codec is not None:
             summary |= {"codec": type(given.codec).__name__}
         if trainer.progress.best_weights:

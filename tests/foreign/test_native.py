@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import copy
+import threading
 
 import pytest
 import torch
 import torch_geometric.nn as pyg
 
 import halowire
+from halowire.exchange import HaloExchange
 from halowire.exchange.in_process import run_threads
-from halowire.nn.foreign import native
+from halowire.kernels import Csr
+from halowire.nn.foreign import crossing, native
 from halowire.nn.foreign.distributed import distribute
+from halowire.nn.foreign.layer_path import foreign_overlap
 from halowire.nn.foreign.shard_data import cut_data
 from tests.foreign.case import assert_close, make_graph, make_owner
 from tests.foreign.models import build, two
@@ -51,6 +55,51 @@ def test_which_layers_run_native(monkeypatch, name, layers, calls):
         assert path.path == ("general" if path.reason else "native")
         assert not path.reason or path.native == 0
     assert len(seen) == calls == sum(path.native for path in paths.values() if path.kind != "GATConv")
+
+
+def test_own_edges_are_summed_while_messages_fly(monkeypatch):
+    """Launch, product, arrival, forward and backward; and no matrix of own and halo rows is made."""
+    log = []
+
+    def watched(usual, word):
+        return lambda *args, **kw: log.append((threading.get_ident(), word)) or usual(*args, **kw)
+
+    def here(transport):
+        data = cut_data(make_graph(), make_owner(2), transport)
+        own = distribute(two(pyg.SAGEConv), data).train()
+        transport.settle()
+        mine = len(log)
+        data.mean(own(data.x, data.edge_index).square()).backward()
+        return [word for thread, word in log[mine:] if thread == threading.get_ident()]
+
+    for name, word in (("start", "launch"), ("start_back", "launch back"), ("arrive", "arrive")):
+        monkeypatch.setattr(HaloExchange, name, watched(getattr(HaloExchange, name), word))
+    monkeypatch.setattr(Csr, "matmul", watched(Csr.matmul, "product"))
+    monkeypatch.setattr(crossing.Extend, "forward", staticmethod(watched(crossing.Extend.forward, "join")))
+    forward = ["product", "product", "launch", "product", "arrive", "product"]
+    backward = ["product", "launch back", "product", "arrive", "product"]
+    for found in run_threads(2, here):
+        # The first layer's input is kept, halo and all: two products, no message, and no gradient beyond its weights.
+        assert found == forward + backward
+
+
+def test_the_overlap_is_told_as_it_was():
+    def here(transport, name):
+        model, inputs = build(name)
+        data = cut_data(make_graph(), make_owner(2), transport)
+        own = distribute(model, data).train()
+        own(*(getattr(data, name) for name in inputs))
+        transport.settle()
+        return foreign_overlap(halowire.layer_paths(own))
+
+    words = {
+        "SAGEConv mean": {"first": "plain overlap: foreign model", "second": "plain overlap: foreign model"},
+        "SAGEConv max": dict.fromkeys(("first", "second"), "not hidden: PyG's own code takes all rows at once"),
+        "GATConv concat": dict.fromkeys(("first", "second"), "not hidden: attention takes all rows at once"),
+        "own arithmetic": {"all": "not hidden: the model's own code takes all rows at once"},
+    }
+    for name, want in words.items():
+        assert run_threads(2, lambda transport, name=name: here(transport, name)) == [want] * 2
 
 
 def test_a_layer_that_was_not_trained_says_so():

@@ -19,6 +19,7 @@ from halowire.kernels import Csr, InputError
 from halowire.partition import cut, partition
 from halowire.train.config import Config
 from halowire.train.loop import EXTRAS, Trainer
+from halowire.train.recipes import recipe_config
 from halowire.train.view import View, build_model
 from halowire.train.wire import policy_of
 from tests.parity.reference import dense_adjacency, dropout_factor
@@ -29,6 +30,9 @@ NODES, FEATURES, HIDDEN, CLASSES, EPOCHS = 150, 8, 20, 4, 4
 # in epoch 6 and fall in epochs 10 and 11.
 STEERING = [100.0, 50.0, 55.0, 61.0, 68.0, 76.0, 65.0, 53.0, 40.0, 26.0, 11.0, -5.0]
 BASE = {"model.hidden": HIDDEN, "seed": 5, "epochs": EPOCHS, "model.norm": "none"}
+
+
+VARCO = {f"rate.{name}": value for name, value in vars(recipe_config("varco").rate).items()}
 
 
 def make_graph(method: str = "random"):
@@ -241,6 +245,7 @@ def same(a: list[dict], b: list[dict]) -> bool:
         ({"freshness.mode": "delayed", "freshness.sync_every": 1}, {}),
         ({"freshness.mode": "delayed", "freshness.sync_every": 1, "rate.bits": 1}, {"rate.bits": 1}),
         ({"rate.schedule": "linear", "rate.max_ratio": 1.0, "rate.min_ratio": 1.0}, {}),
+        (VARCO | {"rate.max_ratio": 1.0, "rate.min_ratio": 1.0}, {}),
         ({"rate.rows": 1.0, "rate.ratio": 1.0}, {}),
         ({"rate.resend_input": True}, {}),
     ],
@@ -263,6 +268,45 @@ def test_bytes_follow_the_formula(on_workers, bits, back):
     want = rows * sum(row(columns, number) for columns in (HIDDEN, CLASSES) for number in (bits, back))
     for epoch in range(EPOCHS):
         assert sum(result["record"][epoch][0] for result in results) == want
+
+
+THINNED = {
+    # One column in three: 6 of 20 and 1 of 4; with bits, ceil(b k / 8) and four for the row's two numbers.
+    "columns": ({"rate.ratio": 3.0}, 1.0, (4 * 6 + 4 * 1) * 2),
+    "columns x 1 bit": ({"rate.ratio": 3.0, "rate.bits": 1}, 1.0, ((1 + 4) + (1 + 4)) * 2),
+    "columns x 4 bits": ({"rate.ratio": 3.0, "rate.bits": 4}, 1.0, ((3 + 4) + (1 + 4)) * 2),
+    "rows": ({"rate.rows": 0.3}, 0.3, 4 * (20 + 4) * 2),
+    "rows x 1 bit": ({"rate.rows": 0.3, "rate.bits": 1}, 0.3, ((3 + 4) + (1 + 4)) * 2),
+    "rows x columns x 1 bit": ({"rate.rows": 0.01, "rate.ratio": 3.0, "rate.bits": 1}, 0.01, ((1 + 4) + (1 + 4)) * 2),
+}
+
+
+def travelling(workers: int, share: float) -> int:
+    """Halo rows of all workers of which a ``share`` is sampled: of ``m`` rows from one peer, ``max(1, round(p m))``."""
+    graph = make_graph()
+    shards = cut(graph, partition(graph, workers, method="random", seed=4))
+    return sum(max(1, round(share * count)) for shard in shards for count in shard.recv_counts if count)
+
+
+@pytest.mark.parametrize("case", THINNED)
+def test_bytes_of_sampled_columns_and_rows_follow_the_formula(on_workers, case):
+    settings, share, row = THINNED[case]
+    results = on_workers(3, train_here, settings)
+    for epoch in range(EPOCHS):
+        assert sum(result["record"][epoch][0] for result in results) == travelling(3, share) * row
+
+
+@pytest.mark.parametrize("rows", [1.0, 0.3, 0.01])
+@pytest.mark.parametrize("bits", [32, 4])
+def test_a_budget_is_spent_within_two_per_cent(on_workers, rows, bits):
+    """Of what the run may send in all: the bytes that were counted, not those of a plan."""
+    full = sum(columns * bits // 8 + 4 * (bits < 16) for columns in (HIDDEN, CLASSES)) * 2 * travelling(2, rows)
+    settings = {"epochs": 12, "rate.schedule": "budget", "rate.rows": rows, "rate.bits": bits}
+    settings |= {"rate.budget": 0.6 * 12 * full}
+    results = on_workers(2, train_here, settings)
+    spent = [sum(result["record"][epoch][0] for result in results) for epoch in range(12)]
+    assert sum(spent) == pytest.approx(settings["rate.budget"], rel=0.02)
+    assert spent == sorted(spent) and spent[0] < spent[-1], "the rate rises"
 
 
 def threshold_here(rank: int, rate: float) -> list[bool]:

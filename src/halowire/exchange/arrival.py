@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from halowire.events import Ledger
+from halowire.exchange.rate import FORWARD
 from halowire.exchange.terms import Terms
 from halowire.kernels import Csr
 
@@ -25,19 +26,24 @@ class Arrival:
     rows: Tensor | None = None
 
     def add(self, matrix: Csr, out: Tensor) -> None:
-        """``out += matrix @ halo``, ``[r, k]`` for ``matrix`` ``[r, h]``; packed rows are decoded in registers."""
+        """``out += matrix @ halo``, ``[r, k]`` for ``matrix`` ``[r, h]``; packed rows are decoded in registers.
+
+        Of sampled rows, only the edges from those that travelled are summed.
+        """
         terms, data = self.terms, self.data
         if terms is None or data is None:
             return
         with self.ledger.phase("pack"):
             if self.rows is not None:
                 matrix.matmul(self.rows, out=out, accumulate=True)
-            elif terms.columns is None and terms.factor == 1:
-                terms.decoder.aggregate(matrix, data, terms.width, out)
+                return
+            used = (terms.lists.arrived(matrix) if terms.direction == FORWARD else matrix).scaled(terms.factor)
+            if terms.columns is None:
+                terms.decoder.aggregate(used, data, terms.width, out)
             else:
                 part = torch.zeros(out.shape[0], terms.sent_columns, device=out.device)
-                terms.decoder.aggregate(matrix, data, terms.sent_columns, part)
-                add_columns(out, terms.columns, part.mul_(terms.factor))
+                terms.decoder.aggregate(used, data, terms.sent_columns, part)
+                add_columns(out, terms.columns, part)
 
 
 def add_columns(out: Tensor, columns: Tensor | None, part: Tensor, factor: float = 1.0) -> None:

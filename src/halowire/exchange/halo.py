@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
@@ -22,10 +24,19 @@ from halowire.kernels.buffers import empty
 from halowire.kernels.random import Drop
 from halowire.partition import Shard
 
-# How often, and on how many rows, the error of a code is measured.
+# How often, and on how many rows, the error of a code and of a delay is measured.
 MEASURE_EVERY, MEASURED_ROWS = 10, 256
 # Messages of set-up and evaluation have buffers of their own: a delayed message may be waiting in the others.
 EXACT_SLOT = 2
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Some ``rows`` ``[m, k]`` of a message, their ``index`` ``[m]``, and what is ``seen`` of them at the other end."""
+
+    index: Tensor
+    rows: Tensor
+    seen: Tensor
 
 
 class HaloExchange:
@@ -49,6 +60,7 @@ class HaloExchange:
         self._change = (0.0, 0.0)
         self._epoch: int | None = None
         self._flights: dict[tuple[int, str], Flight] = {}
+        self._sampled: dict[tuple[int, str], tuple[int, Sample]] = {}
 
     def _in_pieces(self, device: torch.device) -> bool:
         """Not with a user's codec, which may depend on the rows that are encoded together."""
@@ -119,9 +131,7 @@ class HaloExchange:
         if self.watches and terms.direction == FORWARD and terms.layer == 1:
             self._measure_change(rows if watched is None else watched)
         flight = loading.close(rows)
-        if terms.epoch >= 0 and terms.epoch % MEASURE_EVERY == 0:
-            with self.transport.ledger.phase("pack"):
-                self._measure_error(rows, terms)
+        self._measure_error(rows, terms, loading.late)
         if terms.epoch < 0 or not freshness.delayed:
             return flight
         self._flights[terms.layer, terms.direction] = flight
@@ -231,11 +241,8 @@ class HaloExchange:
             self._rows(flight.terms, data)
 
     def _keeps_rows(self, terms: Terms) -> bool:
-        """Whether the rows must be written to memory: sampled, averaged or coded as changes."""
-        if terms.epoch < 0:
-            return False
-        sampled = terms.lists.places is not None and terms.direction == FORWARD
-        return sampled or terms.delta or self.policy.freshness.smoothing > 0
+        """Whether the rows must be written to memory: averaged or coded as changes."""
+        return terms.epoch >= 0 and (terms.delta or self.policy.freshness.smoothing > 0)
 
     def _rows(self, terms: Terms, data: Tensor) -> Tensor:
         """The rows of a message as a matrix ``[h or m, width]``, through delta coding and smoothing."""
@@ -272,14 +279,31 @@ class HaloExchange:
         full[chosen[:, None], columns[None, :]] = values * terms.factor
         return full
 
-    def _measure_error(self, rows: Tensor, terms: Terms) -> None:
-        """Book the error of some rows: they are coded once more, with the same random numbers."""
-        if isinstance(terms.codec, Full) and terms.columns is None:
+    def _measure_error(self, rows: Tensor, terms: Terms, late: bool) -> None:
+        """Book the error of some rows: what is used of them, late ones as they were an epoch before, and what they are.
+
+        A delay without a message before, and the running mean of late rows, are not measured.
+        """
+        plain = isinstance(terms.codec, Full) and terms.columns is None and not self.policy.freshness.delayed
+        due, next_due = terms.epoch % MEASURE_EVERY == 0, (terms.epoch + 1) % MEASURE_EVERY == 0
+        if plain or terms.epoch < 0 or not len(rows) or not (due or (next_due and self.policy.freshness.delayed)):
             return
+        place = terms.layer, terms.direction
+        with self.transport.ledger.phase("pack"):
+            now = self._sample(rows, terms)
+            then, used = self._sampled.pop(place, (None, now)) if late else (terms.epoch - 1, now)
+            if next_due:
+                self._sampled[place] = terms.epoch, now
+            norm = float(now.rows.square().sum())
+            if due and then == terms.epoch - 1 and norm and torch.equal(used.index, now.index):
+                self.transport.ledger.error(*place, float((used.seen - now.rows).square().sum()) / norm)
+
+    def _sample(self, rows: Tensor, terms: Terms) -> Sample:
+        """Some rows, and what arrives of them: they are coded once more, with the same random numbers."""
         ids = self._boundary_ids if terms.direction == FORWARD else self.halo_ids
         # The factor for sampled rows makes up for rows that did not travel: it is no error of those that did.
         factor = terms.factor * terms.lists.share
-        lost = norm = 0.0
+        found: list[tuple[Tensor, Tensor, Tensor]] = []
         for codec, index in terms.codec.samples(min(MEASURED_ROWS, len(rows))):
             wanted = rows[index]
             if terms.delta:
@@ -293,10 +317,8 @@ class HaloExchange:
                 codec.encode(wanted, Source(ids[index], None, None, terms.columns, terms.stream), data)
                 seen = torch.zeros_like(wanted)
                 add_columns(seen, terms.columns, codec.decode(data, terms.sent_columns) * factor)
-            lost += float((seen - wanted).square().sum())
-            norm += float(wanted.square().sum())
-        if norm:
-            self.transport.ledger.error(terms.layer, terms.direction, lost / norm)
+            found.append((index, wanted, seen))
+        return Sample(*(torch.cat(parts) for parts in zip(*found, strict=True)))
 
     def _measure_change(self, rows: Tensor) -> None:
         last = self.memory.matrix("last", *rows.shape)

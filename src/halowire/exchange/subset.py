@@ -21,18 +21,23 @@ def column_subset(width: int, count: int, seed: int, epoch: int, layer: int) -> 
     return keys.argsort()[:count].sort().values
 
 
+def sample_size(count: int, share: float) -> int:
+    """How many of ``count`` rows that go to one peer travel: ``max(1, round(p m))``, none of none."""
+    return min(count, max(1, round(share * count)))
+
+
 def row_subset(
     ids: Tensor, counts: tuple[int, ...], share: float, seed: int, epoch: int
 ) -> tuple[Tensor, tuple[int, ...]]:
     """Positions of the sampled rows of a list grouped by peer, ascending, and how many each group keeps.
 
-    ``ids`` are the original ids of the list, ``counts`` its groups. Of a group of ``m`` rows, ``max(1, round(p m))``
-    stay (none of an empty one), those with the smallest keys; owner and receiver hold the same list and so agree.
+    ``ids`` are the original ids of the list, ``counts`` its groups. Of each group, the :func:`sample_size` rows with
+    the smallest keys stay; owner and receiver hold the same list and so agree.
     """
     keys = row_keys(seed, epoch, 0, ids, ROW_STREAM)
     kept, sizes, start = [], [], 0
     for count in counts:
-        size = min(count, max(1, round(share * count))) if count else 0
+        size = sample_size(count, share)
         order = keys[start : start + count].argsort()[:size].sort().values
         kept.append(order + start)
         sizes.append(size)

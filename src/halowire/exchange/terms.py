@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from halowire.exchange.codec import Codec, Uniform, codec_of
@@ -26,7 +27,8 @@ class Lists:
     """Which rows travel in an epoch: of the send list (owned rows) and of the halo list, grouped by peer.
 
     ``index`` are the owned rows of the send list, ``targets`` ``[boundary, m]`` its inverse, ``places`` the halo rows
-    (None: all of them), ``pieces`` what they leave in (None: as a whole).
+    (None: all of them) and ``number`` ``[h]`` where in the message they stand (-1: not at all), ``pieces`` what they
+    leave in (None: as a whole).
     """
 
     index: Tensor
@@ -36,6 +38,13 @@ class Lists:
     recv_counts: tuple[int, ...]
     share: float
     pieces: Pieces | None = None
+    number: Tensor | None = None
+
+    def arrived(self, matrix: Csr) -> Csr:
+        """The columns of ``matrix`` ``[r, h]`` whose rows travel, in the order of the message."""
+        if self.places is None or self.number is None:
+            return matrix
+        return matrix.select_columns(self.number, self.places.numel())
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +152,9 @@ class TermsMaker:
         kept, sent = row_subset(self._send_ids, self._counts[0], share, seed, epoch)
         places, received = row_subset(self._halo_ids, self._counts[1], share, seed, epoch)
         index = self._send_index[kept]
-        return Lists(index, self._inverse(index), places, sent, received, share)
+        number = torch.full((self._halo_ids.numel(),), -1, dtype=torch.int32, device=places.device)
+        number[places] = torch.arange(places.numel(), dtype=torch.int32, device=places.device)
+        return Lists(index, self._inverse(index), places, sent, received, share, number=number)
 
     def _inverse(self, index: Tensor) -> Csr:
         count = index.numel()

@@ -102,6 +102,25 @@ class Csr:
         weight = None if self.weight is None else self.weight[entry]
         return Csr(indptr, self.indices[entry], weight, self.num_cols)
 
+    def select_columns(self, number: Tensor, count: int) -> Csr:
+        """The entries in columns ``j`` with ``number[j] >= 0``, which become columns ``number[j]`` of ``count``.
+
+        ``number`` is ``[num_cols]``, of the type of the indices, ascending where it is not negative.
+        """
+        indices = number[self.indices]
+        kept = indices >= 0
+        before = torch.zeros(self.nnz + 1, dtype=torch.int64, device=kept.device)
+        torch.cumsum(kept, 0, out=before[1:])
+        weight = None if self.weight is None else self.weight[kept]
+        return Csr(before[self.indptr], indices[kept], weight, count)
+
+    def scaled(self, factor: float) -> Csr:
+        """``factor self``."""
+        if factor == 1:
+            return self
+        ones = torch.ones(self.nnz, device=self.indices.device)
+        return replace(self, weight=factor * (ones if self.weight is None else self.weight))
+
     def to_dense(self) -> Tensor:
         """The dense matrix; duplicates are added."""
         dense = torch.zeros(self.num_rows, self.num_cols, device=self.indptr.device)

@@ -183,7 +183,7 @@ def error(runs: list[Named], direction: str) -> Html | None:
             scope = f"mean of {len(found)} layers and the workers"
     says = (
         f"Squared error of the {what} over their squared norm, on a sample; {scope}. "
-        "Delay is not in it. The axis is logarithmic."
+        "Late ones are compared with those of the epoch that uses them. The axis is logarithmic."
     )
     chart = Chart(f"Error of the code, {direction}", curves, "number", unit="relative squared error", log=True)
     return lines(runs, chart, says)

@@ -13,10 +13,11 @@ from halowire.report.series import finite
 from halowire.report.tables import table
 from halowire.report.units import number, percent_text
 
-BOUNDARY_FIRST, PLAIN = "boundary first", "plain overlap"
+BOUNDARY_FIRST, PLAIN, NOT_HIDDEN = "boundary first", "plain overlap", "not hidden"
 MEANING = {
     BOUNDARY_FIRST: "the rows that other workers need are computed and sent before the others, which hide the wire",
     PLAIN: "a layer sends its rows when all of them are there, and only its own local product hides the wire",
+    NOT_HIDDEN: "nothing is computed while its rows fly",
 }
 
 
@@ -35,8 +36,11 @@ def overlap_section(runs: list[Named]) -> Html | None:
 
 
 def ways_of(run: Run) -> dict[str, list[str]]:
-    """The layers by how their exchange was hidden, in the words of the start event; the reason belongs to the words."""
-    found = run.first.start.get("overlap")
+    """The layers by how their exchange was hidden, in the words of the start event; the reason belongs to the words.
+
+    Of a foreign model it is known in the end, and stands in the summary.
+    """
+    found = run.summary.get("overlap") or run.first.start.get("overlap")
     ways: dict[str, list[str]] = {}
     for layer, way in found.items() if isinstance(found, Mapping) else ():
         ways.setdefault(str(way), []).append(str(layer))

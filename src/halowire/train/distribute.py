@@ -83,8 +83,8 @@ def wire_policy(config: Config, codec: RowCodec | None = None) -> distributed.Po
     if codec is not None:
         refuse_codec(config)
 
-    def make(widths: Sequence[int], halo_rows: int) -> Policy:
-        return dataclasses.replace(policy_of(config, widths, halo_rows), codec=codec)
+    def make(widths: Sequence[int], halo_rows: distributed.HaloRows) -> Policy:
+        return dataclasses.replace(policy_of(config, widths, halo_rows(config.rate.rows)), codec=codec)
 
     return make
 

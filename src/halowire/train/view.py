@@ -11,6 +11,7 @@ from torch import Tensor
 from halowire.events import SETUP
 from halowire.exchange import HaloExchange, Policy, Transport
 from halowire.exchange.grades import by_base, grade_counts
+from halowire.exchange.subset import sample_size
 from halowire.nn import GAT, MODELS, Attention, Features, GraphModel, Propagation, Step
 from halowire.nn.deep import DEEP_MODELS, DeepModel
 from halowire.nn.model import exchanged_widths
@@ -55,7 +56,8 @@ def policy_for(
 ) -> Policy:
     """The policy of a shard's wire; ``transport`` goes to the workers that share its halos, ``links`` join stages."""
     widths = travelling_widths(config.model, num_features, output_width(config, shard.num_classes))
-    halo_rows = transport.all_reduce(torch.tensor([shard.num_halo]), "reduction of the halo sizes", SETUP)
+    travelling = sum(sample_size(count, config.rate.rows) for count in shard.recv_counts)
+    halo_rows = transport.all_reduce(torch.tensor([travelling]), "reduction of the halo sizes", SETUP)
     grades = None
     if config.rate.nodes == "degree":
         grades = by_base(transport.all_reduce(grade_counts(shard), "reduction of the grades", SETUP))

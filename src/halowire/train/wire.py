@@ -26,8 +26,9 @@ def policy_of(
     input_width: int = 0,
     links: Sequence[StageLink] = (),
 ) -> Policy:
-    """The policy of a run that exchanges rows of ``widths`` columns (layers 1, 2, ...) for ``halo_rows`` halo rows.
+    """The policy of a run that exchanges rows of ``widths`` columns (layers 1, 2, ...), ``halo_rows`` in each.
 
+    ``halo_rows``: the halo rows of all workers; where they are sampled, those that travel in an epoch.
     ``grades``: how many of the halo rows each grade of a base has; only a budget of graded rows needs it.
     ``input_width``: columns of the raw features, which are layer 0 where they are sent in every epoch.
     ``links``: what crosses the borders of the stages; only a budget needs it.

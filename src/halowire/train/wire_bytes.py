@@ -24,9 +24,9 @@ class StageLink:
 def epoch_bytes(rates: LayerRate, widths: Mapping[int, int], halo_rows: int, grades: GradeCounts | None = None) -> int:
     """Bytes that all workers send in one epoch, forward and backward.
 
-    ``widths`` are the columns of every layer that exchanges rows, ``halo_rows`` the halo rows of all workers,
-    ``grades`` how many of them each grade of a base has (needed for graded rates). The columns of a backward message
-    are those of the forward one.
+    ``widths`` are the columns of every layer that exchanges rows, ``halo_rows`` the halo rows of all workers that
+    travel, ``grades`` how many of them each grade of a base has (needed for graded rates). The columns of a backward
+    message are those of the forward one.
     """
     total = 0
     for layer, width in widths.items():
@@ -34,7 +34,7 @@ def epoch_bytes(rates: LayerRate, widths: Mapping[int, int], halo_rows: int, gra
         columns = forward.columns(width)
         # Layer 0 are the raw features, which have no gradient.
         for rate in (forward, rates(layer, BACKWARD)) if layer > 0 else (forward,):
-            total += _message_bytes(rate, columns, round(forward.rows * halo_rows), grades)
+            total += _message_bytes(rate, columns, halo_rows, grades)
     return total
 
 

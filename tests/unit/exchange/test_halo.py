@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from halowire.events import TRAIN
-from halowire.exchange import HaloExchange, Policy, Rate, Transport, exchange_features
+from halowire.exchange import Freshness, HaloExchange, Policy, Rate, Transport, exchange_features
 from halowire.graph import Graph, block_model
 from halowire.kernels import Csr
 from halowire.partition import Shard, cut, partition
@@ -82,6 +82,37 @@ def test_the_ledger_knows_the_error_of_a_code(on_workers):
     sampled = on_workers(2, errors_here, Rate(8, rows=0.5), None)[0][1]["error"]
     assert sampled == pytest.approx(eight, rel=0.2), "of the rows that travel"
     assert forward(Rate(1, "levels"), 0.8) < levels, "rows that stand still are learnt change by change"
+
+
+def late_errors_here(rank: int, rate: Rate, sync_every: int) -> list[list[float | None]]:
+    """Forward and backward errors of epochs 0 to 20, of rows that are (epoch + 1) times the same."""
+    transport = Transport()
+    _, _, shard = shard_of(rank, transport.size)
+    policy = Policy(lambda *_: rate, Freshness(delayed=True, sync_every=sync_every))
+    exchange = HaloExchange(shard, transport, torch.device("cpu"), policy)
+    generator = torch.Generator().manual_seed(rank)
+    rows, grads = (torch.randn(n, 32, generator=generator) for n in (shard.num_owned, shard.num_halo))
+    found = []
+    for epoch in range(21):
+        transport.ledger.take()
+        exchange.begin(epoch)
+        out = torch.zeros(shard.num_owned, 32)
+        exchange.finish(exchange.start((epoch + 1) * rows, 1), shard.halo, out)
+        exchange.finish_back(exchange.start_back((epoch + 1) * grads, 1), out)
+        found.append([record.get("error") for record in transport.ledger.take().exchange_list()])
+    transport.settle()
+    return found
+
+
+def test_the_ledger_knows_the_error_of_a_delay(on_workers):
+    for found in on_workers(2, late_errors_here, Rate(32), 0):
+        assert all(error is None for epoch in range(21) if epoch not in (10, 20) for error in found[epoch])
+        assert found[10] == pytest.approx([(1 / 11) ** 2] * 2) and found[20] == pytest.approx([(1 / 21) ** 2] * 2)
+    for found in on_workers(2, late_errors_here, Rate(32), 11):
+        assert found[10] == [0.0] * 2, "a synchronous epoch uses its own rows"
+    for coded, late in zip(*(on_workers(2, late_errors_here, Rate(1), sync) for sync in (11, 0)), strict=True):
+        # Without bias the error of the code, of rows 10/11 as large, adds to that of the delay.
+        assert late[10] == pytest.approx([(100 * error + 1) / 121 for error in coded[10]], rel=0.1)
 
 
 def backward_here(rank: int) -> tuple[np.ndarray, np.ndarray]:

@@ -92,3 +92,17 @@ def test_wrong_lengths_and_shapes_are_refused() -> None:
         example().matmul(torch.ones(3, 2), out=torch.ones(3, 2))
     with pytest.raises(InputError, match="accumulate"):
         example().matmul(torch.ones(3, 2), accumulate=True)
+
+
+def test_columns_are_chosen_and_renumbered():
+    generator = torch.Generator().manual_seed(2)
+    for weight in (None, torch.rand(40, generator=generator)):
+        rows, cols = torch.randint(6, (40,), generator=generator), torch.randint(9, (40,), generator=generator)
+        a = Csr.from_edges(rows, cols, 6, 9, weight)
+        for chosen in ([0, 3, 4, 8], [], list(range(9))):
+            number = torch.full((9,), -1, dtype=torch.int32)
+            number[chosen] = torch.arange(len(chosen), dtype=torch.int32)
+            got = a.select_columns(number, len(chosen))
+            assert got.num_cols == len(chosen) and got.indices.dtype == torch.int32
+            assert torch.equal(got.to_dense(), a.to_dense()[:, chosen])
+        assert torch.equal(a.scaled(2.0).to_dense(), 2 * a.to_dense()) and a.scaled(1.0) is a

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -10,36 +11,56 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from halowire.events import TRAIN
-from halowire.exchange import HaloExchange, Transport
+from halowire.exchange import Flight, HaloExchange, Transport
+
+
+@dataclass(frozen=True, eq=False)
+class Crossing:
+    """One crossing of a pass: its exchange, its number, and the training epoch whose rate and freshness apply.
+
+    Without an epoch the exchange is exact.
+    """
+
+    exchange: HaloExchange
+    number: int
+    epoch: int | None
+
+    def start(self, rows: Tensor) -> Flight | None:
+        """Launch the boundary's rows of ``rows`` ``[n, k]``."""
+        self.exchange.begin(self.epoch)
+        delta = self.epoch is not None and self.exchange.policy.decay is not None
+        return self.exchange.start(rows, self.number, delta)
+
+    def start_back(self, halo_grad: Tensor) -> Flight | None:
+        """Launch the gradients ``[h, k]`` of the halo's rows."""
+        self.exchange.begin(self.epoch)
+        with self.exchange.transport.ledger.account(TRAIN):  # in a loop of one's own nothing else says so
+            return self.exchange.start_back(halo_grad, self.number)
 
 
 class Extend(Function):
     """``[n, k]`` owned rows to ``[n + h, k]`` owned and halo rows; backward, the halo's gradients return and are added.
 
-    ``epoch`` is the training epoch whose rate and freshness apply, or None for an exact exchange.
+    Nothing hides the wire: what is computed with the rows is the model's own code, which needs all of them.
     """
 
     @staticmethod
-    def forward(ctx: Any, rows: Tensor, exchange: HaloExchange, number: int, epoch: int | None) -> Tensor:
+    def forward(ctx: Any, rows: Tensor, crossing: Crossing) -> Tensor:
         """Send the boundary rows, append what arrives."""
-        ctx.exchange, ctx.number, ctx.epoch = exchange, number, epoch
-        exchange.begin(epoch)
-        delta = epoch is not None and exchange.policy.decay is not None
-        halo = exchange.finish_rows(exchange.start(rows, number, delta), rows.shape[1])
+        ctx.crossing = crossing
+        halo = crossing.exchange.finish_rows(crossing.start(rows), rows.shape[1])
         return torch.cat([rows, halo])
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         """Send the halo's gradients back, add what returns to the owned rows' own."""
-        exchange: HaloExchange = ctx.exchange
-        exchange.begin(ctx.epoch)
+        exchange: HaloExchange = ctx.crossing.exchange
         own, halo = torch.split(grads[0], [grads[0].shape[0] - exchange.num_halo, exchange.num_halo])
-        with exchange.transport.ledger.account(TRAIN):  # in a loop of one's own nothing else says so
-            flight = exchange.start_back(halo.contiguous(), ctx.number)
+        flight = ctx.crossing.start_back(halo.contiguous())
         total = own.clone(memory_format=torch.contiguous_format)
         exchange.finish_back(flight, total)
-        return total, None, None, None
+        return total, None
 
 
 class Return(Function):

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from halowire.events import EVAL, SETUP, TRAIN
 from halowire.exchange import HaloExchange, Policy
+from halowire.exchange.subset import sample_size
 from halowire.kernels import InputError
 from halowire.nn.foreign.call import Call
 from halowire.nn.foreign.edges import holds
@@ -24,7 +25,9 @@ from halowire.nn.foreign.reduction import Guarded
 from halowire.nn.foreign.rehearsal import UncheckableError, rehearse
 from halowire.nn.foreign.shard_data import ShardData
 
-PolicyMaker = Callable[[Sequence[int], int], Policy]
+HaloRows = Callable[[float], int]
+"""The halo rows of all workers that travel, where a share of them is sampled."""
+PolicyMaker = Callable[[Sequence[int], HaloRows], Policy]
 """The policy of a model, from the widths of its coded exchanges and the halo rows of all workers."""
 ATTRIBUTE = "_halowire"
 
@@ -129,10 +132,13 @@ class Distributed:
     def _exchange(self, widths: tuple[int, ...]) -> HaloExchange:
         if widths not in self._exchanges:
             link = self.data.link
-            policy = self._make_policy(widths, self._total(link.num_halo))
+            policy = self._make_policy(widths, self._halo_rows)
             self._exchanges[widths] = HaloExchange(self.data.shard, self.data.transport, link.device, policy)
             self.data.reduction.watch(self._exchanges[widths])
         return self._exchanges[widths]
+
+    def _halo_rows(self, share: float) -> int:
+        return self._total(sum(sample_size(count, share) for count in self.data.shard.recv_counts))
 
     def _total(self, count: int) -> int:
         """Of all workers."""

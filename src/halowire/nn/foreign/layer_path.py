@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from halowire.nn.overlap import NOT_HIDDEN, plain_overlap
+
 NATIVE, GENERAL, BOTH, UNUSED = "native", "general", "native and general", "not trained yet"
 
 
@@ -17,7 +19,8 @@ class LayerPath:
 
     ``kind`` is its class, ``native`` and ``general`` count the calls that halowire's kernels and PyG's own code served
     (a layer that propagates several times is called as often), ``reason`` is why the last general one was not native.
-    ``known`` is false of a layer without a fast path, whose calls are not counted.
+    ``known`` is false of a layer without a fast path, whose calls are not counted; ``sums`` is true of one whose
+    kernels sum own edges while the halo's rows fly.
     """
 
     kind: str
@@ -25,6 +28,7 @@ class LayerPath:
     general: int = 0
     reason: str = ""
     known: bool = True
+    sums: bool = False
 
     def count(self, layer: nn.Module, obstacle: str) -> None:
         """A call was served, in general because of the ``obstacle``, natively if there was none."""
@@ -44,9 +48,23 @@ class LayerPath:
             return BOTH
         return NATIVE if self.native else GENERAL if self.general else UNUSED
 
+    @property
+    def overlap(self) -> str:
+        """How its exchange was hidden."""
+        if self.sums and self.path == NATIVE:
+            return plain_overlap("foreign model")
+        reason = "attention takes all rows at once" if self.path == NATIVE else "PyG's own code takes all rows at once"
+        return f"{NOT_HIDDEN}: {reason}"
+
     def record(self) -> dict[str, Any]:
         """As it is written to ``summary.json``."""
         return {"kind": self.kind, "path": self.path, "reason": self.reason}
+
+
+def foreign_overlap(paths: dict[str, LayerPath]) -> dict[str, str]:
+    """How the exchange of every layer was hidden, for the report; of a model without PyG layers, as a whole."""
+    found = {name or "all": path.overlap for name, path in paths.items()}
+    return found or {"all": f"{NOT_HIDDEN}: the model's own code takes all rows at once"}
 
 
 def first_of(*found: tuple[bool, str]) -> str:

@@ -10,7 +10,7 @@ from torch import Tensor
 from halowire.exchange import HaloExchange, Policy, Transport
 from halowire.exchange.features import exchange_flat
 from halowire.kernels import InputError
-from halowire.nn.foreign.crossing import Extend, Return, WholeSum
+from halowire.nn.foreign.crossing import Crossing, Extend, Return, WholeSum
 from halowire.partition import Shard
 
 FIRST_EXACT = 10_000
@@ -84,15 +84,26 @@ class Link:
 
     def extend(self, values: Tensor, dim: int) -> Tensor:
         """``values`` with the halo's rows appended along ``dim``, whose extent grows from ``n`` to ``n + h``."""
+        held = self.held(values) if dim == 0 or self.transport.size == 1 else None
+        if held is not None:
+            return held
         if self._carries_gradient(values):
             self.refuse_outside()
-        elif dim == 0:
+        return self._extend(values, dim)
+
+    def held(self, values: Tensor) -> Tensor | None:
+        """``values`` ``[n, ...]`` with the halo's rows where no message is needed: one worker, or kept rows."""
+        if self._carries_gradient(values):
+            self.refuse_outside()
+        else:
             for fixed in self._fixed:
                 if values is fixed.rows:
                     return self._unchanged(fixed)
-        if self.transport.size == 1:
-            return values
-        return self._extend(values, dim)
+        return values if self.transport.size == 1 else None
+
+    def crossing(self, rows: Tensor) -> Crossing:
+        """The next crossing of this pass, of float32 ``rows`` ``[n, k]``."""
+        return Crossing(self.exchange, self._next(rows), self._epoch_of(rows))
 
     def _unchanged(self, fixed: Fixed) -> Tensor:
         if fixed.rows._version != fixed.version:
@@ -104,7 +115,7 @@ class Link:
         rows = first.reshape(self.num_owned, -1)
         extended: Tensor
         if rows.dtype == torch.float32:
-            extended = Extend.apply(rows.contiguous(), self.exchange, self._next(rows), self._epoch_of(rows))  # type: ignore[no-untyped-call]
+            extended = Extend.apply(rows.contiguous(), self.crossing(rows))  # type: ignore[no-untyped-call]
         else:
             extended = torch.cat([rows, self._fetch(rows)])
         return extended.view(self.num_owned + self.num_halo, *first.shape[1:]).movedim(0, dim)

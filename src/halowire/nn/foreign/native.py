@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
+from halowire.nn.foreign.crossing import Crossing
 from halowire.nn.foreign.edges import Edges, plain
 from halowire.nn.foreign.layer_path import LayerPath, first_of
 from halowire.nn.foreign.native_gat import NativeGat, misfit_of_gat
@@ -31,19 +32,35 @@ HOOKS = (
 
 
 class WeightedSum(Function):
-    """``out_i = sum over edges e = (j, i) of w_e x_j`` for ``x`` ``[n + h, k]``; no gradient for the weights."""
+    """``out_i = sum over edges e = (j, i) of w_e x_j``, ``inner @ x + halo @ x_halo``; no gradient for the weights.
+
+    ``x`` is ``[n, k]`` and crosses, or ``[n + h, k]`` where all of it is held and there is nothing to send. Own edges
+    are summed while messages fly: forward while the halo's rows come, backward while their gradients return.
+    """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, edges: Weighted) -> Tensor:
-        """``A x``."""
-        ctx.edges = edges
-        return edges.forth.matmul(x.contiguous())
+    def forward(ctx: Any, x: Tensor, edges: Weighted, crossing: Crossing | None) -> Tensor:
+        """``inner @ x`` meanwhile, then the halo's rows, decoded as they are added."""
+        ctx.edges, ctx.crossing, x, n = edges, crossing, x.contiguous(), edges.inner.num_rows
+        flight = None if crossing is None else crossing.start(x)
+        out = edges.inner.matmul(x[:n])
+        if crossing is not None:
+            crossing.exchange.finish(flight, edges.halo, out)
+        elif edges.halo.nnz:
+            edges.halo.matmul(x[n:], out=out, accumulate=True)
+        return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        """``A^T grad``."""
-        return ctx.edges.back.matmul(grads[0].contiguous()), None
+        """``halo_t @ grad`` leaves, ``inner_t @ grad`` meanwhile, then what returns is added."""
+        edges, crossing, grad = ctx.edges, ctx.crossing, grads[0].contiguous()
+        if crossing is None:  # one worker: rows that are held and have a halo have no gradient
+            return edges.inner_t.matmul(grad), None, None
+        flight = crossing.start_back(edges.halo_t.matmul(grad))
+        total = edges.inner_t.matmul(grad)
+        crossing.exchange.finish_back(flight, total)
+        return total, None, None
 
 
 class NativePropagate:
@@ -68,7 +85,9 @@ class NativePropagate:
             self._pattern = Pattern.of(edges, link)
         weights = None if weight is None else weight.detach().reshape(-1)
         matrices = self._pattern.weighted(weights, self._layer.aggr == "mean")
-        out: Tensor = WeightedSum.apply(link.extend(rows, 0), matrices)  # type: ignore[no-untyped-call]
+        held = link.held(rows)
+        given = (rows, matrices, link.crossing(rows)) if held is None else (held, matrices, None)
+        out: Tensor = WeightedSum.apply(*given)  # type: ignore[no-untyped-call]
         return out
 
     def _obstacle(self, edge_index: Any, size: Any, rows: Any, weight: Tensor | None) -> str:
@@ -112,6 +131,7 @@ def use_native(model: nn.Module) -> dict[str, LayerPath]:
         else:
             usual = partial(kind.propagate, module)
             module.propagate = NativePropagate(module, known[kind], usual, path)
+            path.sums = True
     return paths
 
 

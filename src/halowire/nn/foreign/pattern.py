@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from halowire.kernels import Csr
+from halowire.kernels.csr import row_range
 from halowire.nn.foreign.link import Link
 
 
@@ -35,12 +36,25 @@ class Sorted:
 
 @dataclass(frozen=True, eq=False)
 class Weighted:
-    """A pattern with weights, as a matrix and its transpose, and the weights that it was made of."""
+    """A pattern with weights: edges from own rows ``inner`` ``[n, n]`` and from the halo's ``halo`` ``[n, h]``, their
+    transposes, and the weights that it was made of."""
 
     weight: Tensor | None
     version: int
-    forth: Csr
-    back: Csr
+    inner: Csr
+    halo: Csr
+    inner_t: Csr
+    halo_t: Csr
+
+    @staticmethod
+    def of(weight: Tensor | None, forth: Csr, back: Csr) -> Weighted:
+        """Cut ``forth`` ``[n, n + h]`` and its transpose ``back`` between own and halo rows."""
+        n, held = forth.num_rows, forth.num_cols
+        transposes = row_range(back, 0, n), row_range(back, n, held)
+        place = torch.arange(held, dtype=forth.indices.dtype, device=forth.indices.device)
+        halo = forth.select_columns(place - n, held - n)
+        inner = forth if held == n else forth.select_columns(place.masked_fill(place >= n, -1), n)
+        return Weighted(weight, 0 if weight is None else weight._version, inner, halo, *transposes)
 
     def serves(self, weight: Tensor | None) -> bool:
         """Whether ``weight`` is the same memory, unchanged; it is kept alive here, so nothing else can be there."""
@@ -86,9 +100,7 @@ class Pattern:
             if mean:
                 share = (1 / self.forth.indptr.diff().clamp(min=1).float())[self.targets]
                 values = share if weight is None else weight * share
-            version = 0 if weight is None else weight._version
-            kept = Weighted(weight, version, self.forth.matrix(values), self.back.matrix(values))
-            self._kept[mean] = kept
+            kept = self._kept[mean] = Weighted.of(weight, self.forth.matrix(values), self.back.matrix(values))
         return kept
 
 
