@@ -1,6 +1,6 @@
 """Test accuracy of every recipe on real graphs, cut into 4 parts by METIS and at random.
 
-    python -m bench.accuracy --data FOLDER [--graphs cora,dblp] [--minutes 110]
+    python -m bench.accuracy --data FOLDER [--graphs cora,dblp] [--minutes 110] [--codes]
 
 FOLDER holds the `.npz` graphs; `debian` is built in. Every finished run is kept in `result.json`, so that the table
 can be built in pieces: a second call goes on where the first one stopped; the tables go to `result.md`. SAGE, 3 layers,
@@ -43,10 +43,14 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="folder with the .npz graphs")
     parser.add_argument("--graphs", default="", help="only these graphs")
     parser.add_argument("--minutes", type=float, default=110, help="stop after this many minutes")
+    parser.add_argument(
+        "--codes", action="store_true", help="compare one-bit codes too, on two graphs cut at random"
+    )
     parser.add_argument("--out", type=Path, default=HERE / "result.json")
     args = parser.parse_args()
     results: dict[str, Any] = json.loads(args.out.read_text()) if args.out.exists() else {}
-    todo = [task for task in tasks([name for name in args.graphs.split(",") if name]) if task.key not in results]
+    wanted = tasks([name for name in args.graphs.split(",") if name], args.codes)
+    todo = [task for task in wanted if task.key not in results]
     end = time.monotonic() + 60 * args.minutes
     workers = Workers(PARTS) if todo else None
     with tempfile.TemporaryDirectory(prefix="halowire-accuracy-") as work:

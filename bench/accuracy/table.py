@@ -8,7 +8,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
-from bench.accuracy.tasks import GRAPHS, RECIPES, SLOPES
+from bench.accuracy.tasks import CODES, COMPARED_SEEDS, GRAPHS, RECIPES, SLOPES
 
 LIMITS = {"metis": 0.3, "random": 0.7}
 """Points that `halowire` may lose against `exact`, or one standard error of the difference where that is more."""
@@ -66,9 +66,9 @@ def _paired(one: Cell, other: Cell) -> Cell:
 
 
 def table(results: dict[str, Any]) -> str:
-    """Markdown: accuracy of every recipe, bytes, the targets, and VARCO against fixed ratios."""
+    """Markdown: accuracy of every recipe, bytes, the targets, VARCO against fixed ratios, one-bit codes."""
     groups = grouped(results)
-    parts = [_accuracy(groups), _bytes(groups), _targets(groups), _varco(groups)]
+    parts = [_accuracy(groups), _bytes(groups), _targets(groups), _varco(groups), _codes(groups)]
     return "\n\n".join(part for part in parts if part)
 
 
@@ -123,11 +123,27 @@ def _targets(groups: Groups) -> str:
 def _varco(groups: Groups) -> str:
     lines = _head("graph, cut", *(f"slope {slope}: VARCO, fixed" for slope in SLOPES))
     for place, group in groups.items():
-        names = [(f"varco, slope {slope}", f"fixed, bytes of slope {slope}") for slope in SLOPES]
+        names = [(ours, f"fixed, bytes of slope {slope}") for slope, ours in SLOPES.items()]
         if all(name in group for pair in names for name in pair):
-            cells = (f"{_points(group[ours])}, {_points(group[fixed])}" for ours, fixed in names)
+            cells = (f"{_compared(group[ours])}, {_compared(group[fixed])}" for ours, fixed in names)
             lines.append(_row(", ".join(place), *cells))
-    return "VARCO against the fixed ratio of equal total bytes:\n\n" + "\n".join(lines) if len(lines) > 2 else ""
+    title = f"VARCO against the fixed ratio of equal total bytes, {COMPARED_SEEDS} seeds:"
+    return f"{title}\n\n" + "\n".join(lines) if len(lines) > 2 else ""
+
+
+def _codes(groups: Groups) -> str:
+    names = ("exact", *CODES)
+    lines = _head("graph, cut", *names)
+    for place, group in groups.items():
+        if all(name in group for name in names):
+            lines.append(_row(", ".join(place), *(_compared(group[name]) for name in names)))
+            lines.append(_row("halo bytes", *(_amount(group[name], group["exact"]) for name in names)))
+    return f"One-bit codes, {COMPARED_SEEDS} seeds:\n\n" + "\n".join(lines) if len(lines) > 2 else ""
+
+
+def _compared(cell: Cell) -> str:
+    """Of the seeds that a comparison has."""
+    return _points(Cell({seed: value for seed, value in cell.by_seed.items() if seed < COMPARED_SEEDS}, cell.sent))
 
 
 def _head(*names: str) -> list[str]:

@@ -9,12 +9,16 @@ from pathlib import Path
 PARTS = 4
 CUTS = ("metis", "random")
 RECIPES = ("exact", "isolated", "sylvie-s", "sylvie-a", "varco", "halowire")
-SLOPES = (2, 5)
-"""VARCO's slopes that are compared with the fixed ratio of equal total bytes."""
-VARCO = ("amazon-computers", "random")
-"""Graph and cut of that comparison: where leaving out the cut edges costs most."""
-VARCO_SEEDS = 3
-"""Seeds of that comparison."""
+SLOPES = {2: "varco, slope 2", 5: "varco"}
+"""VARCO's slopes that are compared with the fixed ratio of equal total bytes, and what the runs are called."""
+VARCO = (("amazon-computers", "random"), ("wordnet", "random"))
+"""Graphs and cuts of that comparison: without the cut edges the first loses nothing, the second most of all."""
+CODES = ("sylvie-s", "two-levels", "delta", "halowire")
+"""One-bit codes that are compared on their own."""
+CODED = (("debian", "random"), ("wordnet", "random"))
+"""Graphs and cuts of that comparison: where one bit costs most."""
+COMPARED_SEEDS = 3
+"""Seeds of both comparisons."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +58,8 @@ class Task:
         return f"{self.data.name}/{self.cut}/{self.name}/{self.seed}"
 
 
-def tasks(graphs: list[str]) -> Iterator[Task]:
-    """All runs, small graphs first, all recipes of a seed together."""
+def tasks(graphs: list[str], codes: bool = False) -> Iterator[Task]:
+    """All runs, small graphs first, all recipes of a seed together; those of the ``codes`` if they are wanted."""
     for data in GRAPHS:
         if graphs and data.name not in graphs:
             continue
@@ -63,13 +67,17 @@ def tasks(graphs: list[str]) -> Iterator[Task]:
             for seed in range(data.seeds):
                 for recipe in RECIPES:
                     yield Task(data, cut, recipe, recipe, (), seed)
-                if (data.name, cut) == VARCO and seed < VARCO_SEEDS:
+                if (data.name, cut) in VARCO and seed < COMPARED_SEEDS:
                     yield from _varco_tasks(data, cut, seed)
+                if codes and (data.name, cut) in CODED and seed < COMPARED_SEEDS:
+                    others = (name for name in CODES if name not in RECIPES)
+                    yield from (Task(data, cut, name, name, (), seed) for name in others)
 
 
 def _varco_tasks(data: Data, cut: str, seed: int) -> Iterator[Task]:
-    for slope in SLOPES:
-        yield Task(data, cut, f"varco, slope {slope}", "varco", (("rate.slope", float(slope)),), seed)
+    for slope, name in SLOPES.items():
+        if name not in RECIPES:
+            yield Task(data, cut, name, "varco", (("rate.slope", float(slope)),), seed)
         ratio = 1 / share(data.epochs, slope)
         settings = (("rate.schedule", "constant"), ("rate.ratio", ratio))
         yield Task(data, cut, f"fixed, bytes of slope {slope}", "varco", settings, seed)
