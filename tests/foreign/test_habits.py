@@ -226,6 +226,40 @@ def test_a_penalty_counts_once():
             assert_close(name, grads[name], grad)
 
 
+class Dropping(nn.Module):
+    """Two layers with dropout between them, by torch's function or by a module."""
+
+    def __init__(self, p: float, by_module: bool) -> None:
+        super().__init__()
+        self.inner, self.p = two(pyg.SAGEConv, norm=nn.Dropout(p) if by_module else None), 0.0 if by_module else p
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        h = self.inner.norm(self.inner.first(x, edge_index)).relu()
+        return self.inner.second(nn.functional.dropout(h, self.p, self.training), edge_index)
+
+
+@pytest.mark.parametrize("by_module", [False, True])
+@pytest.mark.parametrize(("p", "decay"), [(0.5, None), (0.0, 1.0)])
+def test_changes_of_rows_are_not_coded_after_dropout(p, decay, by_module):
+    """Other masks in every epoch change rows by more than they are."""
+
+    def here(transport):
+        data, own = place(transport, Dropping(p, by_module), "halowire")
+        data.mean(own(data.x, data.edge_index).square()).backward()
+        transport.settle()
+        return [exchange.policy.decay for exchange in state_of(own).exchanges]
+
+    assert run_threads(2, here) == [[decay]] * 2
+
+    def asked(transport):
+        if not p:
+            return place(transport, Dropping(p, by_module), "delta")
+        with pytest.raises(InputError, match="set its dropout to 0"):
+            place(transport, Dropping(p, by_module), "delta")
+
+    run_threads(2, asked)
+
+
 def test_what_is_added_to_the_mean_is_refused():
     def here(transport):
         data, own = place(transport, two(pyg.SAGEConv))

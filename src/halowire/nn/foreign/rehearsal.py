@@ -20,7 +20,7 @@ from halowire.nn.foreign.native import use_native
 from halowire.nn.foreign.outputs import tensors_in
 from halowire.nn.foreign.prepare import spread_norms
 from halowire.nn.foreign.shard_data import cut_data
-from halowire.nn.foreign.still import Still
+from halowire.nn.foreign.still import Notes, Still
 
 NODES, EDGES, PARTS, ATTEMPTS = 26, 110, 2, 3
 TOLERANCE = 1e-4
@@ -64,8 +64,16 @@ class Outcome:
     widths: list[int]
 
 
-def rehearse(model: nn.Module, call: Call, most: int) -> list[int]:
-    """Compare ``model`` with itself on random graphs cut in two; the widths of the coded exchanges of a pass.
+@dataclass(frozen=True)
+class Rehearsed:
+    """What is known of a kind of call: the widths of its coded exchanges, and whether training drops values."""
+
+    widths: tuple[int, ...]
+    drops: bool
+
+
+def rehearse(model: nn.Module, call: Call, most: int) -> Rehearsed:
+    """Compare ``model`` with itself on random graphs cut in two; what is known of such a call.
 
     On a small graph: forward in training and evaluation mode, all weight gradients and all buffers, element by element.
     What a model does with the number 1000 is not seen on 26 nodes, so outputs are compared once more on ever larger
@@ -73,11 +81,11 @@ def rehearse(model: nn.Module, call: Call, most: int) -> list[int]:
     hands to torch and that could be one of a node or of an edge: those below ``most``, the nodes and edges of the
     whole graph.
     """
-    numbers: set[float] = set()
-    widths = _majority(SMALL, lambda seed: _attempt(model, call, seed, SMALL, numbers))
-    for size in _larger(_telling_size(numbers, model, call, most)):
-        _majority(size, lambda seed, size=size: _attempt(model, call, seed, size, set()))  # type: ignore[misc]
-    return widths
+    notes = Notes()
+    widths = _majority(SMALL, lambda seed: _attempt(model, call, seed, SMALL, notes))
+    for size in _larger(_telling_size(notes.numbers, model, call, most)):
+        _majority(size, lambda seed, size=size: _attempt(model, call, seed, size, Notes()))  # type: ignore[misc]
+    return Rehearsed(tuple(widths), notes.drops)
 
 
 def _larger(largest: int) -> Iterator[Size]:
@@ -129,11 +137,11 @@ def _telling_size(numbers: set[float], model: nn.Module, call: Call, most: int) 
     return max(full, largest + largest // 4 + NODES if largest else 0)
 
 
-def _attempt(model: nn.Module, call: Call, seed: int, size: Size, numbers: set[float]) -> list[int]:
+def _attempt(model: nn.Module, call: Call, seed: int, size: Size, notes: Notes) -> list[int]:
     generator = torch.Generator().manual_seed(seed)
     graph, owner = _random(call, generator, size)
     weights: list[Tensor] = []
-    want = _plain_pass(model, call, graph, weights, size, generator, numbers)
+    want = _plain_pass(model, call, graph, weights, size, generator, notes)
     rounding = _rounding(model, call, graph, weights, want) if size.gradients else {}
 
     def work(transport: InProcessTransport) -> Outcome:
@@ -180,11 +188,11 @@ def _random(call: Call, generator: torch.Generator, size: Size) -> tuple[dict[st
 
 def _plain_pass(
     model: nn.Module, call: Call, graph: dict[str, Any], weights: list[Tensor], size: Size,
-    generator: torch.Generator | None = None, numbers: set[float] | None = None,
+    generator: torch.Generator | None = None, notes: Notes | None = None,
 ) -> Outcome:  # fmt: skip
     whole = SimpleNamespace(**graph, num_nodes=size.nodes)
     try:
-        return _pass(copy.deepcopy(model), call, whole, weights, torch.arange(size.nodes), size, generator, numbers)
+        return _pass(copy.deepcopy(model), call, whole, weights, torch.arange(size.nodes), size, generator, notes)
     except InputError:
         raise
     except Exception as error:
@@ -196,7 +204,7 @@ def _plain_pass(
 
 def _pass(
     model: nn.Module, call: Call, graph: Any, weights: list[Tensor], rows: Tensor, size: Size,
-    generator: torch.Generator | None = None, numbers: set[float] | None = None,
+    generator: torch.Generator | None = None, notes: Notes | None = None,
 ) -> Outcome:  # fmt: skip
     """Forward and, if asked for, backward in training mode, then forward in evaluation mode, on the CPU."""
     model.cpu()
@@ -212,7 +220,7 @@ def _pass(
     def run() -> list[Tensor]:
         if link is not None:
             link.begin()
-        with Still(set() if numbers is None else numbers):
+        with Still(notes or Notes()):
             return _rows(model(*args, **kwargs), rows.numel())
 
     model.train()
