@@ -27,9 +27,7 @@ def sentence(summary: Json) -> str:
     twins = summary.get("kernels") not in (None, "native")
     words = f"In training, halowire's kernels serve {native} of {len(paths)} layers; PyG's own code serves the others."
     words += " This machine has no native kernels: torch stands in for them." * twins
-    dropped = (
-        " Its rows travel after dropout, so they are coded as they are, not as changes (--rate.decay is not used)."
-    )
+    dropped = " Rows travel after dropout, so they are coded as they are, not as changes: --rate.decay is not used."
     return words + dropped * (summary.get("rows_as_they_are") is True)
 
 
