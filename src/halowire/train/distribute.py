@@ -94,14 +94,15 @@ def wire_policy(config: Config, codec: RowCodec | None = None) -> distributed.Po
 def rows_as_they_are(config: Config) -> Config:
     """``config`` for rows that travel after dropout: other masks make their changes larger than the rows themselves.
 
-    The recipe `halowire` goes on without delta coding; whoever asked for it is told.
+    The recipe `halowire` goes on without delta coding; who asked for it with settings of their own is refused.
     """
-    if config.rate.decay < 0:
+    own, recipe = config.rate, recipe_config("halowire").rate
+    if own.decay < 0:
         return config
-    if config.recipe != "halowire":
+    if config.recipe != "halowire" or (own.decay, own.gain) != (recipe.decay, recipe.gain):
         raise InputError(
-            f"--rate.decay {config.rate.decay:g} codes changes of rows, but a model of one's own sends its rows after "
-            "dropout, which changes all of them in every epoch; set its dropout to 0, or use a recipe without changes, "
+            f"--rate.decay {own.decay:g} codes changes of rows, but this model drops values or edges before its rows "
+            "travel, which changes all of them in every epoch; set its dropout to 0, or use a recipe without changes, "
             "such as two-levels"
         )
     return config.replace({"rate.decay": -1.0, "rate.gain": 1.0})

@@ -47,10 +47,10 @@ class Distributed:
         self._exchanges: dict[Rehearsed, HaloExchange] = {}
         self._heard = data.reduction.heard
         self._account: AbstractContextManager[None] = contextlib.nullcontext()
+        self._rehearse_signature()  # before anything is changed: a refused model is as it was
         self.norms, self.native = spread_norms(model, data.link), use_native(model)
         _share_weights(model, data)
         data.reduction.add(list(model.parameters()))
-        self._rehearse_signature()
         model.register_forward_pre_hook(self._before, with_kwargs=True)
         model.register_forward_hook(self._after, always_call=True)
         for module in model.modules():

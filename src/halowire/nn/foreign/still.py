@@ -22,20 +22,23 @@ DRAWS = {
 class Notes:
     """What passes were seen to do.
 
-    ``numbers`` are all that torch was handed: one of them may be the number of a node or of an edge. ``drops`` is
-    whether values would have been dropped.
+    ``numbers`` are all that torch was handed: one of them may be the number of a node or of an edge. ``drops`` are the
+    places at which values would have been dropped: how many exchanges came before.
     """
 
     numbers: set[float] = field(default_factory=set)
-    drops: bool = False
+    drops: set[int] = field(default_factory=set)
 
 
 class Still(TorchFunctionMode):
-    """Inside the block, dropout gives its input back and every other draw is refused; ``notes`` are taken."""
+    """Inside the block, dropout gives its input back and every other draw is refused; ``notes`` are taken.
 
-    def __init__(self, notes: Notes) -> None:
+    ``exchanges``: how many the pass has had so far.
+    """
+
+    def __init__(self, notes: Notes, exchanges: Callable[[], int] = lambda: 0) -> None:
         super().__init__()
-        self._notes = notes
+        self._notes, self._exchanges = notes, exchanges
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Sequence[type], args: tuple[Any, ...] = (), kwargs: Any = None
@@ -43,7 +46,8 @@ class Still(TorchFunctionMode):
         """Call ``func``, unless it draws."""
         kwargs, name = kwargs or {}, getattr(func, "__name__", "")
         if "dropout" in name:
-            self._notes.drops |= _drops(args, kwargs)
+            if _drops(args, kwargs):
+                self._notes.drops.add(self._exchanges())
             return args[0] if args else kwargs["input"]
         if name in DRAWS:
             raise InputError(
