@@ -43,9 +43,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="folder with the .npz graphs")
     parser.add_argument("--graphs", default="", help="only these graphs")
     parser.add_argument("--minutes", type=float, default=110, help="stop after this many minutes")
-    parser.add_argument(
-        "--codes", action="store_true", help="compare one-bit codes too, on two graphs cut at random"
-    )
+    parser.add_argument("--codes", action="store_true", help="compare one-bit codes too, on two graphs cut at random")
     parser.add_argument("--out", type=Path, default=HERE / "result.json")
     args = parser.parse_args()
     results: dict[str, Any] = json.loads(args.out.read_text()) if args.out.exists() else {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import halowire.graph
 from halowire.partition import partition, write_shards
@@ -28,8 +29,8 @@ class Case:
     every: int
 
     def shards(self, work: Path) -> Path:
-        """The folder of its shards, made if it is not there."""
-        folder = work / "shards" / self.name
+        """The folder of its shards, made if it is not there; another graph of the same name has another folder."""
+        folder = work / "shards" / f"{self.name}-{crc32(f'{self.spec} {self.method}'.encode()):08x}"
         if not is_shard_folder(folder):
             graph = halowire.graph.load(self.spec)
             write_shards(graph, partition(graph, HOSTS, self.method, seed=0), folder)

@@ -73,6 +73,8 @@ def fit_worker(job: Job, folder: Path) -> dict[str, Any]:
         summary |= {"layer_paths": {name: layer.record() for name, layer in paths.items()}}
         if transport.size > 1:
             summary |= {"overlap": foreign_overlap(paths)}
+        if job.config.rate.decay >= 0 and runner.exchange.policy.decay is None:
+            summary |= {"rows_as_they_are": True}
         if given.codec is not None:
             summary |= {"codec": type(given.codec).__name__}
         if trainer.progress.best_weights:

@@ -173,6 +173,8 @@ CASES = {
     "input, delta": {"rate.resend_input": True, "rate.bits": 1, "rate.decay": 0.8, "rate.layer_ratios": "0:2"},
     "input, bits by degree": {"rate.resend_input": True, "rate.bits": 1, "rate.nodes": "degree"},
     "columns": {"rate.ratio": 3.0},
+    "first columns": {"rate.ratio": 3.0, "rate.columns": "first", "rate.spare_last": True},
+    "first columns, changes": {"rate.ratio": 3.0, "rate.columns": "first", "rate.bits": 4, "rate.decay": 0.8},
     "columns, rescaled": {"rate.ratio": 3.0, "rate.rescale": True},
     "columns x bits": {"rate.ratio": 3.0, "rate.bits": 2},
     "varco": {"rate.schedule": "linear", "rate.max_ratio": 8.0, "rate.slope": 1.0, "rate.spare_last": True},

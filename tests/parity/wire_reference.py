@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from halowire.exchange import BACKWARD, FORWARD, Policy
+from halowire.exchange import BACKWARD, FORWARD, Policy, Rate
 from halowire.exchange.subset import column_subset, row_subset
 from halowire.kernels.packing import Packing, pack_rows, unpack_rows
 from halowire.kernels.random import stream_key
@@ -88,6 +88,12 @@ class DenseWire:
         ]
         return torch.cat(seen) if seen else values
 
+    def columns(self, rate: Rate, width: int, epoch: int, layer: int) -> Tensor | None:
+        count = rate.columns(width)
+        if self.policy.first_columns:
+            return torch.arange(count)
+        return column_subset(width, count, self.policy.seed, epoch, layer)
+
     def synchronous(self, epoch: int) -> bool:
         return self.adaptive or self.policy.freshness.synchronous(epoch)
 
@@ -95,7 +101,7 @@ class DenseWire:
         """What every part sees of all rows in the forward message of ``epoch``."""
         p, views = self.policy, []
         rate = p.rates(epoch, layer, FORWARD)
-        columns = column_subset(h.shape[1], rate.columns(h.shape[1]), p.seed, epoch, layer)
+        columns = self.columns(rate, h.shape[1], epoch, layer)
         stream = stream_key(p.seed, epoch, layer, 200)
         if delta and p.decay is not None:
             r = self.kept.setdefault(f"r{layer}", torch.zeros_like(h))
@@ -128,7 +134,7 @@ class DenseWire:
         """What the owners add to the gradients of their rows from the backward message of ``epoch``."""
         p, total = self.policy, torch.zeros_like(grad)
         forward, rate = p.rates(epoch, layer, FORWARD), p.rates(epoch, layer, BACKWARD)
-        columns = column_subset(grad.shape[1], forward.columns(grad.shape[1]), p.seed, epoch, layer)
+        columns = self.columns(forward, grad.shape[1], epoch, layer)
         for part in range(self.parts):
             mine = self.owner == part
             rows, counts = self.halo(part)

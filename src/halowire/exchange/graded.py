@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -49,7 +50,7 @@ class Graded:
         inverse: Callable[[Tensor], Csr] | None = None,
     ) -> None:
         """``degree`` of every row of the list; ``index`` and ``inverse`` where its rows are rows of a matrix."""
-        self._cut: tuple[Csr, list[Csr]] | None = None
+        self._cut: WeakKeyDictionary[Csr, list[Csr]] = WeakKeyDictionary()
         self.grades: list[Grade] = []
         found = grades_of(degree, counts, rate.bits)
         for number, bits in enumerate(grade_bits(rate.bits)):
@@ -89,9 +90,9 @@ class Graded:
 
     def aggregate(self, matrix: Csr, data: Tensor, columns: int, out: Tensor) -> None:
         """Every grade with its own columns of ``matrix``, straight from its bytes."""
-        if self._cut is None or self._cut[0] is not matrix:
-            self._cut = (matrix, [some_columns(matrix, grade.places) for grade in self.grades])
-        for (grade, packed), part in zip(self._packed(data, columns), self._cut[1], strict=True):
+        if matrix not in self._cut:
+            self._cut[matrix] = [some_columns(matrix, grade.places) for grade in self.grades]
+        for (grade, packed), part in zip(self._packed(data, columns), self._cut[matrix], strict=True):
             grade.codec.aggregate(part, packed, columns, out)
 
     def samples(self, count: int) -> list[tuple[Uniform, Tensor]]:

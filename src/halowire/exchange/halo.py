@@ -282,16 +282,17 @@ class HaloExchange:
     def _measure_error(self, rows: Tensor, terms: Terms, late: bool) -> None:
         """Book the error of some rows: what is used of them, late ones as they were an epoch before, and what they are.
 
-        A delay without a message before, and the running mean of late rows, are not measured.
+        A delay without a message before is not measured, and of the running mean of late rows only the code is.
         """
-        plain = isinstance(terms.codec, Full) and terms.columns is None and not self.policy.freshness.delayed
-        due, next_due = terms.epoch % MEASURE_EVERY == 0, (terms.epoch + 1) % MEASURE_EVERY == 0
-        if plain or terms.epoch < 0 or not len(rows) or not (due or (next_due and self.policy.freshness.delayed)):
+        delayed = self.policy.freshness.delayed and not self.policy.freshness.smoothing
+        plain = isinstance(terms.codec, Full) and terms.columns is None and not delayed
+        due, next_due = terms.epoch % MEASURE_EVERY == 0, delayed and (terms.epoch + 1) % MEASURE_EVERY == 0
+        if plain or terms.epoch < 0 or not len(rows) or not (due or next_due):
             return
         place = terms.layer, terms.direction
         with self.transport.ledger.phase("pack"):
             now = self._sample(rows, terms)
-            then, used = self._sampled.pop(place, (None, now)) if late else (terms.epoch - 1, now)
+            then, used = self._sampled.pop(place, (None, now)) if late and delayed else (terms.epoch - 1, now)
             if next_due:
                 self._sampled[place] = terms.epoch, now
             norm = float(now.rows.square().sum())

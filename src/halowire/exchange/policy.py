@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import torch
+from torch import Tensor
+
 from halowire.exchange.base_bit import BaseBit
 from halowire.exchange.codec import Uniform
 from halowire.exchange.freshness import Freshness
-from halowire.exchange.rate import EXACT, Rate
+from halowire.exchange.rate import EXACT, FORWARD, Rate
+from halowire.exchange.subset import column_subset
 from halowire.kernels import InputError
 
 Rates = Callable[[int, int, str], Rate]
@@ -32,6 +36,7 @@ class Policy:
         base: the base bit that ``rates`` follows, where the losses decide it; None: the settings alone do.
         resend_input: send the raw features of the halo in every epoch, as layer 0, instead of once.
         gain: share ``a`` of the coded change that both ends keep of it (see :mod:`halowire.exchange.loading`).
+        first_columns: where only ``k`` columns travel, the first ones instead of a random subset.
         piece_rows: messages of so many rows leave in pieces; smaller ones would only pay for more of them.
         codec: how the values that travel are coded, in place of the bits of ``rates``; None: by those bits.
     """
@@ -44,6 +49,7 @@ class Policy:
     base: BaseBit | None = None
     resend_input: bool = False
     gain: float = 1.0
+    first_columns: bool = False
     piece_rows: int = 8192
     codec: Uniform | None = None
 
@@ -52,3 +58,10 @@ class Policy:
             raise InputError(f"--rate.decay is {self.decay}; it must lie in 0 <= g <= 1")
         if not 0 < self.gain <= 1:
             raise InputError(f"--rate.gain is {self.gain}; it must lie in 0 < a <= 1")
+
+    def columns(self, epoch: int, layer: int, width: int, key: int | None = None) -> Tensor | None:
+        """The columns of ``width`` that travel, ascending; None: all. ``key`` draws them, that of ``layer`` if None."""
+        count = self.rates(epoch, layer, FORWARD).columns(width)
+        if self.first_columns and count < width:
+            return torch.arange(count)
+        return column_subset(width, count, self.seed, epoch, layer if key is None else key)

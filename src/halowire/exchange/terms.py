@@ -13,7 +13,7 @@ from halowire.exchange.grades import halo_degree, sent_degree
 from halowire.exchange.pieces import Pieces
 from halowire.exchange.policy import Policy
 from halowire.exchange.rate import EXACT, FORWARD, Rate
-from halowire.exchange.subset import column_subset, row_subset
+from halowire.exchange.subset import row_subset
 from halowire.kernels import Csr
 from halowire.kernels.random import stream_key
 from halowire.partition import Shard
@@ -118,7 +118,7 @@ class TermsMaker:
         policy = self._policy
         forward = policy.rates(epoch, layer, FORWARD)
         rate = forward if direction == FORWARD else policy.rates(epoch, layer, direction)
-        columns = column_subset(width, forward.columns(width), policy.seed, epoch, layer)
+        columns = policy.columns(epoch, layer, width)
         lists = self._lists(forward, epoch)
         factor = 1.0 / lists.share
         if columns is not None and policy.rescale:

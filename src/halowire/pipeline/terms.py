@@ -9,7 +9,6 @@ from torch import Tensor
 from halowire.exchange import FORWARD, Full, Policy, codec_of
 from halowire.exchange.codec import Uniform
 from halowire.exchange.rate import EXACT
-from halowire.exchange.subset import column_subset
 from halowire.kernels.random import stream_key
 
 MEASURE_EVERY, MEASURED_ROWS = 10, 256
@@ -39,7 +38,7 @@ class RowTerms:
         """Those of ``policy``; ``key`` draws the columns, which backward shares with forward, ``stream`` the bits."""
         forward = policy.rates(epoch, layer, FORWARD)
         rate = forward if direction == FORWARD else policy.rates(epoch, layer, direction)
-        columns = column_subset(width, forward.columns(width), policy.seed, epoch, key)
+        columns = policy.columns(epoch, layer, width, key)
         delta = delta and policy.decay is not None and direction == FORWARD
         factor = width / columns.numel() if columns is not None and policy.rescale and not delta else 1.0
         count = width if columns is None else columns.numel()

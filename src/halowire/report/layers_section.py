@@ -26,7 +26,9 @@ def sentence(summary: Json) -> str:
     native = sum(one.get("path") == "native" for one in paths.values())
     twins = summary.get("kernels") not in (None, "native")
     words = f"In training, halowire's kernels serve {native} of {len(paths)} layers; PyG's own code serves the others."
-    return words + " This machine has no native kernels: torch stands in for them." * twins
+    words += " This machine has no native kernels: torch stands in for them." * twins
+    dropped = " Rows travel after dropout, so they are coded as they are, not as changes: --rate.decay is not used."
+    return words + dropped * (summary.get("rows_as_they_are") is True)
 
 
 def known_paths(summary: Json) -> dict[str, Json]:

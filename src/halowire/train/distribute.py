@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from torch import nn
@@ -12,6 +12,7 @@ from halowire.exchange import Policy, RowCodec, agree_on_codec
 from halowire.kernels import InputError
 from halowire.nn.foreign import distributed
 from halowire.nn.foreign.layer_path import LayerPath
+from halowire.nn.foreign.rehearsal import Rehearsed
 from halowire.nn.foreign.shard_data import ShardData
 from halowire.train.config import Config, check_config
 from halowire.train.recipes import recipe_config
@@ -83,10 +84,28 @@ def wire_policy(config: Config, codec: RowCodec | None = None) -> distributed.Po
     if codec is not None:
         refuse_codec(config)
 
-    def make(widths: Sequence[int], halo_rows: distributed.HaloRows) -> Policy:
-        return dataclasses.replace(policy_of(config, widths, halo_rows(config.rate.rows)), codec=codec)
+    def make(known: Rehearsed, halo_rows: distributed.HaloRows) -> Policy:
+        used = rows_as_they_are(config) if known.drops else config
+        return dataclasses.replace(policy_of(used, known.widths, halo_rows(used.rate.rows)), codec=codec)
 
     return make
+
+
+def rows_as_they_are(config: Config) -> Config:
+    """``config`` for rows that travel after dropout: other masks make their changes larger than the rows themselves.
+
+    The recipe `halowire` goes on without delta coding; who asked for it with settings of their own is refused.
+    """
+    own, recipe = config.rate, recipe_config("halowire").rate
+    if own.decay < 0:
+        return config
+    if config.recipe != "halowire" or (own.decay, own.gain) != (recipe.decay, recipe.gain):
+        raise InputError(
+            f"--rate.decay {own.decay:g} codes changes of rows, but this model drops values or edges before its rows "
+            "travel, which changes all of them in every epoch; set its dropout to 0, or use a recipe without changes, "
+            "such as two-levels"
+        )
+    return config.replace({"rate.decay": -1.0, "rate.gain": 1.0})
 
 
 def refuse_for_own_model(config: Config) -> None:

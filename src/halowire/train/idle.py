@@ -60,6 +60,7 @@ def _needs(rate: RateConfig) -> dict[str, tuple[str, bool]]:
         "max_ratio": ("without --rate.schedule linear or exponential", falling),
         "min_ratio": ("without --rate.schedule linear or exponential", falling),
         "slope": ("without --rate.schedule linear", rate.schedule == "linear"),
+        "columns": ("without a ratio of columns", dropped),
         "rescale": ("without a ratio of columns", dropped),
         "spare_last": ("without a ratio of columns", dropped),
     }

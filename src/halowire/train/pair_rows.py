@@ -10,7 +10,7 @@ from torch import Tensor
 from halowire.exchange import HaloExchange, Policy, Transport
 from halowire.exchange.features import exchange_flat
 from halowire.kernels import Csr
-from halowire.nn.foreign.crossing import Extend
+from halowire.nn.foreign.crossing import Crossing, Extend
 from halowire.partition import Shard
 from halowire.partition.links import PartLinks
 
@@ -41,7 +41,7 @@ class PairRows:
         """``rows`` ``[n, k]``, then those of the other workers."""
         if self._transport.size == 1:
             return rows
-        out: Tensor = Extend.apply(rows.contiguous(), self._exchange, PAIRS, None)  # type: ignore[no-untyped-call]
+        out: Tensor = Extend.apply(rows.contiguous(), Crossing(self._exchange, PAIRS, None))  # type: ignore[no-untyped-call]
         return out
 
     def places(self, nodes: Tensor) -> Tensor:

@@ -28,6 +28,11 @@ def refuse_wire(config: Config) -> None:
             "--rate.rescale and --rate.decay do not go together: a reconstruction keeps the columns that do not "
             "travel, so there is nothing to make up for; leave one out"
         )
+    if rate.rescale and rate.columns == "first":
+        raise InputError(
+            "--rate.rescale and --rate.columns first do not go together: the other columns never travel, and larger "
+            "values do not stand for them; leave one out"
+        )
     _refuse_base(rate, freshness)
     _refuse_schedule(rate)
     if rate.share:

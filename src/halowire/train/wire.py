@@ -60,7 +60,8 @@ def policy_of(
     delayed, adaptive = fresh.mode in ("delayed", "adaptive"), fresh.mode == "adaptive"
     freshness = Freshness(delayed, fresh.sync_every, fresh.smoothing, fresh.threshold, adaptive)
     decay = rate.decay if rate.decay >= 0 else None
-    return Policy(rates, freshness, config.seed, rate.rescale, decay, base, rate.resend_input, rate.gain)
+    first = rate.columns == "first"
+    return Policy(rates, freshness, config.seed, rate.rescale, decay, base, rate.resend_input, rate.gain, first)
 
 
 def _ratios(rate: RateConfig, epochs: int, cost: Callable[[float], int] | None) -> Ratios:

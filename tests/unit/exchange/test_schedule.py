@@ -188,6 +188,8 @@ def test_mistakes_in_layers_are_told_in_one_line(settings, words):
         {"rate.slope": 2.0},
         {"rate.rescale": True},
         {"rate.spare_last": True},
+        {"rate.columns": "first"},
+        {"rate.columns": "first", "rate.ratio": 4.0, "rate.rescale": True},
         {"freshness.mode": "never", "rate.bits": 1},
         {"rate.share": 0.05, "rate.bits": 1, "rate.nodes": "degree"},
         {"rate.decay": 0.8, "rate.bits": 1, "rate.ratio": 2.0, "rate.rescale": True},

@@ -204,6 +204,19 @@ def test_the_page_says_where_the_wire_was_not_hidden_well_and_why(run: Path, tmp
     assert "layers 1 and 2 boundary first" in both
 
 
+def test_what_is_known_of_a_foreign_model_in_the_end_is_told(run: Path) -> None:
+    summary = json.loads((run / "summary.json").read_text())
+    layers = {"first": {"kind": "SAGEConv", "path": "native", "reason": ""}}
+    ways = {"first": "plain overlap: foreign model", "second": "not hidden: attention takes all rows at once"}
+    summary |= {"layer_paths": layers, "overlap": ways, "rows_as_they_are": True}
+    (run / "summary.json").write_text(json.dumps(summary))
+    text = page([run], run / "report.html")
+    said = overlap_of(text)
+    assert "Layer first plain overlap, foreign model: a layer sends its rows" in said
+    assert "Layer second not hidden, attention takes all rows at once: nothing is computed while its rows fly." in said
+    assert "coded as they are, not as changes" in text
+
+
 def test_no_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no run folder"):
         write_report([], tmp_path / "report.html")

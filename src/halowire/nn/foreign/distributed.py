@@ -22,13 +22,13 @@ from halowire.nn.foreign.native import use_native
 from halowire.nn.foreign.outputs import change_tensors
 from halowire.nn.foreign.prepare import refuse_unsupported, spread_norms
 from halowire.nn.foreign.reduction import Guarded
-from halowire.nn.foreign.rehearsal import UncheckableError, rehearse
+from halowire.nn.foreign.rehearsal import Rehearsed, UncheckableError, rehearse
 from halowire.nn.foreign.shard_data import ShardData
 
 HaloRows = Callable[[float], int]
 """The halo rows of all workers that travel, where a share of them is sampled."""
-PolicyMaker = Callable[[Sequence[int], HaloRows], Policy]
-"""The policy of a model, from the widths of its coded exchanges and the halo rows of all workers."""
+PolicyMaker = Callable[[Rehearsed, HaloRows], Policy]
+"""The policy of a model, from what is known of its calls and the halo rows of all workers."""
 ATTRIBUTE = "_halowire"
 
 
@@ -43,14 +43,14 @@ class Distributed:
         self.data, self.epoch = data, 0
         self._model, self._make_policy = model, make_policy
         self._pristine = copy.deepcopy(model)
-        self._checked: dict[str, tuple[int, ...]] = {}
-        self._exchanges: dict[tuple[int, ...], HaloExchange] = {}
+        self._checked: dict[str, Rehearsed] = {}
+        self._exchanges: dict[Rehearsed, HaloExchange] = {}
         self._heard = data.reduction.heard
         self._account: AbstractContextManager[None] = contextlib.nullcontext()
+        self._rehearse_signature()  # before anything is changed: a refused model is as it was
         self.norms, self.native = spread_norms(model, data.link), use_native(model)
         _share_weights(model, data)
         data.reduction.add(list(model.parameters()))
-        self._rehearse_signature()
         model.register_forward_pre_hook(self._before, with_kwargs=True)
         model.register_forward_hook(self._after, always_call=True)
         for module in model.modules():
@@ -69,7 +69,7 @@ class Distributed:
 
     @property
     def exchanges(self) -> list[HaloExchange]:
-        """One for each sequence of widths that passes had."""
+        """One for each kind of pass."""
         return list(self._exchanges.values())
 
     def _rehearse_signature(self) -> None:
@@ -87,8 +87,8 @@ class Distributed:
             self.exchange_of(args)
 
     def _before(self, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        widths = self._widths(args, kwargs)
-        exchange = self._exchange(widths)
+        known = self._known(args, kwargs)
+        exchange = self._exchange(known)
         training = model.training and torch.is_grad_enabled()
         if torch.is_grad_enabled():
             self.data.reduction.add(list(model.parameters()))
@@ -96,7 +96,7 @@ class Distributed:
             self._heard = self.data.reduction.steer(self.exchanges, self.epoch, self._heard)
         self._account = self.data.transport.ledger.account(TRAIN if training else EVAL)
         self._account.__enter__()
-        self.data.link.begin(exchange, *((self.epoch, widths) if training else ()))
+        self.data.link.begin(exchange, *((self.epoch, known.widths) if training else ()))
         self.epoch += training
 
     def _after(self, model: nn.Module, args: Any, out: Any) -> Any:
@@ -118,24 +118,23 @@ class Distributed:
 
     def exchange_of(self, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> HaloExchange:
         """The exchange for this kind of call."""
-        return self._exchange(self._widths(args, kwargs or {}))
+        return self._exchange(self._known(args, kwargs or {}))
 
-    def _widths(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[int, ...]:
-        """Those of the coded exchanges of a call; the first one of a kind is rehearsed, by all workers at once."""
+    def _known(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Rehearsed:
+        """What is known of a call; the first one of a kind is rehearsed, by all workers at once."""
         call = Call.of(args, kwargs, self.data)
         trained = [parameter.requires_grad for parameter in self._model.parameters()]
         key = f"{call.key()} {trained}"
         if key not in self._checked:
-            self._checked[key] = tuple(self._agreed_rehearsal(call, trained))
+            self._checked[key] = self._agreed_rehearsal(call, trained)
         return self._checked[key]
 
-    def _exchange(self, widths: tuple[int, ...]) -> HaloExchange:
-        if widths not in self._exchanges:
-            link = self.data.link
-            policy = self._make_policy(widths, self._halo_rows)
-            self._exchanges[widths] = HaloExchange(self.data.shard, self.data.transport, link.device, policy)
-            self.data.reduction.watch(self._exchanges[widths])
-        return self._exchanges[widths]
+    def _exchange(self, known: Rehearsed) -> HaloExchange:
+        if known not in self._exchanges:
+            policy = self._make_policy(known, self._halo_rows)
+            self._exchanges[known] = HaloExchange(self.data.shard, self.data.transport, self.data.link.device, policy)
+            self.data.reduction.watch(self._exchanges[known])
+        return self._exchanges[known]
 
     def _halo_rows(self, share: float) -> int:
         return self._total(sum(sample_size(count, share) for count in self.data.shard.recv_counts))
@@ -144,13 +143,13 @@ class Distributed:
         """Of all workers."""
         return int(self.data.transport.all_reduce(torch.tensor([count]), "reduction of the sizes", SETUP))
 
-    def _agreed_rehearsal(self, call: Call, trained: Sequence[bool]) -> list[int]:
-        failure, widths = None, list[int]()
+    def _agreed_rehearsal(self, call: Call, trained: Sequence[bool]) -> Rehearsed:
+        failure, known = None, Rehearsed((), False)
         most = self.data.shard.num_nodes + self._total(self.data.edge_index.shape[1])
         for parameter, is_trained in zip(self._pristine.parameters(), trained, strict=True):
             parameter.requires_grad_(is_trained)
         try:
-            widths = rehearse(self._pristine, call, most)
+            known = rehearse(self._pristine, call, most)
         except InputError as error:
             failure = error
         uncheckable = isinstance(failure, UncheckableError)
@@ -163,7 +162,7 @@ class Distributed:
             raise InputError("another worker refused the model; its message says why")
         if float(failures[1]):
             raise UncheckableError("another worker could not check the model; its message says why")
-        return widths
+        return known
 
 
 def distribute(model: nn.Module, data: ShardData, make_policy: PolicyMaker | None = None) -> nn.Module:
@@ -173,7 +172,7 @@ def distribute(model: nn.Module, data: ShardData, make_policy: PolicyMaker | Non
     refuse_unsupported(model)
     forget_cached(model)
     model.to(data.link.device)
-    object.__setattr__(model, ATTRIBUTE, Distributed(model, data, make_policy or (lambda widths, halo_rows: Policy())))
+    object.__setattr__(model, ATTRIBUTE, Distributed(model, data, make_policy or (lambda known, halo_rows: Policy())))
     return model
 
 

@@ -63,8 +63,9 @@ class LayerPath:
 
 def foreign_overlap(paths: dict[str, LayerPath]) -> dict[str, str]:
     """How the exchange of every layer was hidden, for the report; of a model without PyG layers, as a whole."""
-    found = {name or "all": path.overlap for name, path in paths.items()}
-    return found or {"all": f"{NOT_HIDDEN}: the model's own code takes all rows at once"}
+    if not paths:
+        return {"all": f"{NOT_HIDDEN}: the model's own code takes all rows at once"}
+    return {name or "all": path.overlap for name, path in paths.items() if path.path != UNUSED}
 
 
 def first_of(*found: tuple[bool, str]) -> str:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from halowire.kernels import Csr
-from halowire.kernels.csr import row_range
 from halowire.nn.foreign.link import Link
 
 
@@ -29,6 +29,21 @@ class Sorted:
         torch.cumsum(torch.bincount(rows, minlength=num_rows), 0, out=indptr[1:])
         return Sorted(indptr, cols[order].int(), order, num_cols)
 
+    def rows(self, start: int, stop: int) -> Sorted:
+        """Those of rows ``start`` to ``stop``."""
+        first, last = int(self.indptr[start]), int(self.indptr[stop])
+        indptr = self.indptr[start : stop + 1] - first
+        return Sorted(indptr, self.indices[first:last], self.order[first:last], self.num_cols)
+
+    def columns(self, start: int, stop: int) -> Sorted:
+        """Those of columns ``start`` to ``stop``, numbered from 0."""
+        if (start, stop) == (0, self.num_cols):
+            return self
+        kept = (self.indices >= start) & (self.indices < stop)
+        before = torch.zeros(kept.numel() + 1, dtype=torch.int64, device=kept.device)
+        torch.cumsum(kept, 0, out=before[1:])
+        return Sorted(before[self.indptr], self.indices[kept] - start, self.order[kept], stop - start)
+
     def matrix(self, weight: Tensor | None) -> Csr:
         """The edges as a matrix, with a weight for each edge in their order before."""
         return Csr(self.indptr, self.indices, None if weight is None else weight[self.order], self.num_cols)
@@ -45,16 +60,6 @@ class Weighted:
     halo: Csr
     inner_t: Csr
     halo_t: Csr
-
-    @staticmethod
-    def of(weight: Tensor | None, forth: Csr, back: Csr) -> Weighted:
-        """Cut ``forth`` ``[n, n + h]`` and its transpose ``back`` between own and halo rows."""
-        n, held = forth.num_rows, forth.num_cols
-        transposes = row_range(back, 0, n), row_range(back, n, held)
-        place = torch.arange(held, dtype=forth.indices.dtype, device=forth.indices.device)
-        halo = forth.select_columns(place - n, held - n)
-        inner = forth if held == n else forth.select_columns(place.masked_fill(place >= n, -1), n)
-        return Weighted(weight, 0 if weight is None else weight._version, inner, halo, *transposes)
 
     def serves(self, weight: Tensor | None) -> bool:
         """Whether ``weight`` is the same memory, unchanged; it is kept alive here, so nothing else can be there."""
@@ -84,6 +89,12 @@ class Pattern:
         forth, back = Sorted.of(used[1], used[0], rows, cols), Sorted.of(used[0], used[1], cols, rows)
         return Pattern(edges, edges._version, used[1], forth, back)
 
+    @cached_property
+    def parts(self) -> tuple[Sorted, Sorted, Sorted, Sorted]:
+        """Edges from own rows and from the halo's, and their transposes."""
+        n, held = self.back.num_cols, self.forth.num_cols
+        return self.forth.columns(0, n), self.forth.columns(n, held), self.back.rows(0, n), self.back.rows(n, held)
+
     def serves(self, edges: Tensor) -> bool:
         """Whether ``edges`` are those that were sorted; where they are the same memory, unchanged, that is known."""
         mine = self.edges
@@ -100,7 +111,8 @@ class Pattern:
             if mean:
                 share = (1 / self.forth.indptr.diff().clamp(min=1).float())[self.targets]
                 values = share if weight is None else weight * share
-            kept = self._kept[mean] = Weighted.of(weight, self.forth.matrix(values), self.back.matrix(values))
+            version = 0 if weight is None else weight._version
+            kept = self._kept[mean] = Weighted(weight, version, *(part.matrix(values) for part in self.parts))
         return kept
 
 

@@ -15,12 +15,13 @@ from torch import Tensor, nn
 from halowire.exchange.in_process import InProcessTransport, run_threads
 from halowire.kernels import InputError
 from halowire.nn.foreign.call import Call
+from halowire.nn.foreign.drop_edges import DropEdges
 from halowire.nn.foreign.edges import Edges, plain
 from halowire.nn.foreign.native import use_native
 from halowire.nn.foreign.outputs import tensors_in
 from halowire.nn.foreign.prepare import spread_norms
 from halowire.nn.foreign.shard_data import cut_data
-from halowire.nn.foreign.still import Still
+from halowire.nn.foreign.still import Notes, Still
 
 NODES, EDGES, PARTS, ATTEMPTS = 26, 110, 2, 3
 TOLERANCE = 1e-4
@@ -52,6 +53,15 @@ class Size:
 SMALL = Size(NODES, EDGES, gradients=True)
 
 
+@dataclass(frozen=True)
+class Rehearsed:
+    """What is known of a kind of call: the widths of its coded exchanges, and whether training drops values or edges
+    before one of them."""
+
+    widths: tuple[int, ...]
+    drops: bool
+
+
 @dataclass
 class Outcome:
     """What a pass gave: outputs in training and evaluation, traces of all modules, gradients, buffers."""
@@ -61,11 +71,11 @@ class Outcome:
     gradients: dict[str, Tensor | None]
     buffers: dict[str, Tensor]
     rows: Tensor
-    widths: list[int]
+    known: Rehearsed
 
 
-def rehearse(model: nn.Module, call: Call, most: int) -> list[int]:
-    """Compare ``model`` with itself on random graphs cut in two; the widths of the coded exchanges of a pass.
+def rehearse(model: nn.Module, call: Call, most: int) -> Rehearsed:
+    """Compare ``model`` with itself on random graphs cut in two; what is known of such a call.
 
     On a small graph: forward in training and evaluation mode, all weight gradients and all buffers, element by element.
     What a model does with the number 1000 is not seen on 26 nodes, so outputs are compared once more on ever larger
@@ -73,11 +83,11 @@ def rehearse(model: nn.Module, call: Call, most: int) -> list[int]:
     hands to torch and that could be one of a node or of an edge: those below ``most``, the nodes and edges of the
     whole graph.
     """
-    numbers: set[float] = set()
-    widths = _majority(SMALL, lambda seed: _attempt(model, call, seed, SMALL, numbers))
-    for size in _larger(_telling_size(numbers, model, call, most)):
-        _majority(size, lambda seed, size=size: _attempt(model, call, seed, size, set()))  # type: ignore[misc]
-    return widths
+    notes = Notes()
+    known = _majority(SMALL, lambda seed: _attempt(model, call, seed, SMALL, notes))
+    for size in _larger(_telling_size(notes.numbers, model, call, most)):
+        _majority(size, lambda seed, size=size: _attempt(model, call, seed, size, Notes()))  # type: ignore[misc]
+    return known
 
 
 def _larger(largest: int) -> Iterator[Size]:
@@ -88,13 +98,13 @@ def _larger(largest: int) -> Iterator[Size]:
         yield Size(nodes, 4 * nodes, gradients=False)
 
 
-def _majority(size: Size, attempt: Callable[[int], list[int]]) -> list[int]:
+def _majority(size: Size, attempt: Callable[[int], Rehearsed]) -> Rehearsed:
     """A cut model that is right may fail by chance (a sum almost zero before a ReLU): the majority of three decides."""
     failures: list[Difference] = []
-    widths: list[int] = []
+    known = Rehearsed((), False)
     for seed in range(ATTEMPTS):
         try:
-            widths = attempt(seed)
+            known = attempt(seed)
         except Difference as error:
             failures.append(error)
         if len(failures) > ATTEMPTS // 2:
@@ -106,7 +116,7 @@ def _majority(size: Size, attempt: Callable[[int], list[int]]) -> list[int]:
             ) from None
         if seed + 1 - len(failures) > ATTEMPTS // 2 or (seed == 0 and not failures):
             break
-    return widths
+    return known
 
 
 def _telling_size(numbers: set[float], model: nn.Module, call: Call, most: int) -> int:
@@ -129,11 +139,11 @@ def _telling_size(numbers: set[float], model: nn.Module, call: Call, most: int) 
     return max(full, largest + largest // 4 + NODES if largest else 0)
 
 
-def _attempt(model: nn.Module, call: Call, seed: int, size: Size, numbers: set[float]) -> list[int]:
+def _attempt(model: nn.Module, call: Call, seed: int, size: Size, notes: Notes) -> Rehearsed:
     generator = torch.Generator().manual_seed(seed)
     graph, owner = _random(call, generator, size)
     weights: list[Tensor] = []
-    want = _plain_pass(model, call, graph, weights, size, generator, numbers)
+    want = _plain_pass(model, call, graph, weights, size, generator, notes)
     rounding = _rounding(model, call, graph, weights, want) if size.gradients else {}
 
     def work(transport: InProcessTransport) -> Outcome:
@@ -150,7 +160,8 @@ def _attempt(model: nn.Module, call: Call, seed: int, size: Size, numbers: set[f
     except Exception as error:
         raise InputError(f"the model runs on a whole graph, but not on a shard ({_short(error)})") from error
     _compare(want, parts, rounding)
-    return list[int](parts[0].widths)
+    known: Rehearsed = parts[0].known
+    return known
 
 
 def _random(call: Call, generator: torch.Generator, size: Size) -> tuple[dict[str, Any], Tensor]:
@@ -180,11 +191,11 @@ def _random(call: Call, generator: torch.Generator, size: Size) -> tuple[dict[st
 
 def _plain_pass(
     model: nn.Module, call: Call, graph: dict[str, Any], weights: list[Tensor], size: Size,
-    generator: torch.Generator | None = None, numbers: set[float] | None = None,
+    generator: torch.Generator | None = None, notes: Notes | None = None,
 ) -> Outcome:  # fmt: skip
     whole = SimpleNamespace(**graph, num_nodes=size.nodes)
     try:
-        return _pass(copy.deepcopy(model), call, whole, weights, torch.arange(size.nodes), size, generator, numbers)
+        return _pass(copy.deepcopy(model), call, whole, weights, torch.arange(size.nodes), size, generator, notes)
     except InputError:
         raise
     except Exception as error:
@@ -196,7 +207,7 @@ def _plain_pass(
 
 def _pass(
     model: nn.Module, call: Call, graph: Any, weights: list[Tensor], rows: Tensor, size: Size,
-    generator: torch.Generator | None = None, numbers: set[float] | None = None,
+    generator: torch.Generator | None = None, notes: Notes | None = None,
 ) -> Outcome:  # fmt: skip
     """Forward and, if asked for, backward in training mode, then forward in evaluation mode, on the CPU."""
     model.cpu()
@@ -207,18 +218,20 @@ def _pass(
     for name, leaf in leaves.items():
         setattr(graph, name, leaf)
     args, kwargs = call.on(graph)
-    link = getattr(graph, "link", None)
+    link, seen = getattr(graph, "link", None), notes or Notes()
 
     def run() -> list[Tensor]:
         if link is not None:
             link.begin()
-        with Still(set() if numbers is None else numbers):
+        with Still(seen, lambda: 0 if link is None else len(link.coded_widths)):
             return _rows(model(*args, **kwargs), rows.numel())
 
     model.train()
     with torch.set_grad_enabled(size.gradients):
         outputs = run()
-        widths = [] if link is None else list(link.coded_widths)
+        widths = () if link is None else tuple(link.coded_widths)
+        edges = any(isinstance(module, DropEdges) and module.p > 0 for module in model.modules())
+        known = Rehearsed(widths, bool(widths) and (edges or min(seen.drops, default=len(widths)) < len(widths)))
         differentiable = [value for value in outputs if value.requires_grad]
         if generator is not None:
             weights += [torch.randn(value.shape, generator=generator) for value in differentiable]
@@ -238,7 +251,7 @@ def _pass(
         {name: parameter.grad for name, parameter in model.named_parameters()},
         dict(model.named_buffers()),
         rows,
-        widths,
+        known,
     )
 
 
