@@ -41,6 +41,21 @@ def refuse_wire(config: Config) -> None:
         raise InputError(f"{idle_message(name, reason)}; leave it out")
 
 
+def refuse_idle_changes(config: Config, outputs: int) -> None:
+    """Refuse delta coding where all rows that travel are products with narrowing weights, which travel as they are.
+
+    The recipe `halowire` has other parts, and goes on without this one.
+    """
+    model, decay = config.model, config.rate.decay
+    products = model.name in ("gcn", "sage") and config.mesh == Config().mesh and model.layers == 2
+    if decay >= 0 and products and outputs < model.hidden and config.recipe != "halowire":
+        raise InputError(
+            f"--rate.decay {decay:g} has no effect: of 2 layers, only the products with the narrowing weights of the "
+            f"last one travel, {outputs} columns instead of {model.hidden}, and those as they are; leave it out "
+            "(instead of the recipe delta, use two-levels)"
+        )
+
+
 def refuse_codec(config: Config) -> None:
     """Refuse what would decide on the bits of a value beside a codec of one's own."""
     rate, default = config.rate, RateConfig()

@@ -17,6 +17,7 @@ from halowire.nn.deep import DEEP_MODELS, DeepModel
 from halowire.nn.model import exchanged_widths
 from halowire.partition import Shard
 from halowire.train.config import Config, ModelConfig
+from halowire.train.refuse_wire import refuse_idle_changes
 from halowire.train.task import Learnt, Task
 from halowire.train.wire import policy_of
 from halowire.train.wire_bytes import StageLink
@@ -55,7 +56,9 @@ def policy_for(
     shard: Shard, config: Config, transport: Transport, num_features: int, links: Sequence[StageLink] = ()
 ) -> Policy:
     """The policy of a shard's wire; ``transport`` goes to the workers that share its halos, ``links`` join stages."""
-    widths = travelling_widths(config.model, num_features, output_width(config, shard.num_classes))
+    outputs = output_width(config, shard.num_classes)
+    refuse_idle_changes(config, outputs)
+    widths = travelling_widths(config.model, num_features, outputs)
     travelling = sum(sample_size(count, config.rate.rows) for count in shard.recv_counts)
     halo_rows = transport.all_reduce(torch.tensor([travelling]), "reduction of the halo sizes", SETUP)
     grades = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -13,6 +14,8 @@ from halowire.exchange.schedule import Budget, exponential, linear, parse_steps,
 from halowire.exchange.subset import column_subset, row_subset
 from halowire.kernels import InputError
 from halowire.train.config import Config
+from halowire.train.recipes import recipe_config
+from halowire.train.refuse_wire import refuse_idle_changes
 from halowire.train.wire import policy_of
 from halowire.train.wire_bytes import epoch_bytes
 
@@ -242,3 +245,21 @@ def test_subsets_are_uniform_and_shared():
     assert sizes == (2, 0, 3)
     again, _ = row_subset(ids[20:], (30,), 0.1, seed=3, epoch=5)
     assert torch.equal(kept[2:] - 20, again), "the receiver of a group draws it alone"
+
+
+@pytest.mark.parametrize(
+    ("recipe", "settings", "idle"),
+    [
+        ("delta", {"model.layers": 2}, True),
+        ("exact", {"model.layers": 2, "rate.bits": 1, "rate.decay": 0.8}, True),
+        ("halowire", {"model.layers": 2}, False),
+        ("two-levels", {"model.layers": 2}, False),
+        ("delta", {"model.layers": 3}, False),
+        ("delta", {"model.layers": 2, "model.hidden": 10}, False),
+        ("gnnpipe-1bit", {"model.layers": 2}, False),
+    ],
+)
+def test_changes_are_refused_where_all_rows_are_products(recipe, settings, idle):
+    config = recipe_config(recipe).replace(settings)
+    with pytest.raises(InputError, match="has no effect: of 2 layers") if idle else nullcontext():
+        refuse_idle_changes(config, 10)
