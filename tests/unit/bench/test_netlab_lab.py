@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import statistics
 import subprocess
 import sys
 import time
@@ -24,14 +25,21 @@ def _root():
 
 def started(prefix: str) -> subprocess.Popen[str]:
     """A lab of two hosts that sleep, in a process of its own."""
-    command = [sys.executable, "-m", "bench.netlab", "--prefix", prefix, "--no-torchrun", "--", "sleep", "60"]
-    process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    lab = [sys.executable, "-m", "bench.netlab", "--prefix", prefix, "--no-torchrun", "--", "sleep", "60"]
+    # A shell may have started the tests in the background, where it lets programs ignore Ctrl-C.
+    heeding = ["env", "--default-signal=INT", *lab]
+    process = subprocess.Popen(heeding, cwd=ROOT, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     assert "2 hosts at 1gbit" in process.stderr.readline()
     deadline = time.monotonic() + 10
     while not (len(found := sleepers(prefix)) == 2 and all(found)) and time.monotonic() < deadline:
         time.sleep(0.05)
     return process
+
+
+def usual(lab: Lab, size: int, way: str) -> float:
+    """The middle of three turns: one alone was once slower by 40%, perhaps for a lost packet that TCP waited for."""
+    return statistics.median(achieved(lab, size, way) for _ in range(3))
 
 
 def made(prefix: str) -> list[str]:
@@ -60,7 +68,7 @@ def test_links_run_at_the_rate_and_bytes_are_counted():
         assert 4_000_000 < sent[1] < 4_400_000
         assert sent[0] < 400_000
         lab.set_rate("160mbit")
-        assert 0.85 * 160e6 <= achieved(lab, 10_000_000, "both") <= 1.05 * 160e6
+        assert 0.85 * 160e6 <= usual(lab, 10_000_000, "both") <= 1.05 * 160e6
         lab.set_rate(None)
         assert achieved(lab, 50_000_000, "one") > 320e6
         with pytest.raises(ValueError, match="no command"):
