@@ -67,7 +67,9 @@ def cut_table(quality: Mapping[str, Any]) -> Html | None:
         if math.isfinite(number(quality.get(key))):
             rows.append([words, f"{number(quality[key]):.2f}"])
     predicted = quality.get("bytes_per_epoch")
-    if isinstance(predicted, Mapping):
+    # Of a foreign model the widths of its rows are not known when the graph is cut, and its bytes are foretold as 0.
+    foretold = isinstance(predicted, Mapping) and any(number(value) > 0 for value in predicted.values())
+    if isinstance(predicted, Mapping) and (foretold or not any(map(number, items(quality.get("halo_rows"))))):
         rows += [
             [f"wire per epoch at {bits} bit{'' if str(bits) == '1' else 's'}", bytes_text(value)]
             for bits, value in predicted.items()
