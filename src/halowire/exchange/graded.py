@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from halowire.exchange.codec import Source, Uniform, codec_of
-from halowire.exchange.grades import grade_bits, grades_of, some_columns
+from halowire.exchange.grades import grade_bits, grades_of
 from halowire.exchange.rate import Rate
 from halowire.kernels import Csr
 from halowire.kernels.packing import code_for
@@ -91,7 +91,7 @@ class Graded:
     def aggregate(self, matrix: Csr, data: Tensor, columns: int, out: Tensor) -> None:
         """Every grade with its own columns of ``matrix``, straight from its bytes."""
         if matrix not in self._cut:
-            self._cut[matrix] = [some_columns(matrix, grade.places) for grade in self.grades]
+            self._cut[matrix] = [matrix.select_columns(grade.places) for grade in self.grades]
         for (grade, packed), part in zip(self._packed(data, columns), self._cut[matrix], strict=True):
             grade.codec.aggregate(part, packed, columns, out)
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from halowire.kernels import Csr
 from halowire.partition import Shard
 
 BASES = (1, 2, 4, 8)
@@ -52,13 +51,3 @@ def by_base(counts: Tensor) -> dict[int, tuple[int, ...]]:
     """:func:`grade_counts`, of one worker or summed over all, by base."""
     split = torch.split(counts, [len(grade_bits(base)) for base in BASES])
     return {base: tuple(part.tolist()) for base, part in zip(BASES, split, strict=True)}
-
-
-def some_columns(matrix: Csr, columns: Tensor) -> Csr:
-    """The ``columns`` (ascending) of ``matrix``, renumbered in their order."""
-    number = torch.full((matrix.num_cols,), -1)
-    number[columns] = torch.arange(columns.numel())
-    found = number[matrix.indices.long()]
-    kept = found >= 0
-    weight = None if matrix.weight is None else matrix.weight[kept]
-    return Csr.from_edges(matrix.row_index()[kept], found[kept], matrix.num_rows, columns.numel(), weight)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from halowire.exchange.codec import Codec, Uniform, codec_of
@@ -27,8 +26,7 @@ class Lists:
     """Which rows travel in an epoch: of the send list (owned rows) and of the halo list, grouped by peer.
 
     ``index`` are the owned rows of the send list, ``targets`` ``[boundary, m]`` its inverse, ``places`` the halo rows
-    (None: all of them) and ``number`` ``[h]`` where in the message they stand (-1: not at all), ``pieces`` what they
-    leave in (None: as a whole).
+    (None: all of them), ``pieces`` what they leave in (None: as a whole).
     """
 
     index: Tensor
@@ -38,13 +36,10 @@ class Lists:
     recv_counts: tuple[int, ...]
     share: float
     pieces: Pieces | None = None
-    number: Tensor | None = None
 
     def arrived(self, matrix: Csr) -> Csr:
         """The columns of ``matrix`` ``[r, h]`` whose rows travel, in the order of the message."""
-        if self.places is None or self.number is None:
-            return matrix
-        return matrix.select_columns(self.number, self.places.numel())
+        return matrix if self.places is None else matrix.select_columns(self.places)
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,9 +147,7 @@ class TermsMaker:
         kept, sent = row_subset(self._send_ids, self._counts[0], share, seed, epoch)
         places, received = row_subset(self._halo_ids, self._counts[1], share, seed, epoch)
         index = self._send_index[kept]
-        number = torch.full((self._halo_ids.numel(),), -1, dtype=torch.int32, device=places.device)
-        number[places] = torch.arange(places.numel(), dtype=torch.int32, device=places.device)
-        return Lists(index, self._inverse(index), places, sent, received, share, number=number)
+        return Lists(index, self._inverse(index), places, sent, received, share)
 
     def _inverse(self, index: Tensor) -> Csr:
         count = index.numel()

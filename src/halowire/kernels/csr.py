@@ -102,17 +102,16 @@ class Csr:
         weight = None if self.weight is None else self.weight[entry]
         return Csr(indptr, self.indices[entry], weight, self.num_cols)
 
-    def select_columns(self, number: Tensor, count: int) -> Csr:
-        """The entries in columns ``j`` with ``number[j] >= 0``, which become columns ``number[j]`` of ``count``.
-
-        ``number`` is ``[num_cols]``, of the type of the indices, ascending where it is not negative.
-        """
+    def select_columns(self, columns: Tensor) -> Csr:
+        """The ``columns`` (ascending), renumbered in their order."""
+        number = self.indices.new_full((self.num_cols,), -1)
+        number[columns] = torch.arange(columns.numel(), dtype=number.dtype, device=number.device)
         indices = number[self.indices]
         kept = indices >= 0
         before = torch.zeros(self.nnz + 1, dtype=torch.int64, device=kept.device)
         torch.cumsum(kept, 0, out=before[1:])
         weight = None if self.weight is None else self.weight[kept]
-        return Csr(before[self.indptr], indices[kept], weight, count)
+        return Csr(before[self.indptr], indices[kept], weight, columns.numel())
 
     def scaled(self, factor: float) -> Csr:
         """``factor self``."""
