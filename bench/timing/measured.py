@@ -8,6 +8,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from halowire.report.run import read_run
+from halowire.report.spans import mean_bubble, timelines
+
 WAITING = ("wait", "reduce")
 
 
@@ -68,7 +71,7 @@ class Measured:
             phases=phases,
             epochs=len(together),
             others=others,
-            bubble=_bubble(run, workers),
+            bubble=_bubble(run),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -76,10 +79,10 @@ class Measured:
         return asdict(self)
 
 
-def _bubble(run: Path, workers: int) -> float | None:
+def _bubble(run: Path) -> float | None:
     """The mean bubble of the workers, where a timeline was recorded."""
-    found = [event["bubble"] for rank in range(workers) for event in _events(run, rank, "timeline")]
-    return statistics.fmean(found) if found else None
+    rows = timelines(read_run(run))
+    return mean_bubble(rows) if rows else None
 
 
 def _events(run: Path, rank: int, kind: str) -> list[dict[str, Any]]:

@@ -52,7 +52,7 @@ class ChunkExchange:
             if epoch % MEASURE_EVERY == 0 and mine == 0 and not terms.plain:
                 self._measure(rows, index[:MEASURED_ROWS], out, terms, layer, direction)
         ledger.sent(out.numel(), layer, direction)
-        where = f"layer {layer}, {direction}, chunk {mine}"
+        where = f"epoch {epoch}, layer {layer}, {direction}, chunk {mine}"
         pending = transport.all_to_all(out, sizes, into, expected, where)
         return Swap(pending, terms, places, layer, direction)
 

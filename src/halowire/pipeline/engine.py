@@ -72,9 +72,10 @@ class Engine:
         total = torch.zeros(())
         self.timeline.begin(record)
         with torch.no_grad():
-            self._begin(side, epoch)
             places = [chunks.at(chunk) for chunk in order]
             with self._ledger.phase("forward"):
+                with self.timeline.span("forward", -1):
+                    self._begin(side, epoch)
                 side.border.expect(places, FORWARD, epoch)
                 for number, chunk in enumerate(order):
                     rows = self._rows(side, chunk, seed, epoch)
@@ -89,7 +90,8 @@ class Engine:
                 with self.timeline.span("wait", -1):
                     side.border.turn()
                 side.border.expect(places[::-1], BACKWARD, epoch)
-                side.spread.turn()
+                with self.timeline.span("backward", -1):
+                    side.spread.turn()
                 for number, chunk in enumerate(reversed(order)):
                     self._backward(side, self._rows(side, chunk, seed, epoch), traces.pop(chunk), number, chunk)
                 if stage.entry is not None:
@@ -98,7 +100,8 @@ class Engine:
                         stage.entry.end(side.inputs)
                 with self.timeline.span("wait", -1):
                     side.border.settle()
-                side.spread.end(epoch)
+                with self.timeline.span("backward", -1):
+                    side.spread.end(epoch)
         return total
 
     def logits(self) -> Tensor:

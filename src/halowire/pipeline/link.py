@@ -33,7 +33,7 @@ class Link:
         self._ids, self._policy = ids, policy
         self.memory = Memory(torch.device("cpu"))
         self._incoming: dict[int, Pending] = {}
-        self._outgoing: list[Pending] = []
+        self._outgoing: list[tuple[str, Pending]] = []
         self._into: Tensor | None = None
         self._arrived: Tensor | None = None
         self._terms_of: dict[tuple[int | None, str, int], RowTerms] = {}
@@ -49,7 +49,7 @@ class Link:
                 nbytes = terms.row_bytes * (at.stop - at.start)
                 data = self.memory.buffer(nbytes, direction, "in", number)
             tag = self._tag(number, direction)
-            self._incoming[number] = self._line.receive(data, self._peer, tag, self._where(direction))
+            self._incoming[number] = self._line.receive(data, self._peer, tag, self._where(direction, epoch))
 
     def take(self, number: int, direction: str) -> None:
         """Wait for the ``number``-th chunk; after :meth:`unpack` its rows are in their place."""
@@ -80,12 +80,13 @@ class Link:
             with ledger.account(STAGE):
                 ledger.sent(data.nbytes, self._layer, f"stage {direction}")
         tag = self._tag(number, direction)
-        self._outgoing.append(self._line.send(data, self._peer, tag, self._where(direction)))
+        self._outgoing.append((direction, self._line.send(data, self._peer, tag, self._where(direction, epoch))))
 
     def settle(self) -> None:
         """Wait until everything sent has left."""
-        for pending in self._outgoing:
-            self._line.wait(pending)
+        for direction, pending in self._outgoing:
+            with self._line.ledger.waiting(self._layer, f"stage {direction}"):
+                self._line.wait(pending)
         self._outgoing.clear()
 
     def _encode(
@@ -161,5 +162,6 @@ class Link:
     def _tag(self, number: int, direction: str) -> int:
         return TAGS + 4 * number + 2 * self._kind + (direction == BACKWARD)
 
-    def _where(self, direction: str) -> str:
-        return f"stage link into layer {self._layer}, {direction}"
+    def _where(self, direction: str, epoch: int | None) -> str:
+        when = "evaluation" if epoch is None else f"epoch {epoch}"
+        return f"{when}, stage link into layer {self._layer}, {direction}"

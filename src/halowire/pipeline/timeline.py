@@ -7,6 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+Span = tuple[str, int, int, float, float]
+"""Kind, chunk, block, start, end."""
+
 
 @dataclass
 class Timeline:
@@ -20,7 +23,7 @@ class Timeline:
 
     clock: Callable[[], float] = time.perf_counter
     recording: bool = False
-    spans: list[tuple[str, int, int, float, float]] = field(default_factory=list)
+    spans: list[Span] = field(default_factory=list)
     _start: float = 0.0
 
     def begin(self, recording: bool) -> None:
@@ -37,14 +40,6 @@ class Timeline:
         start = self.clock() - self._start
         yield
         self.spans.append((kind, chunk, block, start, self.clock() - self._start))
-
-    def bubble(self) -> float:
-        """Share of the time from the first to the last interval in which no chunk was in work."""
-        if not self.spans:
-            return 0.0
-        length = max(span[4] for span in self.spans) - min(span[3] for span in self.spans)
-        busy = sum(end - start for kind, _, _, start, end in self.spans if kind in ("forward", "backward", "transfer"))
-        return max(0.0, 1 - busy / length) if length else 0.0
 
 
 def ideal_bubble(stages: int, chunks: int) -> float:

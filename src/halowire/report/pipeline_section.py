@@ -37,7 +37,8 @@ def sentence(rows: list[Row]) -> str:
     stages = 1 + max(row.stage for row in rows)
     words = (
         f"{shown}, a box a chunk in its stage: epoch {rows[0].epoch}, from each worker's own start of it. The bubble, "
-        f"time in which a worker has no chunk in work, is {percent_text(mean_bubble(rows))} in the mean"
+        "time in which a worker has no chunk in work until all workers are done, is "
+        f"{percent_text(mean_bubble(rows))} in the mean"
     )
     if stages == 1:
         words += "; one stage has none by itself."

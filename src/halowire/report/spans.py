@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 
 from halowire.report.run import Rank, Run
@@ -18,6 +18,7 @@ KINDS = {
 }
 """Kinds of spans with their words; ``exchange`` lies inside ``forward`` and ``backward``, the others follow each other.
 """
+BUSY = ("forward", "backward", "transfer")
 
 
 @dataclass(frozen=True)
@@ -51,9 +52,9 @@ class Row:
     stage: int
     part: int
     epoch: int
-    bubble: float
     ideal: float
     spans: tuple[Span, ...]
+    bubble: float = 0.0
 
     @property
     def end(self) -> float:
@@ -69,7 +70,18 @@ def timelines(run: Run) -> list[Row]:
     """The timelines of one epoch, part by part in the order of the stages; empty where none was recorded."""
     rows = [row for rank in run.ranks if (row := _row(rank)) is not None]
     epoch = max((row.epoch for row in rows), default=0)
-    return sorted((row for row in rows if row.epoch == epoch), key=lambda row: (row.part, row.stage, row.rank))
+    rows = sorted((row for row in rows if row.epoch == epoch), key=lambda row: (row.part, row.stage, row.rank))
+    end = max((row.end for row in rows), default=0.0)
+    return [replace(row, bubble=_bubble(row, end)) for row in rows]
+
+
+def _bubble(row: Row, end: float) -> float:
+    """The share of the epoch in which a worker has no chunk in work.
+
+    The epoch ends for all workers when the slowest is done, at ``end``: a stage that is done with backward earlier
+    waits for the others before the weights change, and that is bubble too.
+    """
+    return max(0.0, 1 - sum(map(row.seconds, BUSY)) / end) if end else 0.0
 
 
 def mean_bubble(rows: list[Row]) -> float:
@@ -83,12 +95,12 @@ def _row(rank: Rank) -> Row | None:
     listed = found.get("spans")
     spans = [_span(one) for one in listed] if isinstance(listed, list) else []
     places = [number(found.get(key)) for key in ("stage", "part", "epoch")]
-    bubble, ideal = number(found.get("bubble")), number(found.get("ideal_bubble"))
+    ideal = number(found.get("ideal_bubble"))
     read = [span for span in spans if span is not None]
-    if not read or not all(map(math.isfinite, (*places, bubble, ideal))):
+    if not read or not all(map(math.isfinite, (*places, ideal))):
         return None
     stage, part, epoch = map(int, places)
-    return Row(rank.rank, stage, part, epoch, bubble, ideal, tuple(read))
+    return Row(rank.rank, stage, part, epoch, ideal, tuple(read))
 
 
 def _span(found: object) -> Span | None:

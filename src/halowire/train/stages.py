@@ -146,7 +146,6 @@ class Pipeline:
             "stage": self.seat.stage,
             "part": self.seat.part,
             "spans": timeline.spans,
-            "bubble": timeline.bubble(),
             "ideal_bubble": ideal_bubble(mesh.stages, mesh.chunks),
         }
 

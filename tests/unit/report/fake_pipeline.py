@@ -49,7 +49,7 @@ def write_pipeline(folder: Path, stages: int = 2, parts: int = 1, chunks: int = 
                     links = [link | {"error": 0.25} for link in links]
                 event |= {"exchanges": halos + links, "wire_bytes": 1000 * len(halos) + 10_000, "stage_bytes": 10_000}
         timeline = {
-            "event": "timeline", "epoch": 2, "stage": stage, "part": part, "bubble": ideal, "ideal_bubble": ideal,
+            "event": "timeline", "epoch": 2, "stage": stage, "part": part, "ideal_bubble": ideal,
             "spans": spans(stage, stages, chunks, parts),
         }  # fmt: skip
         path.write_text("".join(json.dumps(event) + "\n" for event in [*events[:4], timeline, *events[4:]]))
