@@ -8,7 +8,7 @@ import signal
 
 import numpy as np
 
-from tests.faults.command import GRAPH, SETTINGS, ended, start, wait_for_epochs
+from tests.faults.command import GRAPH, SETTINGS, children, ended, start, wait_for_epochs, wait_until_gone
 from tests.faults.test_launch import TORCHRUN
 from tests.faults.test_signals import ENDLESS, weights
 
@@ -41,3 +41,14 @@ def test_ctrl_c_stops_all_stages_with_a_checkpoint_and_resume_ends_like_an_unint
     assert resumed.keys() == whole.keys()
     for name, value in whole.items():
         np.testing.assert_array_equal(resumed[name], value, err_msg=name)
+
+
+def test_a_killed_stage_ends_the_run_with_one_line(tmp_path):
+    process = start(tmp_path, *STAGES, "--workers", "2", *ENDLESS, "--out", "run", "--checkpoint.every", "5")
+    wait_for_epochs(tmp_path / "run", 6, rank=1)
+    workers = children(process)
+    os.kill(workers[0], signal.SIGKILL)
+    code, said = ended(process)
+    assert code == 1 and said.count("\n") == 1, said
+    assert "was killed by SIGKILL" in said and "--resume --out run goes on" in said
+    wait_until_gone(workers)

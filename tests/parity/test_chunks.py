@@ -67,7 +67,21 @@ def test_every_model_and_graph(on_workers, parts, case, model):
     compare(on_workers(2 * parts, train_here, case, config), case, config, parts)
 
 
-@pytest.mark.parametrize(("workers", "stages"), [(1, 1), (4, 4), (2, 1)])
+@pytest.mark.parametrize("model", ["gcn", "sage", "gcnii", "resgcn"])
+def test_rows_that_do_not_fill_their_buffers(on_workers, model):
+    """20 columns, in buffers whose rows begin at multiples of 16: where a row ends the next one does not begin."""
+    config = make_config(model, 2, mesh__chunks=3, mesh__history=2, model__hidden=20)
+    compare(on_workers(4, train_here, "plain", config), "plain", config, 2)
+
+
+@pytest.mark.parametrize("keep", ["all", "rows"])
+@pytest.mark.parametrize("model", ["gcn", "sage"])
+def test_residual(on_workers, model, keep):
+    config = make_config(model, 2, mesh__chunks=3, mesh__history=2, mesh__keep=keep, model__residual=0.3)
+    compare(on_workers(2, train_here, "plain", config), "plain", config, 1)
+
+
+@pytest.mark.parametrize(("workers", "stages"), [(1, 1), (4, 4), (2, 1), (4, 1)])
 def test_other_meshes(on_workers, workers, stages):
     config = make_config("resgcn", stages, mesh__chunks=5, mesh__history=2)
     compare(on_workers(workers, train_here, "plain", config), "plain", config, workers // stages)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -45,6 +46,7 @@ def train_here(rank: int, case: str, config: Config) -> dict[str, object]:
         loss = trainer.forward_backward(epoch)
         extras = [float(loss)] + [0.0] * (EXTRAS - 1)
         total = trainer.flat.reduce(extras)[0]
+        trainer.flat.clip(config.optim.clip, runner.line)
         grads = {name: p.grad.numpy().copy() for name, p in runner.parameters.items()}
         trainer.optimiser.step()
         record["epochs"].append((total, grads, trainer.logits().numpy().copy()))
@@ -53,9 +55,11 @@ def train_here(rank: int, case: str, config: Config) -> dict[str, object]:
     return record
 
 
-def compare(results: list[dict[str, object]], case: str, config: Config) -> None:
+def compare(
+    results: list[dict[str, object]], case: str, config: Config, kind: type[DeepReference] = DeepReference
+) -> None:
     model = build_model(config.model, FEATURES, CLASSES, config.seed)
-    reference = DeepReference(make_graph(case), config, dict(model.named_parameters()))
+    reference = kind(make_graph(case), config, dict(model.named_parameters()))
     names = set().union(*(result["epochs"][0][1] for result in results))
     assert names == {name for name, _ in model.named_parameters()}
     last = [result for result in results if result["last"]]
@@ -95,6 +99,30 @@ def test_residual(on_workers, workers, stages, model):
     compare(on_workers(workers, train_here, "plain", config), "plain", config)
 
 
+@pytest.mark.parametrize("model", ["gcnii", "resgcn"])
+def test_a_hundred_and_more_layers(on_workers, model):
+    config = make_config(model, 4, model__layers=128, model__hidden=8)
+    compare(on_workers(4, train_here, "plain", config), "plain", config)
+
+
+def test_stages_split_by_measured_costs(on_workers):
+    config = make_config("sage", 2, mesh__costs="measured")
+    compare(on_workers(2, train_here, "plain", config), "plain", config)
+
+
+class ClippedReference(DeepReference):
+    """With gradients of at most the norm that the settings ask for, all parameters together."""
+
+    def step(self) -> dict[str, torch.Tensor]:
+        torch.nn.utils.clip_grad_norm_(list(self.weights.values()), self.config.optim.clip)
+        return super().step()
+
+
+def test_the_norm_of_a_clipped_gradient_is_that_of_all_stages(on_workers):
+    config = make_config("gcnii", 2, optim__clip=1e-3)
+    compare(on_workers(4, train_here, "plain", config), "plain", config, ClippedReference)
+
+
 def test_gcnii_with_a_norm_and_resgcn_without(on_workers):
     for model, norm in (("gcnii", "layer"), ("resgcn", "none")):
         config = make_config(model, 2, model__norm=norm)
@@ -118,9 +146,14 @@ def inductive_here(rank: int, shards: str, config: Config) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("model", ["sage", "gcnii"])
-def test_inductive_training_sees_training_nodes_only(on_workers, tmp_path, model):
+@pytest.mark.parametrize("empty", [False, True])
+def test_inductive_training_sees_training_nodes_only(on_workers, tmp_path, model, empty):
+    """Also where one part has no training node at all."""
     config, graph = make_config(model, 2, task__inductive=True), make_graph("plain")
-    shards = write_shards(graph, partition(graph, 2, method="random"), tmp_path / "shards", inductive=True)
+    parts = partition(graph, 2, method="random")
+    if empty:
+        parts = replace(parts, owner=torch.where(graph.train_mask, 0, parts.owner))
+    shards = write_shards(graph, parts, tmp_path / "shards", inductive=True)
     results = on_workers(4, inductive_here, str(shards), config)
     weights = dict(build_model(config.model, FEATURES, CLASSES, config.seed).named_parameters())
     reference = DeepReference(graph.subgraph(graph.train_mask), config, weights)

@@ -63,7 +63,7 @@ class Mesh:
                 f"{self.stages} stages cannot share {blocks} blocks, each stage needs one; possible stages x parts "
                 f"for {self.workers} workers: {possible}; or give the model more --model.layers"
             )
-        if self.chunks > least_nodes:
+        if self.chunks > max(1, least_nodes):
             raise InputError(
                 f"--mesh.chunks is {self.chunks}, but the smallest part has {least_nodes} nodes; use at most so many"
             )

@@ -104,6 +104,11 @@ def refuse_mesh(config: Config, workers: int) -> None:
             "--mesh.*, --model.residual and deep models out"
         )
     default, given = MeshConfig(), config.mesh
+    if not given.stages and given.parts > 1 and mesh.stages == 1:
+        raise InputError(
+            f"--mesh.parts {given.parts} leaves one stage to {workers} workers, so that nothing is pipelined; use "
+            f"{2 * given.parts} workers or more, or --mesh.stages 1 if that is what you want"
+        )
     idle = {
         "split": ("more than one stage", mesh.stages > 1),
         "costs": ("more than one stage, split by halowire", mesh.stages > 1 and not given.split),

@@ -124,3 +124,14 @@ def test_a_lab_that_cannot_be_built_ends_it(tmp_path, monkeypatch):
     found, _ = bench_of(tmp_path, monkeypatch, {"pipeline": LabError("no root")})
     with pytest.raises(LabError):
         found.measure(CASES["small"], ["gcn"], list(WAYS.values()))
+
+
+def test_the_hybrid_is_also_held_against_its_own_four_workers():
+    found = case("ogbn-arxiv", "gcn", run(4.0, 0, 100), run(3.0, 0, 4))
+    found["runs"] |= {"hybrid": run(20.0, 700, 100), "graph parallel, 4 workers": run(25.0, 1400, 0)}
+    lines = goals({"cases": {"ogbn-arxiv gcn": found}})
+    assert any(line.startswith("- hybrid: 0.50 times as fast") for line in lines)
+    assert any(line.startswith("- hybrid against graph parallel, 4 workers: 1.25 times as fast") for line in lines)
+    four = WAYS["graph parallel, 4 workers"]
+    assert CASES["ogbn-arxiv"].takes(four) and not CASES["cnr-2000"].takes(four)
+    assert all(CASES["cnr-2000"].takes(way) for way in WAYS.values() if way is not four)

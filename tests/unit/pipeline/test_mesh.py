@@ -55,6 +55,7 @@ def test_more_stages_than_blocks_and_more_chunks_than_nodes_are_refused():
         ({"mesh.stages": 4}, 4, "cannot share 3 blocks"),
         ({"mesh.stages": 2, "mesh.split": "1,1"}, 2, "2 stages and 2 blocks in all"),
         ({"mesh.stages": 2, "mesh.split": "3,x"}, 2, "number of blocks of every stage"),
+        ({"mesh.stages": 0, "mesh.parts": 2}, 2, "nothing is pipelined; use 4 workers or more, or --mesh.stages 1"),
         ({"mesh.split": "3"}, 1, "no effect without more than one stage"),
         ({"mesh.history": 5}, 1, "no effect without more than one chunk"),
         ({"mesh.stages": 2, "mesh.chunks": 1, "mesh.shuffle": False}, 2, "no effect without more than one chunk"),
@@ -91,6 +92,7 @@ def test_the_ways_out_that_refusals_name_are_ways_out():
         refuse_mesh(one_bit.replace({"mesh.parts": 2}), 4)
     refuse_mesh(one_bit.replace({"mesh.parts": 2, "rate.decay": -1}), 4)
     refuse_mesh(Config().replace({"mesh.stages": 2, "freshness.mode": "never"}), 4)
+    refuse_mesh(recipe_config("hybrid").replace({"mesh.stages": 1}), 2)
 
 
 def test_snapshots_are_23_epochs_apart_unless_told_otherwise():

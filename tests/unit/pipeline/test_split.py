@@ -12,7 +12,7 @@ from halowire.graph import block_model
 from halowire.kernels import Csr, InputError
 from halowire.nn import GCN, SAGE
 from halowire.nn.deep import GCNII
-from halowire.partition import cut, partition
+from halowire.partition import Shard, cut, partition
 from halowire.pipeline.measure import measured_costs
 from halowire.pipeline.split import parse_split, predicted_costs, split
 from halowire.train.config import Config
@@ -62,17 +62,35 @@ def test_predicted_costs_grow_with_what_a_block_does():
     assert sage[1] > gcn[1] and gcn[3] < gcn[2]
 
 
+def sparse_features(shard: Shard) -> Csr:
+    rows, cols = (shard.x > shard.x.quantile(0.85)).nonzero(as_tuple=True)
+    x = Csr.from_edges(rows, cols, *shard.x.shape, shard.x[rows, cols])
+    assert x.nnz < 0.25 * shard.x.numel()
+    return x
+
+
+def test_what_is_prepared_once_in_a_run_is_not_measured(monkeypatch):
+    config = Config().replace({"model.name": "gcn", "model.layers": 5, "model.hidden": 16})
+    graph = block_model(300, 2400, 12, 4, seed=1)
+    shard = cut(graph, partition(graph, 1))[0]
+    model, x, transposed, counts = build_model(config.model, 12, 4, 0), sparse_features(shard), Csr.transpose, []
+    monkeypatch.setattr(Csr, "transpose", lambda matrix: counts.append(1) or transposed(matrix))
+    found = []
+    for turns in (1, 3):
+        monkeypatch.setattr("halowire.pipeline.measure.TURNS", turns)
+        counts.clear()
+        measured_costs(model, shard.symmetric()[0], x, shard.ids)
+        found.append(len(counts))
+    assert found[0] == found[1] > 0
+
+
 @pytest.mark.parametrize("name", ["gcn", "sage", "gcnii", "resgcn"])
 @pytest.mark.parametrize("sparse", [False, True])
 def test_measured_costs_are_positive_and_leave_no_trace(name, sparse):
     config = Config().replace({"model.name": name, "model.layers": 5, "model.hidden": 16})
     graph = block_model(300, 2400, 12, 4, seed=1)
     shard = cut(graph, partition(graph, 1))[0]
-    x = shard.x
-    if sparse:
-        rows, cols = (x > x.quantile(0.85)).nonzero(as_tuple=True)
-        x = Csr.from_edges(rows, cols, 300, 12, x[rows, cols])
-        assert x.nnz < 0.25 * 300 * 12
+    x = sparse_features(shard) if sparse else shard.x
     model = build_model(config.model, 12, 4, 0)
     weights = {key: value.clone() for key, value in model.state_dict().items()}
     costs = measured_costs(model, shard.symmetric()[0], x, shard.ids)
