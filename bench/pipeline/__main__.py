@@ -46,7 +46,7 @@ class Bench:
                 case["failed"] = {}
 
     def measure(self, case: Case, models: list[str], ways: list[Way]) -> None:
-        """What is missing of one graph: first two hosts, then the four of the hybrid at half the rate each.
+        """What is missing of one graph: first two hosts, then four at half the rate each.
 
         A run whose workers die is recorded as failed, and a new session goes on with the next.
         """
@@ -73,7 +73,7 @@ class Bench:
             kept = self.result["cases"].get(case_name(case, model), {})
             done = {name for kind in ("runs", "computed", "failed") for name in kept.get(kind, {})}
             if BASE not in kept.get("failed", {}):
-                found += [(model, way) for way in ways if way.name not in done]
+                found += [(model, way) for way in ways if way.name not in done and case.takes(way)]
         return found
 
     def save(self) -> None:
