@@ -73,7 +73,7 @@ class Bench:
             kept = self.result["cases"].get(case_name(case, model), {})
             done = {name for kind in ("runs", "computed", "failed") for name in kept.get(kind, {})}
             if BASE not in kept.get("failed", {}):
-                found += [(model, way) for way in ways if way.name not in done and case.takes(way)]
+                found += [(model, way) for way in ways if way.name not in done and case.takes(model, way)]
         return found
 
     def save(self) -> None:

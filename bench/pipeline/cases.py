@@ -63,8 +63,8 @@ class Case:
     layers: int = LAYERS
     keep: str = "all"
     """what the pipeline keeps for backward: `rows` where all would not fit the memory"""
-    four: bool = True
-    """whether graph parallelism of four workers is timed too"""
+    four: tuple[str, ...] = ()
+    """the models for which graph parallelism of four workers is timed too"""
 
     def load(self, data: Path | None) -> Graph:
         """The graph, with seeded features, labels and split where it has none."""
@@ -81,9 +81,9 @@ class Case:
             write_shards(graph, partition(graph, parts, "metis", seed=0), folder)
         return folder
 
-    def takes(self, way: Way) -> bool:
+    def takes(self, model: str, way: Way) -> bool:
         """Whether a way is timed on this graph."""
-        return self.four or way.name != FOUR
+        return model in self.four or way.name != FOUR
 
     def settings(self, model: str, way: Way) -> dict[str, Any]:
         """Settings of a run."""
@@ -91,11 +91,11 @@ class Case:
         return found | ({"mesh.keep": self.keep} if way.stages > 1 else {})
 
 
-PHYSICS = Case("coauthor-physics")
-ARXIV = Case("ogbn-arxiv", undirected=True)
-CNR = Case("cnr-2000", keep="rows", four=False)
-BLOCKS = Case("blocks", "sbm:nodes=200000,edges=1000000,features=100,classes=40", four=False)
-SMALL = Case("small", "sbm:nodes=6000,edges=60000,features=32,classes=8", layers=8)
+PHYSICS = Case("coauthor-physics", four=MODELS)
+ARXIV = Case("ogbn-arxiv", undirected=True, four=("gcn", "gcnii"))
+CNR = Case("cnr-2000", keep="rows")
+BLOCKS = Case("blocks", "sbm:nodes=200000,edges=1000000,features=100,classes=40")
+SMALL = Case("small", "sbm:nodes=6000,edges=60000,features=32,classes=8", layers=8, four=MODELS)
 CASES = {case.name: case for case in (PHYSICS, ARXIV, CNR, BLOCKS, SMALL)}
 ORDER = (
     ("coauthor-physics", MODELS),
