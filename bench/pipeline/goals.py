@@ -98,8 +98,18 @@ def choice(result: Mapping[str, Any]) -> str:
             fastest.setdefault(min(times, key=times.__getitem__), []).append(name)
     if not fastest:
         return ""
-    won = "; ".join(f"{way} on {', '.join(names)}" for way, names in fastest.items())
+    won = "; ".join(f"{way} on {_places(names, cases)}" for way, names in fastest.items())
     return f"**When to choose which.** Fastest: {won}. {_turn(cases)}".strip()
+
+
+def _places(names: list[str], cases: Mapping[str, Case]) -> str:
+    """Cases in words: a graph by its name alone where all its models are meant."""
+    found = []
+    for graph in dict.fromkeys(cases[name]["graph"] for name in names):
+        won = [cases[name]["model"] for name in names if cases[name]["graph"] == graph]
+        whole = len(won) == sum(case["graph"] == graph for case in cases.values())
+        found.append(graph if whole and len(won) > 1 else f"{graph} {', '.join(won)}")
+    return "; ".join(found) if any("," in place for place in found) else ", ".join(found)
 
 
 def _turn(cases: Mapping[str, Case]) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from bench.pipeline.cases import HALVES, WAYS
+from bench.pipeline.cases import HALVES, MODELS, ORDER, WAYS
 from bench.pipeline.formulas import wire_seconds
-from bench.pipeline.goals import BASE, PIPELINE, choice, communication, fewer, goals
+from bench.pipeline.goals import BASE, HYBRID, ONE_BIT, PIPELINE, choice, communication, fewer, goals, seconds
 from bench.timing.rate import rounded
 from halowire.pipeline.timeline import ideal_bubble
 
@@ -15,16 +15,49 @@ HEAD = (
     "way", "s/epoch", "speed-up", "waiting", "communication s", "wire s", "halo MB", "stage MB", "weights MB",
     "rows' bytes", "vs fp32 links", "idle (ideal bubble)", "formula",
 )  # fmt: skip
+SUMMARY = (
+    "graph, model", "mbit/s", "graph parallel s/epoch", "waiting", "pipeline", "one-bit pipeline", "hybrid",
+    "pipeline's bytes", "in one bit",
+)  # fmt: skip
 LEAST_WAITING = 0.7
 
 
 def markdown(result: Mapping[str, Any]) -> str:
-    """A table for every graph and model, what became of the goals, and when to choose which."""
+    """All cases in short, what became of the goals, when to choose which, and a table for every graph and model."""
+    result = {**result, "cases": _ordered(result["cases"])}
     parts = [_case(name, case) for name, case in result["cases"].items()]
     wrong = mistaken(result)
     bytes_line = "- bytes of all runs as the formulas say" if not wrong else f"- **bytes differ**: {'; '.join(wrong)}"
-    found = ["\n".join([*goals(result), bytes_line]), choice(result)]
-    return "\n\n".join(part for part in (*parts, *found) if part) + "\n"
+    found = [_summary(result), "\n".join([*goals(result), bytes_line]), choice(result)]
+    return "\n\n".join(part for part in (*found, *parts) if part) + "\n"
+
+
+def _ordered(cases: Mapping[str, Any]) -> dict[str, Any]:
+    """By graph, then by model, whatever was measured first."""
+    graphs = list(dict.fromkeys(graph for graph, _ in ORDER))
+    places = {(graph, model): (row, MODELS.index(model)) for row, graph in enumerate(graphs) for model in MODELS}
+    return dict(sorted(cases.items(), key=lambda item: places.get((item[1]["graph"], item[1]["model"]), (99, 0))))
+
+
+def _summary(result: Mapping[str, Any]) -> str:
+    """A line for every graph and model: how many times as fast, and how many times fewer bytes."""
+    rows = [_line(name, case) for name, case in result["cases"].items() if BASE in case["runs"]]
+    lines = [SUMMARY, ["---", *["---:"] * (len(SUMMARY) - 1)], *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines) if rows else ""
+
+
+def _line(name: str, case: Mapping[str, Any]) -> list[str]:
+    base = case["runs"][BASE]
+    facts = [name, f"{case['rate'] / 1e6:.3g}", f"{base['seconds']:.1f}", f"{base['waiting'] / base['seconds']:.0%}"]
+    times = [_times(way, case) for way in (PIPELINE, ONE_BIT, HYBRID)]
+    return [*facts, *times, *(_ratio(fewer(case, BASE, way)) for way in (PIPELINE, ONE_BIT))]
+
+
+def _times(way: str, case: Mapping[str, Any]) -> str:
+    """How many times as fast as graph parallelism; at most so many where the time was computed."""
+    if (found := seconds(case, way)) is None:
+        return "failed" if way in case["failed"] else ""
+    return f"{'' if way in case['runs'] else '≤ '}{case['runs'][BASE]['seconds'] / found:.2f}x"
 
 
 def mistaken(result: Mapping[str, Any]) -> list[str]:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 
+from halowire.exchange import Transport
+from halowire.partition import cut, partition
 from halowire.pipeline.chunks import Chunks
 from halowire.train.config import Config
+from halowire.train.loop import Trainer
+from halowire.train.stages import Pipeline, mesh_of
 from halowire.train.view import build_model, travelling_widths
 from halowire.train.wire import policy_of
 from tests.parity.chunk_reference import ChunkReference
@@ -98,6 +105,49 @@ def test_keeping_less_gives_the_same_bits(on_workers, model):
             assert want[0] == got[0]
             for name, grad in want[1].items():
                 np.testing.assert_array_equal(got[1][name], grad, err_msg=name)
+
+
+def kept_here(rank: int, config: Config) -> tuple[int, list[str]]:
+    """Rows between blocks that wait for backward, and in which order chunks were sent and what was sent waited for."""
+    graph, transport = make_graph("plain"), Transport()
+    mesh = mesh_of(config, transport.size)
+    shard = cut(graph, partition(graph, mesh.parts, method="random", seed=4))[rank % mesh.parts]
+    runner = Pipeline(shard, shard, config, mesh, transport)
+    engine, line, kept, told = runner.engine, runner.seat.line, [], []
+    backward, send, wait = engine._backward, line.send, line.wait
+    sent = {}
+
+    def watched_backward(side, rows, trace, *place):
+        kept.extend(matrix for one in trace.kept for matrix in (one.u, one.v) if matrix is not None)
+        backward(side, rows, trace, *place)
+
+    def watched_send(*message):
+        found = send(*message)
+        sent[id(found)] = found
+        told.append("sent")
+        return found
+
+    def watched_wait(pending):
+        told.append("left" if id(pending) in sent else "arrived")
+        return wait(pending)
+
+    engine._backward, line.send, line.wait = watched_backward, watched_send, watched_wait
+    trainer = Trainer(runner, None, config, transport, Path(tempfile.mkdtemp()))
+    trainer.forward_backward(0)
+    trainer.settle()
+    return len(kept), told
+
+
+def test_less_is_kept_and_no_chunk_waits_for_what_was_sent(on_workers):
+    chunks = 3
+    found = {
+        keep: on_workers(2, kept_here, make_config("resgcn", 2, mesh__chunks=chunks, mesh__keep=keep))
+        for keep in ("all", "rows")
+    }
+    for (all_kept, told), (rows_kept, _) in zip(found["all"], found["rows"], strict=True):
+        assert 0 < rows_kept < all_kept / 2
+        sent, left = ([place for place, word in enumerate(told) if word == kind] for kind in ("sent", "left"))
+        assert len(sent) == len(left) == chunks and max(sent) < min(left)
 
 
 HALOS = {

@@ -18,6 +18,7 @@ from halowire.kernels.random import stream_key
 from halowire.partition import cut, partition
 from halowire.pipeline.chunks import Chunks, chunk_numbers
 from halowire.train.config import Config
+from halowire.train.recipes import recipe_config
 from halowire.train.view import build_model
 from halowire.train.wire import policy_of
 from tests.parity.chunk_reference import ChunkReference
@@ -53,6 +54,8 @@ class BorderReference(ChunkReference):
         policy = policy_of(config, [HIDDEN] * LAYERS, 0)
         super().__init__(make_graph("plain"), config, weights, owner, policy)
         self.borders = borders
+        self.kept: dict[tuple[int, int], Tensor] = {}
+        self.place = {int(node): row for row, node in enumerate(self.graph.ids)}
 
     def border(self, u: Tensor, h0: Tensor, block: int, ids: Tensor) -> tuple[Tensor, Tensor]:
         if block not in self.borders:
@@ -63,7 +66,13 @@ class BorderReference(ChunkReference):
             rate, count = p.rates(epoch, layer, direction), p.rates(epoch, layer, FORWARD).columns(HIDDEN)
             columns = column_subset(HIDDEN, count, p.seed, epoch, -1 - 2 * layer - kind)
             stream = stream_key(p.seed, epoch, layer, 300 + 2 * kind + (direction == BACKWARD))
-            return quantise(rows, rate.bits, rate.code, stream, ids, columns)
+            if p.decay is None or direction == BACKWARD:
+                return quantise(rows, rate.bits, rate.code, stream, ids, columns)
+            kept = self.kept.setdefault((block, kind), torch.zeros(NODES, HIDDEN))
+            at = torch.tensor([self.place[int(node)] for node in ids])
+            change = quantise(rows - p.decay * kept[at], rate.bits, rate.code, stream, ids, columns)
+            kept[at] = p.decay * kept[at] + change
+            return kept[at]
 
         return _Border.apply(u, code, 0), _Border.apply(h0, code, 1) if self.name == "gcnii" else h0
 
@@ -109,7 +118,9 @@ def steady(config: Config, parts: int, borders: list[int]) -> tuple[Config, Run]
     raise AssertionError(f"no seed of {SEEDS} is steady")
 
 
+ONE_BIT = {"rate.bits": 1, "rate.code": "levels", "rate.decay": 0.8}
 CASES = {
+    "gnnpipe-1bit": (2, 1, {"mesh.split": "2,3", "mesh.chunks": 3, "mesh.history": 2} | ONE_BIT),
     "three chunks": (2, 1, {"mesh.split": "2,3", "mesh.chunks": 3, "mesh.history": 2, "rate.bits": 4}),
     "four stages": (4, 1, {"mesh.split": "1,1,2,1", "mesh.chunks": 1, "rate.bits": 8, "rate.backward_bits": 4}),
     "hybrid": (2, 2, {"mesh.split": "2,3", "mesh.chunks": 2, "mesh.history": 2, "rate.bits": 8}),
@@ -128,6 +139,11 @@ def test_coded_links_equal_the_reference(on_workers, case):
     for epoch, result in ((epoch, result) for epoch in range(EPOCHS) for result in results):
         got = {name: torch.from_numpy(grad) for name, grad in result["epochs"][epoch][1].items()}
         assert got and distance([got], [{name: want[epoch][name] for name in got}]) <= CLOSE, f"epoch {epoch}"
+
+
+def test_the_one_bit_case_is_that_of_the_recipe():
+    recipe = recipe_config("gnnpipe-1bit").flat()
+    assert {name: recipe[name] for name in ONE_BIT} == ONE_BIT
 
 
 def evaluated_here(rank: int, config: Config) -> dict[str, object]:

@@ -41,7 +41,7 @@ def run(argv: list[str]) -> int:
     graph = load_source(arguments.graph, arguments.source)
     folder = api.partition(
         graph, arguments.parts, arguments.out, arguments.partition.method, arguments.seed, arguments.inductive,
-        quiet=arguments.quiet, metis=arguments.partition.metis,
+        quiet=arguments.quiet, metis=arguments.partition.metis, balance=arguments.partition.balance,
     )  # fmt: skip
     Console(quiet=arguments.quiet).line(f"{arguments.parts} shards in {folder}; train with `halowire train {folder}`")
     return 0

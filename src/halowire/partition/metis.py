@@ -24,6 +24,7 @@ def metis_owners(
     seed: int,
     objective: Literal["cut", "volume"] = "cut",
     recursive: bool | None = None,
+    balance: Literal["both", "nodes"] = "both",
 ) -> Tensor:
     """Owners from METIS on the simple undirected graph of ``adj``; int64 ``[N]``, possibly with empty parts.
 
@@ -33,7 +34,10 @@ def metis_owners(
         seed: seed of METIS's random numbers.
         objective: ``cut`` minimises cut edges, ``volume`` the rows sent (k-way only).
         recursive: recursive bisection or k-way; by default recursive up to 8 parts.
+        balance: ``both``: parts alike in nodes plus edges; ``nodes``: in nodes alone, mostly with fewer halo rows.
     """
+    if balance not in ("both", "nodes"):
+        raise InputError(f"balance {balance!r} is unknown to metis: use 'both' or 'nodes'")
     if objective not in ("cut", "volume"):
         raise InputError(f"objective {objective!r} is unknown to metis: use 'cut' or 'volume'")
     if objective == "volume" and recursive:
@@ -59,7 +63,7 @@ def metis_owners(
         pymetis.CSRAdjacency(
             simple.indptr.numpy().astype(width, copy=False), simple.indices.numpy().astype(width, copy=False)
         ),
-        vweights=_integer_weight(adj, limit).astype(width, copy=False),
+        vweights=None if balance == "nodes" else _integer_weight(adj, limit).astype(width, copy=False),
         recursive=recursive,
         options=options,
     )

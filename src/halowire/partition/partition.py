@@ -31,6 +31,7 @@ class Partition:
         method: the partitioner's name.
         seed: the seed it was given.
         metis: of the method ``metis``, whether ``recursive`` or ``kway`` was asked for, or ``auto``.
+        balance: of the method ``metis``, what parts were to be alike in: ``both`` nodes and edges, or ``nodes``.
     """
 
     owner: Tensor
@@ -38,6 +39,7 @@ class Partition:
     method: str = "given"
     seed: int = 0
     metis: str = "auto"
+    balance: str = "both"
 
     def __post_init__(self) -> None:
         owner = self.owner
@@ -61,7 +63,8 @@ def partition(graph: Graph, parts: int, method: str = "metis", seed: int = 0, **
         parts: number of parts, between 1 and the number of nodes.
         method: ``metis`` (smallest cut), ``stream`` (one pass, any size), ``range`` (node order), ``random``.
         seed: for the methods that draw random numbers, 0..2**63-1.
-        options: ``metis``: ``objective`` ("cut", "volume"), ``recursive`` (bool); ``stream``: ``slack`` (float).
+        options: ``metis``: ``objective`` ("cut", "volume"), ``recursive`` (bool), ``balance`` ("both", "nodes");
+            ``stream``: ``slack`` (float).
     """
     try:
         parts = operator.index(parts)
@@ -83,7 +86,7 @@ def partition(graph: Graph, parts: int, method: str = "metis", seed: int = 0, **
         "range": lambda: range_owners(adj, parts),
         "stream": lambda **given: stream_owners(adj, parts, **given),
     }
-    known = {"metis": {"objective", "recursive"}, "stream": {"slack"}}.get(method, set())
+    known = {"metis": {"objective", "recursive", "balance"}, "stream": {"slack"}}.get(method, set())
     if unknown := sorted(options.keys() - known):
         raise InputError(
             f"partition method {method!r} does not take {', '.join(unknown)}: "
@@ -91,7 +94,7 @@ def partition(graph: Graph, parts: int, method: str = "metis", seed: int = 0, **
         )
     owner = torch.zeros(graph.num_nodes, dtype=torch.int64) if parts == 1 else methods[method](**options)
     asked = {None: "auto", True: "recursive", False: "kway"}[options.get("recursive")]
-    return Partition(fill_empty(owner, parts, adj), parts, method, seed, asked)
+    return Partition(fill_empty(owner, parts, adj), parts, method, seed, asked, options.get("balance", "both"))
 
 
 def fill_empty(owner: Tensor, parts: int, adj: Csr) -> Tensor:

@@ -79,6 +79,7 @@ def write_shards(
                 "num_parts": partition.num_parts,
                 "method": partition.method,
                 "metis": partition.metis,
+                "balance": partition.balance,
                 "seed": partition.seed,
                 "inductive": inductive,
                 "versions": tool_versions(),

@@ -188,6 +188,7 @@ def refuse_other_shards(shards: Path, workers: int, config: Config, graph: Graph
         "parts": (manifest["num_parts"], workers),
         "method": (manifest.get("method"), config.partition.method),
         "metis": (manifest.get("metis", "auto"), config.partition.metis),
+        "balance": (manifest.get("balance", "both"), config.partition.balance),
         "seed": (manifest.get("seed"), config.seed),
         "inductive": (bool(manifest["inductive"]), config.task.inductive),
     }

@@ -161,6 +161,8 @@ class PartitionConfig:
     """partitioner"""
     metis: Literal["auto", "recursive", "kway"] = "auto"
     """method `metis`: recursive bisection or k-way; `auto`: recursive up to 8 parts"""
+    balance: Literal["both", "nodes"] = "both"
+    """method `metis`: parts alike in nodes plus edges, or in nodes alone (fewer halo rows, more uneven work)"""
 
 
 @dataclass(frozen=True)
@@ -279,6 +281,13 @@ class Config:
         return Config().replace(dict(_flatten(values)))
 
 
+def _check_partition(given: PartitionConfig) -> None:
+    idle = () if given.method == "metis" else ("metis", "balance")
+    for name in idle:
+        if getattr(given, name) != getattr(PartitionConfig(), name):
+            raise InputError(f"--partition.{name} has no effect on --partition.method {given.method}")
+
+
 def check_config(config: Config) -> None:
     """Refuse numbers that cannot be, before any work is done."""
     at_least = {
@@ -304,8 +313,7 @@ def check_config(config: Config) -> None:
     most = THREADS_PER_CORE * (os.cpu_count() or 1)
     if config.threads > most:
         raise InputError(f"--threads is {config.threads}; at most {most} make sense on this machine")
-    if config.partition.metis != "auto" and config.partition.method != "metis":
-        raise InputError(f"--partition.metis has no effect on --partition.method {config.partition.method}")
+    _check_partition(config.partition)
     optim, default = config.optim, OptimConfig()
     _check_task(config)
     if optim.schedule != "step" and (optim.step_every, optim.step_factor) != (default.step_every, default.step_factor):

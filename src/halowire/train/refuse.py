@@ -77,12 +77,15 @@ def refuse_idle_settings(shards: Path, num_parts: int, config: Config, default: 
             f"{shards} was cut by {manifest.get('method')}; --partition.method {config.partition.method} belongs to "
             "`halowire partition`"
         )
-    # Shards from before this was recorded were cut as `auto`.
-    if config.partition.metis not in (default.partition.metis, manifest.get("metis", "auto")):
-        raise InputError(
-            f"{shards} was cut with --partition.metis {manifest.get('metis', 'auto')}; "
-            f"--partition.metis {config.partition.metis} belongs to `halowire partition`"
-        )
+    for name in ("metis", "balance"):
+        now, usual = getattr(config.partition, name), getattr(default.partition, name)
+        # Shards from before this was recorded were cut as usual.
+        then = manifest.get(name, usual)
+        if now not in (usual, then):
+            raise InputError(
+                f"{shards} was cut with --partition.{name} {then}; --partition.{name} {now} belongs to "
+                "`halowire partition`"
+            )
 
 
 def _refuse_other_links(shards: Path, config: Config) -> None:

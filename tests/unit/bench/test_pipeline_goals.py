@@ -69,6 +69,7 @@ def test_failed_and_computed_runs_are_in_the_table():
     found["failed"]["hybrid"] = "the workers ended:\nKilled"
     text = markdown({"cases": {"cnr-2000 gcn": found}})
     assert "| pipeline (computed, not measured) | ≥ 300 |" in text and "| hybrid | **failed**: Killed |" in text
+    assert "| cnr-2000 gcn | 1 | 10.0 | 80% | ≤ 0.03x | 3.33x | failed | 2.0 x | 1/23.3 |" in text
     assert "Fastest: one-bit pipeline on cnr-2000 gcn." in choice({"cases": {"cnr-2000 gcn": found}})
     lone = {"graph": "x", "model": "gcn", "runs": {}, "computed": {}, "failed": {"graph parallel": "Killed"}}
     assert "graph parallel **failed**: Killed" in markdown({"cases": {"x gcn": lone}})

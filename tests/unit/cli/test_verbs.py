@@ -70,12 +70,29 @@ def test_metis_is_told_how_to_cut_and_the_manifest_says_so(halowire, monkeypatch
         assert json.loads(Path(f"shards-{number}/manifest.json").read_text())["metis"] == how
     assert asked == [False, True, False], "nine parts are too many for auto to bisect"
     assert halowire("train", SMALL, *FAST, "--partition.metis", "kway", "--out", "run").code == 0
-    assert json.loads(Path("run/config.json").read_text())["partition"] == {"method": "metis", "metis": "kway"}
+    assert json.loads(Path("run/config.json").read_text())["partition"] == {
+        "method": "metis", "metis": "kway", "balance": "both"
+    }  # fmt: skip
     assert json.loads(Path("run/shards/manifest.json").read_text())["metis"] == "kway"
     assert halowire("train", "run/shards", *FAST, "--partition.metis", "kway", "--out", "again").code == 0
     both = ("--partition.method=random", "--partition.metis=kway")
     said = halowire("partition", SMALL, "--parts", "2", "--out", "o", *both)
     assert said.code == 2 and "--partition.metis has no effect on --partition.method random" in said.err
+
+
+def test_parts_alike_in_nodes_alone(halowire):
+    shares = {}
+    for balance in ("both", "nodes"):
+        words = ("--parts", "2", "--out", balance, "--quiet", "--partition.balance", balance)
+        assert halowire("partition", "debian", *words).code == 0
+        manifest = json.loads(Path(f"{balance}/manifest.json").read_text())
+        assert manifest["balance"] == balance
+        sizes = [np.load(f"{balance}/part-{part}/ids.npy").size for part in range(2)]
+        shares[balance] = max(sizes) / sum(sizes)
+    assert 0.5 <= shares["nodes"] < 0.505 and shares["both"] > 0.52, shares
+    said = halowire("partition", SMALL, "--parts", "2", "--out", "o", "--partition.method=random",
+                    "--partition.balance=nodes")  # fmt: skip
+    assert said.code == 2 and "--partition.balance has no effect on --partition.method random" in said.err
 
 
 def test_settings_that_come_too_late_for_shards_are_refused(halowire):
@@ -85,6 +102,7 @@ def test_settings_that_come_too_late_for_shards_are_refused(halowire):
         "--task.inductive": "--inductive",
         "--partition.method=random": "was cut by metis",
         "--partition.metis=kway": "was cut with --partition.metis auto",
+        "--partition.balance=nodes": "was cut with --partition.balance both",
         "--workers=2": "holds 1 shards",
     }
     for flag, expected in late.items():
