@@ -118,7 +118,7 @@ def steady(config: Config, parts: int, borders: list[int]) -> tuple[Config, Run]
     raise AssertionError(f"no seed of {SEEDS} is steady")
 
 
-ONE_BIT = {"rate.bits": 1, "rate.code": "levels", "rate.decay": 0.8}
+ONE_BIT = {"rate.bits": 1, "rate.code": "levels", "rate.backward_code": "minmax", "rate.decay": 0.8}
 CASES = {
     "gnnpipe-1bit": (2, 1, {"mesh.split": "2,3", "mesh.chunks": 3, "mesh.history": 2} | ONE_BIT),
     "three chunks": (2, 1, {"mesh.split": "2,3", "mesh.chunks": 3, "mesh.history": 2, "rate.bits": 4}),

@@ -82,11 +82,13 @@ RECIPES: dict[str, Recipe] = {
         ),
         _recipe(
             "gnnpipe-1bit",
-            "GNNPipe with one bit per value between the stages: two levels per row, forward rows as decayed changes",
+            "GNNPipe with one bit per value between the stages: forward two levels per row, of decayed changes; "
+            "backward between each row's ends, unbiased",
             mesh__stages=0,
             mesh__parts=1,
             rate__bits=1,
             rate__code="levels",
+            rate__backward_code="minmax",
             rate__decay=0.8,
         ),
     )
