@@ -27,10 +27,11 @@ def _pipeline(name: str, recipe: str = "gnnpipe", **settings: Any) -> Way:
 
 EXACT = Way("graph parallel", "exact", 2)
 FULL = _pipeline("all three")
+THAWED = _pipeline("no frozen snapshot", history=1)
 ABLATION = (
     _pipeline("none", shuffle=False, history=1, gradient_rule="stale"),
     _pipeline("no shuffle", shuffle=False),
-    _pipeline("no frozen snapshot", history=1),
+    THAWED,
     _pipeline("no gradient technique", gradient_rule="stale"),
 )
 POSITION = _pipeline("weights by place", gradient_rule="position")
@@ -60,7 +61,7 @@ class Data:
 ABLATED = {"gcnii": (EXACT, FULL, *ABLATION, POSITION, UNBIASED, ONE_BIT), "resgcn": (EXACT, FULL, ONE_BIT)}
 LARGE = {"gcnii": (EXACT, FULL, HYBRID, POSITION), "resgcn": (EXACT, FULL)}
 PLACES = ABLATED | {"gcnii": (EXACT, FULL, *ABLATION, POSITION, ONE_BIT)}
-TROUBLE = LARGE | {"gcnii": (EXACT, FULL, HYBRID)}
+TROUBLE = LARGE | {"gcnii": (EXACT, FULL, HYBRID, THAWED)}
 EAGER = {"optim.lr": 0.01, "model.dropout": 0.2}
 """For graphs with 40 classes and more, of which the settings of the others learn next to nothing in so few epochs."""
 GRAPHS = (
