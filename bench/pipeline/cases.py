@@ -62,9 +62,11 @@ class Case:
     undirected: bool = False
     layers: int = LAYERS
     keep: str = "all"
-    """what the pipeline keeps for backward: `rows` where all would not fit the memory"""
+    """what the pipeline keeps for backward: `aggregates` where all would not fit the memory"""
     four: tuple[str, ...] = ()
     """the models for which graph parallelism of four workers is timed too"""
+    balance: str = "both"
+    """what METIS makes the parts alike in: whatever gives graph parallelism of two workers the fewest halo rows"""
 
     def load(self, data: Path | None) -> Graph:
         """The graph, with seeded features, labels and split where it has none."""
@@ -75,10 +77,10 @@ class Case:
 
     def shards(self, work: Path, data: Path | None, parts: int) -> Path:
         """The folder of its shards, cut by METIS, made if it is not there."""
-        folder = work / "shards" / f"{self.name}-{parts}"
+        folder = work / "shards" / f"{self.name}-{self.balance}-{parts}"
         if not is_shard_folder(folder):
             graph = self.load(data)
-            write_shards(graph, partition(graph, parts, "metis", seed=0), folder)
+            write_shards(graph, partition(graph, parts, "metis", seed=0, balance=self.balance), folder)
         return folder
 
     def takes(self, model: str, way: Way) -> bool:
@@ -91,9 +93,9 @@ class Case:
         return found | ({"mesh.keep": self.keep} if way.stages > 1 else {})
 
 
-PHYSICS = Case("coauthor-physics", four=MODELS)
-ARXIV = Case("ogbn-arxiv", undirected=True, four=("gcn", "gcnii"))
-CNR = Case("cnr-2000", keep="rows")
+PHYSICS = Case("coauthor-physics", four=MODELS, balance="nodes")
+ARXIV = Case("ogbn-arxiv", undirected=True, four=("gcn", "gcnii"), balance="nodes")
+CNR = Case("cnr-2000", keep="aggregates")
 BLOCKS = Case("blocks", "sbm:nodes=200000,edges=1000000,features=100,classes=40")
 SMALL = Case("small", "sbm:nodes=6000,edges=60000,features=32,classes=8", layers=8, four=MODELS)
 CASES = {case.name: case for case in (PHYSICS, ARXIV, CNR, BLOCKS, SMALL)}

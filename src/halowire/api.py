@@ -141,8 +141,9 @@ def train(
         if overwrite and not again:
             delete_run(run, shards=cut)
         if loaded is not None:
-            parts, teller = mesh_of(config, workers).parts, Console(quiet=quiet or Place.here().rank > 0)
-            cut_shards(loaded, parts, shards, config, teller)
+            mesh, teller = mesh_of(config, workers), Console(quiet=quiet or Place.here().rank > 0)
+            mesh.refuse_impossible(config.model.layers, loaded.num_nodes // mesh.parts)
+            cut_shards(loaded, mesh.parts, shards, config, teller)
         if Place.here().rank == 0:
             run.mkdir(parents=True, exist_ok=True)
             job.write()
@@ -196,7 +197,10 @@ def compare(
     source = _source(graph, name)
     cells = list(plan.cells())
     for cell in cells:
-        _worker_count(workers, graph, cell.config, 0)
+        try:
+            _worker_count(workers, graph, cell.config, 0)
+        except InputError as error:
+            raise InputError(f"{cell.recipe} cannot run here: {error}") from None
     refuse_other_comparison(plan, source, workers)
     for line in plan.notes():
         console.warn(line)

@@ -19,6 +19,7 @@ from halowire.partition.links import read_links
 from halowire.partition.manifest import is_shard_folder
 from halowire.report import Console, write_report, write_tensorboard
 from halowire.report.progress import Progress
+from halowire.train.checkpoint import kept_split
 from halowire.train.job import Job
 from halowire.train.link_task import Decoder, LinkTask, dot_product
 from halowire.train.loop import Hooks, Trainer
@@ -40,8 +41,9 @@ def train_worker(job: Job, prepare: Callable[[], None] | None = None) -> dict[st
     with joined(device, job.config.deadline) as (transport, network), stop_wish() as wish:
         _prepare_together(job, prepare, place, transport)
         console.line(f"workers     {transport.size} on {device.type}, threads of each: {threads}; {network}")
-        trainer = _trainer(job, transport, device)
-        if job.resume or place.restarts:
+        goes_on = job.resume or place.restarts > 0
+        trainer = _trainer(job, transport, device, goes_on)
+        if goes_on:
             trainer.resume()
             _say_where(trainer, place, console)
         title = f"{job.graph} {job.config.recipe}"
@@ -147,17 +149,26 @@ def _device(job: Job, place: Place) -> torch.device:
     return choose_device("cpu" if stages else job.config.device, place)
 
 
-def _trainer(job: Job, transport: Transport, device: torch.device) -> Trainer:
+def _trainer(job: Job, transport: Transport, device: torch.device, goes_on: bool) -> Trainer:
     config, mesh = job.config, mesh_of(job.config, transport.size)
     whole = read_part(job, transport)
     part = read_part(job, transport, train=True) if config.task.inductive else whole
     if config.freshness.mode == "never":
         part = part.isolated()
     if needs_stages(config, mesh):
-        return Trainer(Pipeline(part, whole, config, mesh, transport), None, config, transport, job.run)
+        split = _split_before(job, transport) if goes_on else []
+        return Trainer(Pipeline(part, whole, config, mesh, transport, split), None, config, transport, job.run)
     evaluation = View.of(whole, config, transport, device, link_task(job, whole, transport, device))
     train = evaluation if part is whole else View.of(part, config, transport, device)
     return Trainer(train, evaluation, config, transport, job.run)
+
+
+def _split_before(job: Job, transport: Transport) -> list[int]:
+    """How the run split its layers: costs that were measured would be others now. Rank 0 reads it."""
+    where = "reading of the split"
+    found = agreed(lambda: kept_split(job.run) if transport.rank == 0 else [], transport, where)
+    split: list[int] = json.loads(transport.broadcast_bytes(json.dumps(found).encode(), where))
+    return split
 
 
 def link_task(

@@ -66,10 +66,12 @@ class ChunkReference(DeepReference):
         if self.policy is None:
             return values
         p, width, layer = self.policy, values.shape[1], block + (self.name in ("gcnii", "resgcn"))
-        columns = column_subset(width, p.rates(self.now, layer, FORWARD).columns(width), p.seed, self.now, layer)
+        count = p.rates(self.now, layer, FORWARD).columns(width)
+        columns = torch.arange(count) if p.first_columns else column_subset(width, count, p.seed, self.now, layer)
         rate = p.rates(self.now, layer, direction)
         stream = stream_key(p.seed, self.now, layer, 500 if direction == FORWARD else 1500)
-        return quantise(values.detach(), rate.bits, rate.code, stream, self.graph.ids[rows], columns)
+        seen = quantise(values.detach(), rate.bits, rate.code, stream, self.graph.ids[rows], columns)
+        return seen * (width / count) if p.rescale else seen
 
     def buffer(self, buffers: dict[int, Tensor], block: int, width: int) -> Tensor:
         return buffers.setdefault(block, torch.zeros(self.a.shape[0], width))

@@ -81,7 +81,7 @@ def test_rows_that_do_not_fill_their_buffers(on_workers, model):
     compare(on_workers(4, train_here, "plain", config), "plain", config, 2)
 
 
-@pytest.mark.parametrize("keep", ["all", "rows"])
+@pytest.mark.parametrize("keep", ["all", "aggregates"])
 @pytest.mark.parametrize("model", ["gcn", "sage"])
 def test_residual(on_workers, model, keep):
     config = make_config(model, 2, mesh__chunks=3, mesh__history=2, mesh__keep=keep, model__residual=0.3)
@@ -95,10 +95,14 @@ def test_other_meshes(on_workers, workers, stages):
 
 
 @pytest.mark.parametrize("model", ["gcn", "sage", "gcnii", "resgcn"])
-def test_keeping_less_gives_the_same_bits(on_workers, model):
+@pytest.mark.parametrize(("layers", "chunks"), [(5, 3), (21, 1)])
+def test_keeping_less_gives_the_same_bits(on_workers, model, layers, chunks):
+    """Also where a stage has several segments of four blocks, and none at its end."""
     results = [
-        on_workers(2, train_here, "plain", make_config(model, 2, mesh__chunks=3, mesh__keep=keep))
-        for keep in ("all", "rows")
+        on_workers(
+            2, train_here, "plain", make_config(model, 2, mesh__chunks=chunks, mesh__keep=keep, model__layers=layers)
+        )
+        for keep in ("all", "aggregates")
     ]
     for all_kept, rows_kept in zip(*results, strict=True):
         for want, got in zip(all_kept["epochs"], rows_kept["epochs"], strict=True):
@@ -142,9 +146,9 @@ def test_less_is_kept_and_no_chunk_waits_for_what_was_sent(on_workers):
     chunks = 3
     found = {
         keep: on_workers(2, kept_here, make_config("resgcn", 2, mesh__chunks=chunks, mesh__keep=keep))
-        for keep in ("all", "rows")
+        for keep in ("all", "aggregates")
     }
-    for (all_kept, told), (rows_kept, _) in zip(found["all"], found["rows"], strict=True):
+    for (all_kept, told), (rows_kept, _) in zip(found["all"], found["aggregates"], strict=True):
         assert 0 < rows_kept < all_kept / 2
         sent, left = ([place for place, word in enumerate(told) if word == kind] for kind in ("sent", "left"))
         assert len(sent) == len(left) == chunks and max(sent) < min(left)
@@ -155,6 +159,8 @@ HALOS = {
     "1 bit": {"rate.bits": 1, "rate.backward_bits": 4},
     "columns": {"rate.ratio": 2.0},
     "columns x bits": {"rate.ratio": 2.0, "rate.bits": 8},
+    "columns, rescaled": {"rate.ratio": 2.0, "rate.rescale": True},
+    "the first columns": {"rate.ratio": 2.0, "rate.columns": "first"},
 }
 
 

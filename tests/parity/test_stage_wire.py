@@ -99,11 +99,14 @@ class LinkReference(DeepReference):
 
         def apply(rows: Tensor, direction: str, kind: int) -> Tensor:
             rate, forward = p.rates(epoch, layer, direction), p.rates(epoch, layer, FORWARD)
-            columns = column_subset(HIDDEN, forward.columns(HIDDEN), p.seed, epoch, -1 - 2 * layer - kind)
+            count = forward.columns(HIDDEN)
+            columns = column_subset(HIDDEN, count, p.seed, epoch, -1 - 2 * layer - kind)
+            columns = torch.arange(count) if p.first_columns else columns
             stream = stream_key(p.seed, epoch, layer, 300 + 2 * kind + (direction == BACKWARD))
             rows = rows.detach()
             if p.decay is None or direction == BACKWARD:
-                return quantise(rows, rate.bits, rate.code, stream, self.graph.ids, columns)
+                seen = quantise(rows, rate.bits, rate.code, stream, self.graph.ids, columns)
+                return seen * (HIDDEN / count) if p.rescale else seen
             kept = self.kept.get(kind, torch.zeros_like(rows))
             change = quantise(rows - p.decay * kept, rate.bits, rate.code, stream, self.graph.ids, columns)
             sent = torch.ones(HIDDEN, dtype=torch.bool) if columns is None else torch.zeros(HIDDEN, dtype=torch.bool)
@@ -133,6 +136,8 @@ LINKS = {
     "both": {"rate.bits": 8, "rate.backward_bits": 1},
     "columns": {"rate.ratio": 3.0},
     "columns x bits": {"rate.ratio": 2.0, "rate.bits": 4},
+    "columns, rescaled": {"rate.ratio": 3.0, "rate.rescale": True},
+    "the first columns": {"rate.ratio": 2.0, "rate.columns": "first"},
     "delta": {"rate.bits": 4, "rate.decay": 0.8},
     "delta, columns": {"rate.bits": 4, "rate.decay": 0.8, "rate.ratio": 2.0},
 }
@@ -220,7 +225,7 @@ def resumed_here(rank: int, run: str, config: Config) -> tuple[dict, dict]:
 RESUMES = {
     "snapshot": {"mesh.history": 3},
     "last epoch's rows": {"mesh.history": 1, "optim.clip": 0.5},
-    "stale": {"mesh.gradient_rule": "stale", "mesh.history": 4, "mesh.keep": "rows"},
+    "stale": {"mesh.gradient_rule": "stale", "mesh.history": 4, "mesh.keep": "aggregates"},
     "delta": {"rate.bits": 1, "rate.decay": 0.8, "mesh.parts": 1},
     "weights in 8 bits": {"rate.weights": 8},
     "one chunk, delta": {"rate.bits": 1, "rate.decay": 0.8, "mesh.chunks": 1},

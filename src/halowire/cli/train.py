@@ -52,9 +52,10 @@ def run(argv: list[str]) -> int:
 
 def _recipe(argv: list[str]) -> str:
     """The recipe must be known before the flags are parsed: it fills their defaults."""
+    found = "exact"
     for place, word in enumerate(argv):
         if word == "--recipe" and place + 1 < len(argv):
-            return argv[place + 1]
+            found = argv[place + 1]
         if word.startswith("--recipe="):
-            return word.removeprefix("--recipe=")
-    return "exact"
+            found = word.removeprefix("--recipe=")
+    return found

@@ -76,7 +76,7 @@ class Quality:
     def meaning(self) -> str:
         """One sentence for people: what crosses the network, what is copied, who is slowest."""
         if self.num_parts == 1:
-            return "One worker owns everything, so nothing crosses the network."
+            return "One part holds all nodes, so no halo rows cross the network."
         received = "with one layer no rows are exchanged in training"
         if self.widths:
             copies = 100 * sum(self.halo_rows) / self.num_nodes
@@ -101,6 +101,8 @@ class Quality:
         ]
 
     def _traffic(self) -> str:
+        if self.num_parts == 1:
+            return "no halo rows"
         if not self.widths:
             return "nothing: a model of one layer exchanges no rows in training"
         full, least = (size_text(self.bytes_per_epoch[bits]) for bits in ("32", "1"))

@@ -153,12 +153,13 @@ class InitialBlock(GraphBlock):
     def __init__(self, layer: int, activate: Activate, weight: nn.Parameter, alpha: float, theta: float) -> None:
         super().__init__(layer, weight.shape[1], weight.shape[0], activate)
         self._weight, self._alpha, self._theta = weight, alpha, theta
-        self._map = torch.empty(0)
+        self._map = self._map_back = torch.empty(0)
 
     def begin(self) -> None:
-        """``M`` of this pass: one small product instead of a large one and a sum."""
+        """``M`` of this pass, and ``(1 - alpha) M``: one small product instead of a large one and a sum."""
         self._map = self._weight.detach() * self._theta
         self._map.diagonal().add_(1 - self._theta)
+        self._map_back = self._map * (1 - self._alpha)
 
     def mix(self, kept: Kept, g: Tensor, initial: Tensor | None) -> None:
         """``s``, in the memory of ``g``."""
@@ -174,7 +175,7 @@ class InitialBlock(GraphBlock):
         """``g_grad = (1 - alpha) grad M``, of which ``h_0`` gets ``alpha / (1 - alpha)``."""
         assert kept.g is not None and initial_grad is not None
         gradient_of(self._weight).addmm_(grad.t(), kept.g, alpha=self._theta)
-        torch.mm(grad, self._map * (1 - self._alpha), out=g_grad)
+        torch.mm(grad, self._map_back, out=g_grad)
         initial_grad.add_(g_grad, alpha=self._alpha / (1 - self._alpha))
         return None
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from halowire.events import EVAL
+from halowire.events import EVAL, SETUP
 from halowire.exchange import BACKWARD, FORWARD
 from halowire.kernels.activate import activate
 from halowire.kernels.buffers import empty
@@ -27,6 +27,8 @@ from halowire.pipeline.spread import Spread
 from halowire.pipeline.stage import Stage
 from halowire.pipeline.timeline import Timeline
 
+SEGMENT = 4
+"""Blocks whose input rows are computed again together, where only aggregates are kept; those of the first are kept."""
 Loss = Callable[[int, Tensor], tuple[Tensor, Tensor]]
 """(chunk, its logits) to this chunk's share of the loss and the gradient of the logits."""
 
@@ -58,7 +60,8 @@ class Engine:
     def __init__(
         self, seat: Seat, stage: Stage, train: Side, evaluation: Side, loss: Loss, keep_all: bool, timeline: Timeline
     ) -> None:
-        """``keep_all``: keep the input rows of every block; else only aggregates, and compute the rows again."""
+        """``keep_all``: keep the input rows of every block; else aggregates, and compute the rows again, segment by
+        segment."""
         self.seat, self.stage, self.train, self.evaluation = seat, stage, train, evaluation
         self._loss, self._keep_all = loss, keep_all
         self.timeline = timeline
@@ -70,26 +73,31 @@ class Engine:
         chunks, order = side.chunks, side.chunks.order(epoch)
         traces: dict[int, Trace] = {}
         total = torch.zeros(())
+        if record and self.seat.mesh.workers > 1:
+            with self._ledger.account(SETUP):  # so that the lines of all workers begin together
+                self.seat.world.barrier(f"epoch {epoch}, start of the timeline")
         self.timeline.begin(record)
         with torch.no_grad():
             places = [chunks.at(chunk) for chunk in order]
             with self._ledger.phase("forward"):
                 with self.timeline.span("forward", -1):
                     self._begin(side, epoch)
-                side.border.expect(places, FORWARD, epoch)
+                with self.timeline.span("transfer", -1):
+                    side.border.expect(places, FORWARD, epoch)
                 for number, chunk in enumerate(order):
                     rows = self._rows(side, chunk, seed, epoch)
                     traces[chunk] = trace = self._forward(side, rows, number, chunk)
                     if self.seat.last:
                         assert trace.last is not None
-                        with self.timeline.span("forward", chunk):
+                        with self.timeline.span("forward", -1):
                             loss, trace.grad = self._loss(chunk, trace.last)
                         total += loss
                         trace.last = None
             with self._ledger.phase("backward"):
                 with self.timeline.span("wait", -1):
                     side.border.turn()
-                side.border.expect(places[::-1], BACKWARD, epoch)
+                with self.timeline.span("transfer", -1):
+                    side.border.expect(places[::-1], BACKWARD, epoch)
                 with self.timeline.span("backward", -1):
                     side.spread.turn()
                 for number, chunk in enumerate(reversed(order)):
@@ -155,7 +163,7 @@ class Engine:
             if self.stage.head is not None:
                 logits, v, stats = self.stage.head.forward(u, rows)
                 trace.head = (v, stats)
-                trace.kept.append(Kept(u if self._keep_all else None, None, None))
+                trace.kept.append(self._lighten(Kept(u, None, None), len(self.stage.blocks)))
                 u = logits
         trace.last = u if self.seat.last else None
         if not self.seat.last:
@@ -178,24 +186,24 @@ class Engine:
         return u
 
     def _lighten(self, kept: Kept, place: int) -> Kept:
-        """Let go of what backward computes again: the rows between the blocks."""
+        """Let go of what backward computes again: the rows between the blocks, but those that begin a segment."""
         if not self._keep_all:
             kept.v = None
-            if place > 0:
+            if place % SEGMENT:
                 kept.u = None
         return kept
 
-    def _refill(self, side: Side, rows: Rows, trace: Trace) -> None:
-        """Compute the rows between the blocks again, from the kept aggregates."""
-        for place, (block, kept) in enumerate(zip(self.stage.blocks, trace.kept, strict=False)):
-            if kept.v is None and (block.uses_v or block.multiplies):
-                assert kept.u is not None
+    def _refill(self, rows: Rows, trace: Trace, place: int) -> None:
+        """Compute the rows of a segment up to those that enter block ``place`` again, from the kept aggregates."""
+        first, blocks = place - place % SEGMENT, self.stage.blocks
+        for at in range(first, place + 1):
+            kept = trace.kept[at]
+            if kept.u is None:
+                kept.u = empty(rows.count, blocks[at - 1].out_width)
+                blocks[at - 1].after(trace.kept[at - 1], kept.u)
+            if at < len(blocks) and kept.v is None and (blocks[at].uses_v or blocks[at].multiplies):
                 kept.v = empty(*kept.u.shape)
-                block.activate.forward(kept.u, rows, kept.v)
-            if place + 1 < len(trace.kept):
-                following = empty(rows.count, block.out_width)
-                block.after(kept, following)
-                trace.kept[place + 1].u = following
+                blocks[at].activate.forward(kept.u, rows, kept.v)
 
     def _backward(self, side: Side, rows: Rows, trace: Trace, number: int, chunk: int) -> None:
         """One chunk back through the stage, and on to the stage before."""
@@ -206,18 +214,20 @@ class Engine:
             with self.timeline.span("transfer", chunk):
                 border.unpack(rows.at, BACKWARD, rows.epoch)
         with self.timeline.span("backward", chunk):
-            if not self._keep_all:
-                self._refill(side, rows, trace)
             grad = trace.grad if self.seat.last else border.grad(rows.at)
             assert grad is not None
             if stage.head is not None:
                 assert trace.head is not None
+                if not self._keep_all:
+                    self._refill(rows, trace, len(stage.blocks))
                 u = trace.kept[-1].u
                 assert u is not None
                 grad = stage.head.backward(grad, u, *trace.head, rows)
             initial_grad = border.initial_grad(rows.at)
             for place in reversed(range(len(stage.blocks))):
                 block, kept = stage.blocks[place], trace.kept[place]
+                if not self._keep_all:
+                    self._refill(rows, trace, place)
                 g_grad = side.spread.grad_room(place, block, rows)
                 v_grad = block.after_back(kept, grad, g_grad, initial_grad)
                 into = None if block.multiplies else v_grad

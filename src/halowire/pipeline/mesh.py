@@ -25,8 +25,11 @@ class Mesh:
     chunks: int = 1
 
     @staticmethod
-    def of(stages: int, parts: int, chunks: int, workers: int) -> Mesh:
-        """The mesh of ``workers``; 0 stages or parts: as many as the other leaves; 0 chunks: 4 x stages, or one."""
+    def of(stages: int, parts: int, chunks: int, workers: int, blocks: int | None = None) -> Mesh:
+        """The mesh of ``workers``; 0 stages or parts: as many as the other leaves; 0 chunks: 4 x stages, or one.
+
+        ``blocks`` of the model, if known: no more stages than that are named as possible.
+        """
         for name, value in (("stages", stages), ("parts", parts), ("chunks", chunks)):
             if value < 0:
                 raise InputError(f"--mesh.{name} is {value}; it must be at least 1, or 0 to let halowire choose")
@@ -37,8 +40,8 @@ class Mesh:
         parts = parts or max(1, workers // stages)
         if stages * parts != workers:
             asked = " and ".join(f"--mesh.{name} {value}" for name, value in given.items() if value)
-            possible = ", ".join(f"{s} x {workers // s}" for s in range(1, workers + 1) if workers % s == 0)
-            raise InputError(f"{asked} do not fit {workers} workers; possible stages x parts: {possible}")
+            possible = _possible(workers, workers if blocks is None else blocks)
+            raise InputError(f"a mesh of {workers} workers cannot have {asked}; possible stages x parts: {possible}")
         return Mesh(stages, parts, chunks or (CHUNKS_PER_STAGE * stages if stages > 1 else 1))
 
     @property
@@ -57,16 +60,20 @@ class Mesh:
     def refuse_impossible(self, blocks: int, least_nodes: int) -> None:
         """Refuse more stages than the model has blocks, and more chunks than the smallest part has nodes."""
         if self.stages > blocks:
-            fitting = [s for s in range(1, blocks + 1) if self.workers % s == 0]
-            possible = ", ".join(f"{s} x {self.workers // s}" for s in fitting)
             raise InputError(
                 f"{self.stages} stages cannot share {blocks} blocks, each stage needs one; possible stages x parts "
-                f"for {self.workers} workers: {possible}; or give the model more --model.layers"
+                f"for {self.workers} workers: {_possible(self.workers, blocks)}; or give the model more --model.layers"
             )
         if self.chunks > max(1, least_nodes):
             raise InputError(
-                f"--mesh.chunks is {self.chunks}, but the smallest part has {least_nodes} nodes; use at most so many"
+                f"{self.chunks} chunks ({CHUNKS_PER_STAGE} x stages where nothing is said) cannot share the smallest "
+                f"part's {least_nodes} nodes; use --mesh.chunks 1 to {max(1, least_nodes)}, or fewer parts"
             )
+
+
+def _possible(workers: int, most_stages: int) -> str:
+    """1 x 4, 2 x 2: the meshes of ``workers`` with no more stages than that."""
+    return ", ".join(f"{s} x {workers // s}" for s in range(1, min(workers, most_stages) + 1) if workers % s == 0)
 
 
 @dataclass(frozen=True, eq=False)

@@ -47,7 +47,7 @@ def split(costs: Sequence[float], stages: int) -> list[int]:
 def parse_split(text: str, stages: int, blocks: int) -> list[int]:
     """``"8,8,16"``: blocks of every stage, as given by the user."""
     parts = text.split(",")
-    if not all(part.strip().isdigit() and int(part) > 0 for part in parts):
+    if not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
         raise InputError(f"--mesh.split is {text!r}; give the number of blocks of every stage, such as 8,8,16")
     sizes = [int(part) for part in parts]
     if len(sizes) != stages or sum(sizes) != blocks:

@@ -16,7 +16,8 @@ class Timeline:
     """Intervals of an epoch: ``(kind, chunk, block, start, end)``, seconds from the start of the epoch.
 
     Kinds: ``forward``, ``backward`` (a chunk through all blocks of the stage), ``wait`` (for a chunk from the next
-    stage, or until what was sent has left), ``transfer`` (coding, handing over, decoding), ``exchange``
+    stage, or until what was sent has left), ``transfer`` (coding, handing over, posting receives, decoding: not the
+    time on the wire, which runs beside the others and ends in ``wait``), ``exchange``
     (waiting for halo rows inside forward or backward). ``chunk`` and ``block`` are -1 where an interval belongs to no
     single one.
     """

@@ -31,17 +31,16 @@ def trace_path(report: Path) -> Path:
 
 
 def trace(rows: list[Row]) -> dict[str, Any]:
-    """The trace: a process for every worker, complete events in microseconds from the worker's start of the epoch."""
+    """The trace: a process for every worker, complete events in microseconds from the start of the epoch."""
     events = [event for place, row in enumerate(rows) for event in (*_names(row, place), *_spans(row))]
     return {"traceEvents": events, "displayTimeUnit": "ms"}
 
 
 def _names(row: Row, place: int) -> list[dict[str, Any]]:
     """What the viewer calls a worker, and where it puts it."""
-    name = f"worker {row.rank}: stage {row.stage}, part {row.part}"
     at = {"ph": "M", "pid": row.rank, "tid": row.rank}
     return [
-        at | {"name": "process_name", "args": {"name": name}},
+        at | {"name": "process_name", "args": {"name": row.name}},
         at | {"name": "process_sort_index", "args": {"sort_index": place}},
         at | {"name": "thread_name", "args": {"name": f"epoch {row.epoch}"}},
     ]

@@ -229,10 +229,13 @@ def phases(runs: list[Named]) -> Html | None:
         (css(name), name, percent_text(sum(spent.get(name, 0.0) for *_, spent in rows) / total)) for name in names
     ]
     warm = ", without the first one, which warms up" if any(len(one.run.epochs()) > 2 for one in runs) else ""
-    says = (
-        f"{what}; mean of the epochs{warm}. "
-        "Waiting is what compute did not hide of the wire: wait for halo rows, reduce for weight gradients."
+    staged = any(_stages(one) > 1 for one in runs)
+    waiting = (
+        "halo rows and for chunks from other stages, reduce for weight gradients and for the last stage to finish"
+        if staged
+        else "halo rows, reduce for weight gradients"
     )
+    says = f"{what}; mean of the epochs{warm}. Waiting is what compute did not hide of the wire: wait for {waiting}."
     head = ["worker" if len(runs) == 1 else "run, worker", *names, "epoch"]
     data = [
         [
@@ -270,6 +273,12 @@ def css(name: str) -> str:
     return name if name in series.PHASES else "other"
 
 
+def _stages(one: Named) -> float:
+    """How many stages a run has, as far as its summary tells."""
+    mesh = one.run.summary.get("mesh")
+    return number(mesh.get("stages")) if isinstance(mesh, dict) else 1
+
+
 def exchanges(runs: list[Named]) -> Html | None:
     """What every exchange of an epoch sends and how long it is waited for; of a single run."""
     found = series.exchange_totals(runs[0].run) if len(runs) == 1 else []
@@ -294,7 +303,8 @@ def exchanges(runs: list[Named]) -> Html | None:
     ]
     data = [[f"layer {layer}, {way}", bytes_text(sent), seconds_text(wait)] for layer, way, sent, wait in found]
     once = number(facts(runs[0].run).get("setup_wire_bytes"))
-    setup = f" Raw features crossed once, before the first epoch: {bytes_text(once)}." if once > 0 else ""
+    what = "Chunks, costs and sizes were" if _stages(runs[0]) > 1 else "Raw features were"
+    setup = f" {what} shared once, before the first epoch: {bytes_text(once)}." if once > 0 else ""
     says = f"Bytes per epoch of all workers, and the mean time a worker waited for them.{setup}"
     return figure(
         "What was exchanged",

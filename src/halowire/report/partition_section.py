@@ -69,9 +69,11 @@ def cut_table(quality: Mapping[str, Any]) -> Html | None:
     predicted = quality.get("bytes_per_epoch")
     # Of a foreign model the widths of its rows are not known when the graph is cut, and its bytes are foretold as 0.
     foretold = isinstance(predicted, Mapping) and any(number(value) > 0 for value in predicted.values())
-    if isinstance(predicted, Mapping) and (foretold or not any(map(number, items(quality.get("halo_rows"))))):
+    # A single part has no halo, but may be a stage among others, whose bytes the cut knows nothing of.
+    several = len(items(quality.get("halo_rows"))) != 1
+    if isinstance(predicted, Mapping) and several and (foretold or not any(map(number, items(quality["halo_rows"])))):
         rows += [
-            [f"wire per epoch at {bits} bit{'' if str(bits) == '1' else 's'}", bytes_text(value)]
+            [f"halo rows per epoch at {bits} bit{'' if str(bits) == '1' else 's'}", bytes_text(value)]
             for bits, value in predicted.items()
         ]
     return table([], rows, "Partition quality") if rows else None

@@ -16,6 +16,10 @@ ABOVE, THICK, BELOW = 22, 20, 9
 STRIP = 6
 """Height of the strip inside a box that is waiting for halo rows."""
 LEAST_FOR_TEXT = 0.022
+NARROW = 1 / 250
+"""Narrower boxes have no edge: it would be as wide as they are."""
+FORMULA = "(S\u22121)/(C+S\u22121)"
+"""With minus signs, after which no line breaks."""
 HAIR = 1 / 2000
 """Spans of a kind that lie closer than this share of the epoch are drawn as one: no screen can part them."""
 TITLE = "One epoch in the pipeline"
@@ -36,14 +40,15 @@ def sentence(rows: list[Row]) -> str:
     shown = "A line is a worker" if len(rows) <= MOST_ROWS else f"A line is a worker, {MOST_ROWS} of {len(rows)}"
     stages = 1 + max(row.stage for row in rows)
     words = (
-        f"{shown}, a box a chunk in its stage: epoch {rows[0].epoch}, from each worker's own start of it. The bubble, "
+        f"{shown}, a box a chunk in its stage: epoch {rows[0].epoch}, which all workers began together. The bubble, "
         "time in which a worker has no chunk in work until all workers are done, is "
         f"{percent_text(mean_bubble(rows))} in the mean"
     )
     if stages == 1:
         words += "; one stage has none by itself."
     else:
-        words += f"; (S-1)/(C+S-1), equal stages and chunks without any transfer, is {percent_text(rows[0].ideal)}."
+        words += f"; {FORMULA}, equal stages and chunks without any transfer, is {percent_text(rows[0].ideal)}."
+        words += " Transfer is coding and handing over; what it leaves to the wire shows as waiting."
     inside = any(row.seconds("exchange") for row in rows)
     return f"{words} Strips inside the boxes are waits for halo rows." if inside else words
 
@@ -82,8 +87,7 @@ def axis(end: float, height: float) -> list[Html]:
 
 def one_line(row: Row, end: float, top: float) -> Html:
     """A worker's boxes, below its name and its bubble."""
-    name = f"worker {row.rank}: stage {row.stage}, part {row.part}"
-    y = top + ABOVE
+    name, y = row.name, top + ABOVE
     parts: list[object] = [
         tag("text", name, x="0", y=down(top + 14), class_="name"),
         tag("text", f"bubble {percent_text(row.bubble)}", x="100%", y=down(top + 14), text_anchor="end"),
@@ -100,7 +104,8 @@ def box(span: Span, end: float, y: float, name: str) -> Html | None:
         return None
     hint = tag("title", f"{name}: {span.words}, {seconds_text(span.seconds)} from {seconds_text(span.start)} on")
     place = {"x": across(span.start / end), "y": down(y), "width": across(width), "height": THICK}
-    drawn = tag("rect", hint, class_=f"span {span.kind}", **place)
+    thin = " thin" if width < NARROW else ""
+    drawn = tag("rect", hint, class_=f"span {span.kind}{thin}", **place)
     if span.kind == "wait" or width < LEAST_FOR_TEXT or span.chunk < 0:
         return drawn
     at = {"x": across(span.start / end + width / 2), "y": down(y + (THICK - STRIP) / 2 + 1), "dy": "0.33em"}
@@ -133,7 +138,7 @@ def merged(kind: str, row: Row, end: float) -> list[tuple[float, float]]:
 def data(rows: list[Row]) -> Html:
     """The seconds of every kind, and the bubbles."""
     kinds = [kind for kind in KINDS if any(row.seconds(kind) for row in rows)]
-    head = ["worker", "stage", "part", *(KINDS[kind] for kind in kinds), "bubble", "(S-1)/(C+S-1)"]
+    head = ["worker", "stage", "part", *(KINDS[kind] for kind in kinds), "bubble", FORMULA]
     cells = [
         [str(row.rank), str(row.stage), str(row.part), *(seconds_text(row.seconds(kind)) for kind in kinds),
          percent_text(row.bubble), percent_text(row.ideal)]

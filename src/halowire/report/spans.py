@@ -55,6 +55,13 @@ class Row:
     ideal: float
     spans: tuple[Span, ...]
     bubble: float = 0.0
+    layers: str = ""
+
+    @property
+    def name(self) -> str:
+        """worker 2: stage 1 (layers 5 to 8), part 0."""
+        layers = f" ({self.layers})" if self.layers else ""
+        return f"worker {self.rank}: stage {self.stage}{layers}, part {self.part}"
 
     @property
     def end(self) -> float:
@@ -100,7 +107,14 @@ def _row(rank: Rank) -> Row | None:
     if not read or not all(map(math.isfinite, (*places, ideal))):
         return None
     stage, part, epoch = map(int, places)
-    return Row(rank.rank, stage, part, epoch, ideal, tuple(read))
+    return Row(rank.rank, stage, part, epoch, ideal, tuple(read), layers=_layers(found.get("layers")))
+
+
+def _layers(found: object) -> str:
+    """``[5, 8]``, the first and the last layer of a stage, in words; empty where they are not known."""
+    if not isinstance(found, list) or len(found) != 2 or not all(isinstance(layer, int) for layer in found):
+        return ""
+    return f"layer {found[0]}" if found[0] == found[1] else f"layers {found[0]} to {found[1]}"
 
 
 def _span(found: object) -> Span | None:

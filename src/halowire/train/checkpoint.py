@@ -147,6 +147,15 @@ def restore(
     return Progress(**record["progress"], best_weights=_under(tensors, "best."))
 
 
+def kept_split(run: Path) -> list[int]:
+    """The blocks of every stage in the newest checkpoint; empty where there is none."""
+    newest = newest_checkpoint(run)
+    if newest is None:
+        return []
+    record, _ = parse_checkpoint(*read_checkpoint(newest))
+    return list(record["settings"].get("split", ()))
+
+
 def best_weights(run: Path) -> dict[str, Tensor]:
     """The weights of the best validation result of a run."""
     newest = newest_checkpoint(run)

@@ -140,13 +140,15 @@ class MeshConfig:
     chunks: int = 0
     """chunks of a part that move through the stages one after another; 0: 4 x stages, 1 if there is one stage"""
     shuffle: bool = True
-    """a new order of the chunks in every epoch; --mesh.no-shuffle: always the same"""
+    """a new order of the chunks in every epoch (the default); --mesh.no-shuffle: always the same"""
     history: int = 23
     """epochs between two snapshots of the rows that chunks to come are seen with; 1: last epoch's rows"""
     gradient_rule: Literal["double", "position", "unbiased", "stale"] = "double"
-    """weight of gradients between chunks: 2 if current, by place (two rules), or last epoch's for the missing ones"""
-    keep: Literal["all", "rows"] = "all"
-    """kept for backward: input and aggregate of every layer, or aggregates alone, to compute the rest again"""
+    """gradients between chunks: double: weight 2 if current, else 0; position: by place, less biased; unbiased: no
+    bias, more noise; stale: last epoch's for the missing ones"""
+    keep: Literal["all", "aggregates"] = "all"
+    """kept for backward: input and aggregate of every layer, or the aggregates and every fourth input, to compute the
+    rest again"""
     costs: Literal["predicted", "measured"] = "predicted"
     """cost of a layer, by which the layers are split: from its sizes, or from a short run at set-up"""
     split: str = ""

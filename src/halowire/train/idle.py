@@ -11,7 +11,10 @@ from halowire.train.config import Config, FreshnessConfig, RateConfig
 
 def idle_settings(config: Config) -> dict[str, str]:
     """The dotted names of settings that were changed to no effect, each with the reason as the end of a sentence."""
-    return _idle_freshness(config.freshness) | _idle_rate(config.rate, config.freshness)
+    # Parts without stages leave as many stages as there are workers for: between them rows travel all the same.
+    staged = config.mesh.stages > 1 or (not config.mesh.stages and config.mesh.parts > 0)
+    silent = config.freshness.mode == "never" and not staged
+    return _idle_freshness(config.freshness) | _idle_rate(config.rate, silent)
 
 
 def idle_message(name: str, reason: str) -> str:
@@ -25,8 +28,9 @@ def _idle_freshness(freshness: FreshnessConfig) -> dict[str, str]:
     return {f"freshness.{name}": reason for name in names if getattr(freshness, name)}
 
 
-def _idle_rate(rate: RateConfig, freshness: FreshnessConfig) -> dict[str, str]:
-    if freshness.mode == "never":
+def _idle_rate(rate: RateConfig, silent: bool) -> dict[str, str]:
+    """``silent``: no rows are sent."""
+    if silent:
         reason = "with --freshness.mode never, which sends no rows"
         needs = {name: (reason, False) for name in vars(rate) if name != "weights"}
     else:

@@ -135,11 +135,11 @@ class Trainer:
             if status != "finished":
                 break
         self.settle()
-        memory = largest_memory(self.transport)
         log.write(
             "end", time=time.time(), status=status, best_epoch=self.progress.best_epoch, peak_memory_bytes=peak_memory()
         )
         log.close()
+        memory = largest_memory(self.transport)  # after all events are written: rank 0 reads them for the report
         metric, graph = self.runner.task.metric, self.runner.shard.graph
         return summarise(self.config, graph, self.transport.size, metric, self.progress, memory, status)
 
@@ -296,7 +296,8 @@ class Trainer:
             for name in ("seed", "precision", "model", "optim", "rate", "freshness", "task", "recipe", "mesh")
         }
         length = {"epochs": self.config.epochs} if self.config.spans_the_run else {}
-        return fixed | length | {"graph": self.runner.shard.graph, "workers": self.transport.size}
+        stages = {"split": list(self.runner.split)} if self.runner.split else {}
+        return fixed | length | stages | {"graph": self.runner.shard.graph, "workers": self.transport.size}
 
     def _facts(self) -> dict[str, Any]:
         shard = self.runner.shard

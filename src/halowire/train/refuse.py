@@ -126,7 +126,9 @@ def refuse_mesh(config: Config, workers: int) -> None:
     if given.split:
         parse_split(given.split, mesh.stages, config.model.layers)
     if config.model.residual and (config.model.name not in ("gcn", "sage") or config.model.layers < 3):
-        raise InputError("--model.residual belongs to hidden layers of gcn and sage: use one of them, with 3 layers")
+        raise InputError(
+            "--model.residual belongs to hidden layers of gcn and sage: use one of them, with 3 layers or more"
+        )
     refuse_gat(config, mesh)
     _refuse_wire(config, mesh)
 
@@ -160,10 +162,13 @@ def _refuse_wire(config: Config, mesh: Mesh) -> None:
             "use --mesh.chunks 1, one part, or another schedule"
         )
     if mesh.stages > 1 and rate.gain < 1:
-        raise InputError("--rate.gain belongs to halo rows; between stages changes are kept whole: leave it out")
+        raise InputError(
+            f"--rate.gain {rate.gain:g} belongs to halo rows; between stages changes are kept whole: use --rate.gain 1"
+        )
     if mesh.stages > 1 and rate.share:
         raise InputError(
-            "--rate.share fits bits to the rows of a halo, stages send others; set --rate.bits or --rate.layers instead"
+            f"--rate.share {rate.share:g} fits bits to the rows of a halo, stages send others; use --rate.share 0 with "
+            "--rate.bits or --rate.layers"
         )
     if mesh.stages > 1 and mesh.parts == 1 and mode == "never":
         raise InputError(

@@ -24,6 +24,7 @@ class Runner(Protocol):
         shard: what evaluation sees; ``task`` its labels (none where this worker has no logits).
         peers: the workers that train the same parameters; ``line`` those that train the others, on the same part.
         one_backward: an epoch has one backward pass, after which a gradient is complete.
+        split: how many blocks of the model every stage has; empty where there are no stages.
     """
 
     parameters: dict[str, nn.Parameter]
@@ -34,6 +35,7 @@ class Runner(Protocol):
     line: Transport | None
     exchange: HaloExchange
     one_backward: bool
+    split: tuple[int, ...]
 
     @property
     def model(self) -> nn.Module:
@@ -68,6 +70,7 @@ class OneStage:
     exchange: HaloExchange
     line: Transport | None = None
     one_backward = True
+    split: tuple[int, ...] = ()
 
     @property
     def remembers(self) -> bool:

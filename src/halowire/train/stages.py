@@ -36,13 +36,14 @@ from halowire.train.view import build_model, policy_for
 from halowire.train.wire_bytes import StageLink
 
 TIMELINE_EPOCH = 2
-"""The epoch whose timeline is recorded, or the last one of a shorter run: the first ones warm up caches and buffers."""
+"""The last epoch whose timeline is recorded, and the one that is shown: the first ones warm up caches and buffers, but
+a run may end with one of them."""
 CPU = torch.device("cpu")
 
 
 def mesh_of(config: Config, workers: int) -> Mesh:
     """The mesh that the settings ask for."""
-    return Mesh.of(config.mesh.stages, config.mesh.parts, config.mesh.chunks, workers)
+    return Mesh.of(config.mesh.stages, config.mesh.parts, config.mesh.chunks, workers, config.model.layers)
 
 
 def needs_stages(config: Config, mesh: Mesh) -> bool:
@@ -69,16 +70,28 @@ class ChunkLoss:
 class Pipeline:
     """Trains one stage of a model on one part; see :class:`halowire.train.runner.Runner`."""
 
-    def __init__(self, train: Shard, whole: Shard, config: Config, mesh: Mesh, transport: Transport) -> None:
-        """``train`` and ``whole`` are one shard unless training leaves out nodes or edges; all workers call this."""
+    def __init__(
+        self,
+        train: Shard,
+        whole: Shard,
+        config: Config,
+        mesh: Mesh,
+        transport: Transport,
+        split: Sequence[int] = (),
+    ) -> None:
+        """``train`` and ``whole`` are one shard unless training leaves out nodes or edges; all workers call this.
+
+        ``split``: the blocks of every stage in the run that is continued; without it they are chosen here.
+        """
         self._config, self.seat, self.one_backward = config, Seat.of(mesh, transport), False
-        self.recorded_epoch = min(TIMELINE_EPOCH, config.epochs - 1)
+        self.recorded_epoch = TIMELINE_EPOCH
         seat = self.seat
         self.peers = seat.peers
         self.line: Transport | None = seat.line
         self.num_features, same = whole.num_features, train is whole
         self.model: Model = build_model(config.model, self.num_features, whole.num_classes, config.seed)
-        bounds = self._split(train)
+        self.split = tuple(split or self._choose_split(train))
+        bounds = list(itertools.pairwise(itertools.accumulate(self.split, initial=0)))
         stage = Stage.of(self.model, *bounds[seat.stage])
         next_layer = 0 if seat.last else exchange_layer(self.model, bounds[seat.stage + 1][0])
         self.parameters = stage.parameters
@@ -103,7 +116,7 @@ class Pipeline:
 
     def forward_backward(self, epoch: int) -> Tensor:
         """All chunks through this worker's stage and back."""
-        return self.engine.forward_backward(self._config.seed, epoch, epoch == self.recorded_epoch)
+        return self.engine.forward_backward(self._config.seed, epoch, epoch <= self.recorded_epoch)
 
     def logits(self) -> Tensor:
         """Those of this part on the last stage, none on the others."""
@@ -130,27 +143,29 @@ class Pipeline:
         self.exchange.load_state({name: value for name, value in state.items() if not name.startswith(own)})
 
     def facts(self) -> dict[str, Any]:
-        """Every block launches its own exchange: only its inner product hides it."""
-        if self.peers.size == 1 or self._config.freshness.mode == "never":
-            return {"overlap": {}}
-        words = plain_overlap("blocks of a pipeline cut at their aggregation")
-        layers = (exchange_layer(self.model, block) for block in range(len(self.model.blocks)))
-        return {"overlap": {str(layer): words for layer in layers if layer}}
+        """The split; every block launches its own exchange: only its inner product hides it."""
+        overlap = {}
+        if self.peers.size > 1 and self._config.freshness.mode != "never":
+            words = plain_overlap("blocks of a pipeline cut at their aggregation")
+            layers = (exchange_layer(self.model, block) for block in range(len(self.model.blocks)))
+            overlap = {str(layer): words for layer in layers if layer}
+        return {"overlap": overlap, "split": list(self.split)}
 
     def events(self, epoch: int) -> dict[str, Any] | None:
-        """The timeline of an epoch that was recorded."""
-        if epoch != self.recorded_epoch:
+        """The timeline of an epoch that was recorded, and the first and the last layer of the stage."""
+        if epoch > self.recorded_epoch:
             return None
-        mesh, timeline = self.seat.mesh, self.engine.timeline
+        mesh, timeline, before = self.seat.mesh, self.engine.timeline, sum(self.split[: self.seat.stage])
         return {
             "stage": self.seat.stage,
             "part": self.seat.part,
+            "layers": [before + 1, before + self.split[self.seat.stage]],
             "spans": timeline.spans,
             "ideal_bubble": ideal_bubble(mesh.stages, mesh.chunks),
         }
 
-    def _split(self, shard: Shard) -> list[tuple[int, int]]:
-        """First and last block of every stage, the same on all workers."""
+    def _choose_split(self, shard: Shard) -> list[int]:
+        """How many blocks every stage takes, the same on all workers."""
         mesh, blocks, world = self.seat.mesh, len(self.model.blocks), self.seat.world
         sizes = torch.zeros(world.size, 3, dtype=torch.int64)
         sizes[world.rank] = torch.tensor([shard.num_owned, shard.num_edges, _values(shard.x)])
@@ -158,16 +173,13 @@ class Pipeline:
         mesh.refuse_impossible(blocks, int(sizes[:, 0].min()))
         nodes, edges, values = (int(size) // mesh.stages for size in sizes.sum(0))
         if self._config.mesh.split:
-            counts = parse_split(self._config.mesh.split, mesh.stages, blocks)
-        else:
-            costs = torch.tensor(predicted_costs(self.model, nodes, edges, values), dtype=torch.float64)
-            if self._config.mesh.costs == "measured" and mesh.stages > 1:
-                if world.rank == 0:
-                    costs = torch.tensor(self._measure(shard), dtype=torch.float64)
-                world.broadcast(costs, "sharing of the measured costs")
-            counts = split(costs.tolist(), mesh.stages)
-        ends = torch.tensor([0, *counts]).cumsum(0).tolist()
-        return list(itertools.pairwise(ends))
+            return parse_split(self._config.mesh.split, mesh.stages, blocks)
+        costs = torch.tensor(predicted_costs(self.model, nodes, edges, values), dtype=torch.float64)
+        if self._config.mesh.costs == "measured" and mesh.stages > 1:
+            if world.rank == 0:
+                costs = torch.tensor(self._measure(shard), dtype=torch.float64)
+            world.broadcast(costs, "sharing of the measured costs")
+        return split(costs.tolist(), mesh.stages)
 
     def _links(self, shard: Shard, stage: Stage, layers: list[int]) -> list[StageLink]:
         """What crosses the borders of the stages, of all parts together; initial rows go beside the others."""

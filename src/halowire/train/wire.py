@@ -31,11 +31,13 @@ def policy_of(
     ``halo_rows``: the halo rows of all workers; where they are sampled, those that travel in an epoch.
     ``grades``: how many of the halo rows each grade of a base has; only a budget of graded rows needs it.
     ``input_width``: columns of the raw features, which are layer 0 where they are sent in every epoch.
-    ``links``: what crosses the borders of the stages; only a budget needs it.
+    ``links``: what crosses the borders of the stages. Without halo rows nothing else does: only the layers behind a
+    border can have rates of their own.
     """
     rate, layers = config.rate, dict(enumerate(widths, 1))
     layers = {0: input_width} | layers if rate.resend_input else layers
-    bits, own_ratios = layer_bits(rate, layers), layer_ratios(rate, layers)
+    sent = {link.layer for link in links} if links and not halo_rows else set(layers)
+    bits, own_ratios = layer_bits(rate, layers, sent), layer_ratios(rate, layers, sent)
     fresh = config.freshness
     refuse_wire(config)
     bits = fit_bits(rate.bits, layers, rate.share) if rate.share else bits

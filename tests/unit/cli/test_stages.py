@@ -11,6 +11,7 @@ import pytest
 from halowire.events import read_events
 from tests.unit.cli.conftest import FAST, SMALL
 
+FOUR = ("--model.name", "gcnii", "--model.layers", "4", "--mesh.split", "2,2")
 DEEP = (*FAST, "--model.name", "gcnii", "--model.layers", "4", "--workers", "2", "--mesh.stages", "2")
 
 
@@ -27,8 +28,10 @@ def test_train_with_two_stages_then_predict(halowire):
     epochs = [event for event in events if event["event"] == "epoch"]
     assert [event["stage_bytes"] for event in epochs] == [2 * 60 * 8 * 4] * 4
     assert {item["direction"] for item in epochs[0]["exchanges"]} == {"stage forward", "stage backward"}
-    timeline = next(event for event in events if event["event"] == "timeline")
-    assert timeline["epoch"] == 2 and {span[0] for span in timeline["spans"]} == {
+    timelines = [event for event in events if event["event"] == "timeline"]
+    assert [event["epoch"] for event in timelines] == [0, 1, 2], "the last one is shown"
+    timeline = timelines[-1]
+    assert timeline["layers"] == [3, 4] and {span[0] for span in timeline["spans"]} == {
         "forward", "backward", "wait", "transfer",
     }  # fmt: skip
     assert timeline["ideal_bubble"] == 1 / 9
@@ -58,6 +61,22 @@ def test_a_run_of_stages_goes_on(halowire):
     for run in ("run", "straight"):
         assert halowire("predict", run, "--out", f"{run}.npy").code == 0
     np.testing.assert_array_equal(np.load("run.npy"), np.load("straight.npy"))
+
+
+def test_a_run_goes_on_with_the_split_that_was_measured(halowire):
+    """Costs measured a second time would be others; the blocks stay where their historical rows are."""
+    deep = (*DEEP, "--mesh.costs", "measured", "--mesh.chunks", "1", "--out", "run")
+    assert halowire("train", SMALL, *deep, "--epochs", "2").code == 0
+    state = Path("run/checkpoints/epoch-000002/state.json")
+    values = json.loads(state.read_text())
+    assert sum(values["settings"]["split"]) == 4
+    values["settings"]["split"] = [3, 1]  # no measurement of four equal layers would say so
+    state.write_text(json.dumps(values))
+    assert halowire("train", SMALL, *deep, "--epochs", "4", "--resume").code == 0
+    for rank in (0, 1):
+        starts = [e["split"] for e in read_events(Path(f"run/events-{rank}.jsonl")) if e["event"] == "start"]
+        assert starts[-1] == [3, 1]
+    assert halowire("predict", "run", "--out", "out.npy").code == 0
 
 
 def test_early_stopping_ends_all_stages_with_a_checkpoint(halowire):
@@ -103,17 +122,19 @@ def test_a_budget_counts_the_bytes_between_stages(halowire):
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (("--mesh.stages", "3"), "do not fit 2 workers; possible stages x parts: 1 x 2, 2 x 1"),
+        (("--mesh.stages", "3"), "2 workers cannot have --mesh.stages 3; possible stages x parts: 1 x 2, 2 x 1"),
         (("--mesh.stages", "2", "--model.layers", "1"), "2 stages cannot share 1 blocks"),
-        (("--mesh.stages", "2", "--mesh.chunks", "61"), "the smallest part has 60 nodes"),
+        (("--mesh.stages", "2", "--mesh.chunks", "61"), "use --mesh.chunks 1 to 60"),
         (("--mesh.stages", "2", "--rate.rows", "0.5"), "--rate.rows has no meaning between stages"),
-        (("--recipe", "hybrid", "--mesh.parts", "4"), "do not fit 2 workers"),
+        (("--recipe", "hybrid", "--mesh.parts", "4"), "a mesh of 2 workers cannot have --mesh.parts 4"),
         (("--mesh.stages", "2", "--rate.weights", "8"), "--rate.weights 8 has no effect with one part"),
         (
             ("--mesh.chunks", "2", "--rate.schedule", "budget", "--rate.budget", "1e6"),
             "--rate.schedule budget cannot plan halo rows that several parts exchange chunk by chunk",
         ),
         (("--mesh.stages", "2", "--rate.schedule", "budget", "--rate.budget", "10"), "2 epochs take from"),
+        (("--mesh.stages", "2", "--rate.layers", "2:4", *FOUR), "with layer 3, the only one whose rows travel"),
+        (("--mesh.stages", "2", "--rate.layer-ratios", "4:4", *FOUR), "layer 3, the only one whose rows travel"),
     ],
 )
 def test_impossible_meshes_are_refused(halowire, words, expected):

@@ -35,16 +35,28 @@ def test_every_worker_has_one_place():
     assert [mesh.rank(*place) for place in places] == list(range(6))
 
 
-@pytest.mark.parametrize(("stages", "parts"), [(3, 0), (0, 3), (2, 1), (8, 1), (0, 5)])
-def test_a_mesh_that_does_not_fit_names_those_that_do(stages, parts):
-    with pytest.raises(InputError, match=r"do not fit 4 workers; possible stages x parts: 1 x 4, 2 x 2, 4 x 1"):
+@pytest.mark.parametrize(
+    ("stages", "parts", "asked"),
+    [
+        (3, 0, "--mesh.stages 3"),
+        (0, 3, "--mesh.parts 3"),
+        (2, 1, "--mesh.stages 2 and --mesh.parts 1"),
+        (8, 1, "--mesh.stages 8 and --mesh.parts 1"),
+        (0, 5, "--mesh.parts 5"),
+    ],
+)
+def test_a_mesh_that_does_not_fit_names_those_that_do(stages, parts, asked):
+    said = f"a mesh of 4 workers cannot have {asked}; possible stages x parts: "
+    with pytest.raises(InputError, match=f"{said}1 x 4, 2 x 2, 4 x 1$"):
         Mesh.of(stages, parts, 0, 4)
+    with pytest.raises(InputError, match=f"{said}1 x 4, 2 x 2$"):
+        Mesh.of(stages, parts, 0, 4, blocks=3)
 
 
 def test_more_stages_than_blocks_and_more_chunks_than_nodes_are_refused():
     with pytest.raises(InputError, match=r"4 stages cannot share 3 blocks.*: 1 x 4, 2 x 2;"):
         Mesh(4, 1, 8).refuse_impossible(3, 100)
-    with pytest.raises(InputError, match=r"chunks is 8, but the smallest part has 7 nodes"):
+    with pytest.raises(InputError, match=r"8 chunks .* smallest part's 7 nodes; use --mesh.chunks 1 to 7"):
         Mesh(4, 1, 8).refuse_impossible(4, 7)
     Mesh(4, 1, 8).refuse_impossible(4, 8)
 
@@ -55,19 +67,21 @@ def test_more_stages_than_blocks_and_more_chunks_than_nodes_are_refused():
         ({"mesh.stages": 4}, 4, "cannot share 3 blocks"),
         ({"mesh.stages": 2, "mesh.split": "1,1"}, 2, "2 stages and 2 blocks in all"),
         ({"mesh.stages": 2, "mesh.split": "3,x"}, 2, "number of blocks of every stage"),
+        ({"mesh.stages": 2, "mesh.split": "\u00b2,1"}, 2, "number of blocks of every stage"),
+        ({"mesh.stages": 2, "rate.gain": 0.2, "rate.decay": 1.0}, 2, "use --rate.gain 1"),
         ({"mesh.stages": 0, "mesh.parts": 2}, 2, "nothing is pipelined; use 4 workers or more, or --mesh.stages 1"),
         ({"mesh.split": "3"}, 1, "no effect without more than one stage"),
         ({"mesh.history": 5}, 1, "no effect without more than one chunk"),
         ({"mesh.stages": 2, "mesh.chunks": 1, "mesh.shuffle": False}, 2, "no effect without more than one chunk"),
         ({"mesh.gradient_rule": "stale"}, 2, "no effect without more than one chunk"),
-        ({"mesh.keep": "rows"}, 2, "no effect without stages"),
+        ({"mesh.keep": "aggregates"}, 2, "no effect without stages"),
         ({"model.name": "gcnii", "model.residual": 0.1}, 1, "belongs to hidden layers of gcn and sage"),
         ({"mesh.stages": 2, "freshness.mode": "delayed"}, 2, "a stage cannot go on without its input"),
         ({"mesh.stages": 2, "rate.rows": 0.5}, 2, "a row that does not arrive"),
         ({"mesh.chunks": 2, "rate.rows": 0.5}, 2, "does not go with several chunks in several parts"),
         ({"mesh.chunks": 2, "freshness.mode": "delayed"}, 2, "does not go with several chunks in several parts"),
         ({"mesh.stages": 2, "rate.decay": 0.5}, 4, "rate.decay 0.5 does not go .* turn it off with --rate.decay -1"),
-        ({"mesh.stages": 2, "rate.share": 0.05, "rate.bits": 1}, 2, "rate.share fits bits to the rows of a halo"),
+        ({"mesh.stages": 2, "rate.share": 0.05, "rate.bits": 1}, 2, "rate.share 0.05 fits bits to the rows of a halo"),
         ({"mesh.stages": 2, "freshness.mode": "never"}, 2, "never has no effect with one part"),
     ],
 )

@@ -50,7 +50,7 @@ def write_pipeline(folder: Path, stages: int = 2, parts: int = 1, chunks: int = 
                 event |= {"exchanges": halos + links, "wire_bytes": 1000 * len(halos) + 10_000, "stage_bytes": 10_000}
         timeline = {
             "event": "timeline", "epoch": 2, "stage": stage, "part": part, "ideal_bubble": ideal,
-            "spans": spans(stage, stages, chunks, parts),
+            "layers": [4 * stage + 1, 4 * stage + 4], "spans": spans(stage, stages, chunks, parts),
         }  # fmt: skip
         path.write_text("".join(json.dumps(event) + "\n" for event in [*events[:4], timeline, *events[4:]]))
     return folder

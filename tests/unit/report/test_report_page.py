@@ -209,7 +209,7 @@ def test_what_is_known_of_a_foreign_model_in_the_end_is_told(run: Path) -> None:
     layers = {"first": {"kind": "SAGEConv", "path": "native", "reason": ""}}
     ways = {"first": "plain overlap: foreign model", "second": "not hidden: attention takes all rows at once"}
     summary |= {"layer_paths": layers, "overlap": ways, "rows_as_they_are": True}
-    assert "wire per epoch at 1 bit" in page([run], run / "report.html")
+    assert "halo rows per epoch at 1 bit" in page([run], run / "report.html")
     summary["partition"]["bytes_per_epoch"] = {"32": 0, "1": 0}
     (run / "summary.json").write_text(json.dumps(summary))
     text = page([run], run / "report.html")
@@ -217,7 +217,7 @@ def test_what_is_known_of_a_foreign_model_in_the_end_is_told(run: Path) -> None:
     assert "Layer first plain overlap, foreign model: a layer sends its rows" in said
     assert "Layer second not hidden, attention takes all rows at once: nothing is computed while its rows fly." in said
     assert "coded as they are, not as changes" in text
-    assert "wire per epoch at" not in text, "unknown is not nothing"
+    assert "halo rows per epoch at" not in text, "unknown is not nothing"
 
 
 def test_no_folder_is_refused(tmp_path: Path) -> None:

@@ -40,10 +40,10 @@ def test_a_box_for_every_chunk_of_every_worker_at_its_time(tmp_path: Path) -> No
 def test_the_bubble_stands_next_to_the_formula(tmp_path: Path) -> None:
     run = write_pipeline(tmp_path / "run", stages=4, parts=2, chunks=16)
     said = re.sub(r"<[^>]+>", "|", section(page([run], tmp_path / "report.html")))
-    assert "is 15.8% in the mean; (S-1)/(C+S-1)" in said and "transfer, is 15.8%." in said
+    assert "is 15.8% in the mean; (S\u22121)/(C+S\u22121)" in said and "transfer, is 15.8%." in said
     assert "Strips inside the boxes are waits for halo rows." in said
     assert said.count("|bubble 15.8%|") == 8, "also of stages that are done before the first one"
-    assert "worker 3: stage 1, part 1" in said
+    assert "worker 3: stage 1 (layers 5 to 8), part 1" in said
     seconds = 2 * 16 * 0.9 * WORK / 2
     row = re.search(r"\|0\|+0\|+0\|([^\n]*?)15.8%\|+15.8%", said)
     assert row and [cell for cell in row[1].split("|") if cell] == [
@@ -98,7 +98,7 @@ def test_the_trace_holds_every_span_in_microseconds(tmp_path: Path) -> None:
     trace = json.loads((tmp_path / "here.trace.json").read_text())
     events = trace["traceEvents"]
     names = {event["pid"]: event["args"]["name"] for event in events if event["name"] == "process_name"}
-    assert names[2] == "worker 2: stage 1, part 0" and sorted(names) == [0, 1, 2, 3]
+    assert names[2] == "worker 2: stage 1 (layers 5 to 8), part 0" and sorted(names) == [0, 1, 2, 3]
     for rank in range(4):
         written = [json.loads(line) for line in (run / f"events-{rank}.jsonl").read_text().splitlines()]
         spans = next(event["spans"] for event in written if event["event"] == "timeline")
