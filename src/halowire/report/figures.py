@@ -303,8 +303,8 @@ def exchanges(runs: list[Named]) -> Html | None:
     ]
     data = [[f"layer {layer}, {way}", bytes_text(sent), seconds_text(wait)] for layer, way, sent, wait in found]
     once = number(facts(runs[0].run).get("setup_wire_bytes"))
-    what = "Chunks, costs and sizes were" if _stages(runs[0]) > 1 else "Raw features were"
-    setup = f" {what} shared once, before the first epoch: {bytes_text(once)}." if once > 0 else ""
+    what = "Chunks, sizes and, between parts, raw features" if _stages(runs[0]) > 1 else "Raw features"
+    setup = f" {what} crossed once, before the first epoch: {bytes_text(once)}." if once > 0 else ""
     says = f"Bytes per epoch of all workers, and the mean time a worker waited for them.{setup}"
     return figure(
         "What was exchanged",
