@@ -1,7 +1,12 @@
 """`python -m halowire`: the command line, also for torchrun."""
 
+import os
 import sys
 
+from halowire.cli.leave import leave
 from halowire.cli.main import main
 
-sys.exit(main())
+code = main()
+if "RANK" in os.environ:  # a worker, started by a launcher
+    leave(code)
+sys.exit(code)

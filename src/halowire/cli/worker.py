@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import traceback
 from pathlib import Path
 
 import halowire
 from halowire.cli.explain import explain
+from halowire.cli.leave import leave
 from halowire.exchange import LateError
 from halowire.fit_worker import fit_worker
 from halowire.launch import INTERRUPTED, Place, WorkerError, tell_launcher
@@ -29,10 +29,7 @@ def main() -> None:
         code = found[0]
     except KeyboardInterrupt:
         code = INTERRUPTED
-    # Not through the interpreter's end: a Gloo thread that lets go of a tensor meanwhile aborts the process.
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
+    leave(code)
 
 
 def _own_error(error: Exception) -> WorkerError:

@@ -87,7 +87,7 @@ def test_no_mask_is_no_warning() -> None:
 def test_one_part_sends_nothing() -> None:
     quality = measure(path(), partition(path(), 1))
     assert (quality.cut_edges, quality.bytes_per_epoch) == (0, {"32": 0, "1": 0})
-    assert "nothing crosses the network" in quality.meaning()
+    assert "no halo rows cross the network" in quality.meaning() and "per epoch   no halo rows" in quality.lines()
 
 
 def test_numbers_agree_with_the_shards() -> None:
