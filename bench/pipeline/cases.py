@@ -66,7 +66,7 @@ class Case:
     four: tuple[str, ...] = ()
     """the models for which graph parallelism of four workers is timed too"""
     balance: str = "both"
-    """what METIS makes the parts alike in: whatever gives graph parallelism of two workers the fewest halo rows"""
+    """what METIS makes the parts alike in: whichever gives graph parallelism of two workers fewer halo rows"""
 
     def load(self, data: Path | None) -> Graph:
         """The graph, with seeded features, labels and split where it has none."""
