@@ -122,14 +122,14 @@ def train(
     workers = _worker_count(workers, graph, config, max_restarts)
     if tensorboard and importlib.util.find_spec("tensorboard") is None:
         raise InputError("tensorboard is not installed: pip install 'halowire[report]', or leave --tensorboard out")
-    name = _graph_name(graph)
+    mesh, name = mesh_of(config, workers), _graph_name(graph)
     run = run_folder(out, f"{name}-{recipe}", resume, overwrite)
     shards = Path(graph) if is_shards(graph) else run / "shards"
     job = Job(run, name, _source(graph, name), shards, workers, config, resume, quiet, tensorboard, table)
     if resume:
         refuse_other_job(job, graph)
     if is_shards(graph):
-        refuse_idle_settings(shards, mesh_of(config, workers).parts, config, recipe_config(recipe))
+        refuse_idle_settings(shards, mesh.parts, config, recipe_config(recipe))
     again = resume or Place.here().restarts > 0
 
     def prepare() -> None:
@@ -138,11 +138,11 @@ def train(
         if loaded is not None:
             refuse_untrainable(loaded, config.task.kind == "link")
             refuse_edge_tensors(loaded.edge_tensors)
+            mesh.refuse_impossible(config.model.layers, loaded.num_nodes // mesh.parts)
         if overwrite and not again:
             delete_run(run, shards=cut)
         if loaded is not None:
-            mesh, teller = mesh_of(config, workers), Console(quiet=quiet or Place.here().rank > 0)
-            mesh.refuse_impossible(config.model.layers, loaded.num_nodes // mesh.parts)
+            teller = Console(quiet=quiet or Place.here().rank > 0)
             cut_shards(loaded, mesh.parts, shards, config, teller)
         if Place.here().rank == 0:
             run.mkdir(parents=True, exist_ok=True)

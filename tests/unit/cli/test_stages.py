@@ -79,6 +79,20 @@ def test_a_run_goes_on_with_the_split_that_was_measured(halowire):
     assert halowire("predict", "run", "--out", "out.npy").code == 0
 
 
+def test_too_many_chunks_are_refused_before_an_earlier_run_is_deleted(halowire):
+    assert halowire("train", SMALL, *DEEP, "--out", "run").code == 0
+    before = Path("run/summary.json").read_text()
+    said = halowire("train", SMALL, *DEEP, "--mesh.chunks", "61", "--out", "run", "--overwrite")
+    assert said.code == 2 and Path("run/summary.json").read_text() == before
+
+
+def test_the_last_of_two_recipes_counts(halowire):
+    words = ("train", SMALL, *FAST, "--model.name", "gcnii", "--model.layers", "4", "--workers", "2", "--out", "run")
+    assert halowire(*words, "--recipe", "gnnpipe", "--recipe=gnnpipe-1bit").code == 0
+    summary = json.loads(Path("run/summary.json").read_text())
+    assert summary["recipe"] == "gnnpipe-1bit" and summary["wire_bytes_per_epoch"] == 2 * 2 * 60 * (1 + 4)
+
+
 def test_early_stopping_ends_all_stages_with_a_checkpoint(halowire):
     words = ("--epochs", "50", "--eval.every", "1", "--early-stop", "2", "--optim.lr", "1e-9", "--out", "run")
     assert halowire("train", SMALL, *DEEP, *words).code == 0

@@ -9,6 +9,7 @@ from halowire.pipeline.mesh import Mesh
 from halowire.train.config import Config
 from halowire.train.recipes import recipe_config
 from halowire.train.refuse import refuse_mesh
+from halowire.train.refuse_wire import refuse_wire
 from halowire.train.stages import mesh_of, needs_stages
 
 
@@ -107,6 +108,13 @@ def test_the_ways_out_that_refusals_name_are_ways_out():
     refuse_mesh(one_bit.replace({"mesh.parts": 2, "rate.decay": -1}), 4)
     refuse_mesh(Config().replace({"mesh.stages": 2, "freshness.mode": "never"}), 4)
     refuse_mesh(recipe_config("hybrid").replace({"mesh.stages": 1}), 2)
+
+
+def test_rows_between_stages_have_a_rate_also_where_parts_exchange_none():
+    never = recipe_config("hybrid").replace({"freshness.mode": "never", "rate.bits": 1})
+    refuse_wire(never)
+    with pytest.raises(InputError, match=r"--rate\.bits has no effect with --freshness\.mode never"):
+        refuse_wire(Config().replace({"freshness.mode": "never", "rate.bits": 1}))
 
 
 def test_snapshots_are_23_epochs_apart_unless_told_otherwise():
