@@ -40,7 +40,7 @@ def _names(row: Row, place: int) -> list[dict[str, Any]]:
     """What the viewer calls a worker, and where it puts it."""
     at = {"ph": "M", "pid": row.rank, "tid": row.rank}
     return [
-        at | {"name": "process_name", "args": {"name": row.name}},
+        at | {"name": "process_name", "args": {"name": row.full_name}},
         at | {"name": "process_sort_index", "args": {"sort_index": place}},
         at | {"name": "thread_name", "args": {"name": f"epoch {row.epoch}"}},
     ]

@@ -9,7 +9,7 @@ from halowire.report.spans import KINDS, Row, Span, mean_bubble, timelines
 from halowire.report.svg import across, down, frame
 from halowire.report.tables import fold, table
 from halowire.report.ticks import tick_text, ticks_between, unit_of
-from halowire.report.units import percent_text, seconds_text
+from halowire.report.units import NOTHING, percent_text, seconds_text
 
 MOST_ROWS = 16
 ABOVE, THICK, BELOW = 22, 20, 9
@@ -87,12 +87,12 @@ def axis(end: float, height: float) -> list[Html]:
 
 def one_line(row: Row, end: float, top: float) -> Html:
     """A worker's boxes, below its name and its bubble."""
-    name, y = row.name, top + ABOVE
+    y = top + ABOVE
     parts: list[object] = [
-        tag("text", name, x="0", y=down(top + 14), class_="name"),
+        tag("text", row.name, x="0", y=down(top + 14), class_="name"),
         tag("text", f"bubble {percent_text(row.bubble)}", x="100%", y=down(top + 14), text_anchor="end"),
     ]
-    parts += [box(span, end, y, name) for span in row.spans if span.kind in ("forward", "backward", "wait")]
+    parts += [box(span, end, y, row.full_name) for span in row.spans if span.kind in ("forward", "backward", "wait")]
     parts += [strip(kind, row, end, y) for kind in ("exchange", "transfer")]
     return join(*parts)
 
@@ -138,10 +138,10 @@ def merged(kind: str, row: Row, end: float) -> list[tuple[float, float]]:
 def data(rows: list[Row]) -> Html:
     """The seconds of every kind, and the bubbles."""
     kinds = [kind for kind in KINDS if any(row.seconds(kind) for row in rows)]
-    head = ["worker", "stage", "part", *(KINDS[kind] for kind in kinds), "bubble", FORMULA]
+    head = ["worker", "stage", "part", "layers", *(KINDS[kind] for kind in kinds), "bubble", FORMULA]
     cells = [
-        [str(row.rank), str(row.stage), str(row.part), *(seconds_text(row.seconds(kind)) for kind in kinds),
-         percent_text(row.bubble), percent_text(row.ideal)]
+        [str(row.rank), str(row.stage), str(row.part), row.layers or NOTHING,
+         *(seconds_text(row.seconds(kind)) for kind in kinds), percent_text(row.bubble), percent_text(row.ideal)]
         for row in rows
     ]  # fmt: skip
     return fold("Data", table(head, cells, f"{TITLE}: data"))

@@ -59,9 +59,14 @@ class Row:
 
     @property
     def name(self) -> str:
-        """worker 2: stage 1 (layers 5 to 8), part 0."""
-        layers = f" ({self.layers})" if self.layers else ""
-        return f"worker {self.rank}: stage {self.stage}{layers}, part {self.part}"
+        """worker 2: stage 1, part 0; short enough to stand beside the bubble on a narrow page."""
+        return f"worker {self.rank}: stage {self.stage}, part {self.part}"
+
+    @property
+    def full_name(self) -> str:
+        """worker 2: stage 1, part 0, layers 5 to 8."""
+        word = "layers" if "to" in self.layers else "layer"
+        return f"{self.name}, {word} {self.layers}" if self.layers else self.name
 
     @property
     def end(self) -> float:
@@ -114,7 +119,7 @@ def _layers(found: object) -> str:
     """``[5, 8]``, the first and the last layer of a stage, in words; empty where they are not known."""
     if not isinstance(found, list) or len(found) != 2 or not all(isinstance(layer, int) for layer in found):
         return ""
-    return f"layer {found[0]}" if found[0] == found[1] else f"layers {found[0]} to {found[1]}"
+    return str(found[0]) if found[0] == found[1] else f"{found[0]} to {found[1]}"
 
 
 def _span(found: object) -> Span | None:

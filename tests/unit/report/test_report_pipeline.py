@@ -43,9 +43,9 @@ def test_the_bubble_stands_next_to_the_formula(tmp_path: Path) -> None:
     assert "is 15.8% in the mean; (S\u22121)/(C+S\u22121)" in said and "transfer, is 15.8%." in said
     assert "Strips inside the boxes are waits for halo rows." in said
     assert said.count("|bubble 15.8%|") == 8, "also of stages that are done before the first one"
-    assert "worker 3: stage 1 (layers 5 to 8), part 1" in said
+    assert "worker 3: stage 1, part 1|" in said and "worker 3: stage 1, part 1, layers 5 to 8: forward" in said
     seconds = 2 * 16 * 0.9 * WORK / 2
-    row = re.search(r"\|0\|+0\|+0\|([^\n]*?)15.8%\|+15.8%", said)
+    row = re.search(r"\|0\|+0\|+0\|+1 to 4\|([^\n]*?)15.8%\|+15.8%", said)
     assert row and [cell for cell in row[1].split("|") if cell] == [
         f"{seconds:.2f} s", f"{seconds:.2f} s", "30.0 ms", f"{32 * LATE * 1e3:.1f} ms", "32.0 ms",
     ]  # fmt: skip
@@ -98,7 +98,7 @@ def test_the_trace_holds_every_span_in_microseconds(tmp_path: Path) -> None:
     trace = json.loads((tmp_path / "here.trace.json").read_text())
     events = trace["traceEvents"]
     names = {event["pid"]: event["args"]["name"] for event in events if event["name"] == "process_name"}
-    assert names[2] == "worker 2: stage 1 (layers 5 to 8), part 0" and sorted(names) == [0, 1, 2, 3]
+    assert names[2] == "worker 2: stage 1, part 0, layers 5 to 8" and sorted(names) == [0, 1, 2, 3]
     for rank in range(4):
         written = [json.loads(line) for line in (run / f"events-{rank}.jsonl").read_text().splitlines()]
         spans = next(event["spans"] for event in written if event["event"] == "timeline")
