@@ -21,6 +21,7 @@ WORDS = {"gcnii": "GCNII", "resgcn": "ResGCN+"}
 
 def table(results: dict[str, Any]) -> str:
     """Markdown: for each model accuracy and convergence of every way; the runs whose loss grew or was no number."""
+    results = _longest(results)
     groups: dict[str, dict[str, Runs]] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
     for key, run in results.items():
         graph, model, way, _ = key.split("/")
@@ -32,6 +33,19 @@ def table(results: dict[str, Any]) -> str:
         parts.append(_table(f"{name}: test % at the best validation, mean ± standard error", ordered, _accuracy))
         parts.append(_table(f"{name}: epochs to 99% of graph parallelism's best validation", ordered, _epochs))
     return "\n\n".join([*parts, _trouble(results)])
+
+
+def _longest(results: dict[str, Any]) -> dict[str, Any]:
+    """Of each graph and model the runs of the most epochs: shorter ones wait to be run again, and do not compare."""
+    most: dict[str, int] = defaultdict(int)
+    for key, run in results.items():
+        most[_pair(key)] = max(most[_pair(key)], run["epochs"])
+    return {key: run for key, run in results.items() if run["epochs"] == most[_pair(key)]}
+
+
+def _pair(key: str) -> str:
+    """Graph and model of a run."""
+    return "/".join(key.split("/")[:2])
 
 
 def _table(title: str, graphs: dict[str, Runs], cell: Any) -> str:

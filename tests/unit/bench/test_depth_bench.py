@@ -56,6 +56,15 @@ def test_a_short_trial_is_no_result(monkeypatch, capsys):
         assert not finished(task, {task.key: {"epochs": 2}}) and finished(task, {task.key: {"epochs": task.epochs}})
 
 
+def test_runs_of_fewer_epochs_are_not_averaged_with_the_others():
+    long, short = run(*FALLING) | {"test": 0.9}, run(*FALLING[:20]) | {"test": 0.5}
+    keys = [f"amazon-computers/resgcn/{way}" for way in ("graph parallel/0", "graph parallel/1", "all three/0")]
+    words = table(dict(zip(keys, (long, short, short), strict=True)))
+    assert "| amazon-computers | 1 | 40 | 90.00 |" in words and "50.00" not in words
+    other = table({keys[0]: long, "amazon-computers/gcnii/all three/0": short})
+    assert "50.00" in other, "another model may be trained for less"
+
+
 def test_the_known_trouble_is_given_time():
     arxiv = next(data for data in GRAPHS if data.name == "ogbn-arxiv")
     assert arxiv.longer["gcnii"] >= 120 > arxiv.epochs
