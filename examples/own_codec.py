@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch_geometric.nn.models import GraphSAGE
 
 import halowire
-from halowire.exchange import RowCodec
+from halowire.wire import RowCodec
 
 PLACES = torch.tensor([1, 4, 16, 64], dtype=torch.uint8)  # four values in a byte
 

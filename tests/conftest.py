@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from tests.pool import Pool
+from tests.support.pool import Pool
 
 # The quick suite gives the same verdict every time; `HYPOTHESIS_PROFILE=search` looks for new cases.
 settings.register_profile("same", derandomize=True)

@@ -21,7 +21,7 @@ from bench.accuracy.table import table
 from bench.accuracy.tasks import PARTS, Task, find, tasks
 from bench.accuracy.worker import train_here
 from halowire import load
-from halowire.partition import partition, write_shards
+from halowire.partitioning import partition, write_shards
 
 HERE = Path(__file__).parent
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import torch
 
-from halowire.exchange import Transport
-from halowire.partition import read_shard
-from halowire.train.loop import Trainer
-from halowire.train.recipes import recipe_config
-from halowire.train.view import View
+from halowire.partitioning import read_shard
+from halowire.training.loop import Trainer
+from halowire.training.recipes import recipe_config
+from halowire.training.view import View
+from halowire.wire import Transport
 
 
 def train_here(rank: int, shards: str, recipe: str, settings: dict[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from halowire.exchange import Rate
+from halowire.wire import Rate
 
 
 def squared_error(rows: Tensor, rate: Rate) -> float:

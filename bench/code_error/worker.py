@@ -13,13 +13,13 @@ from torch import Tensor
 
 from bench.code_error.cases import CODES, config_of
 from bench.code_error.expected import squared_error
-from halowire.exchange import Flight, HaloExchange, Transport
-from halowire.exchange.halo import MEASURE_EVERY, MEASURED_ROWS
-from halowire.exchange.loading import Loading
 from halowire.launch import Place, joined, set_threads
-from halowire.partition import Shard, read_shard
-from halowire.train.loop import Trainer
-from halowire.train.view import View
+from halowire.partitioning import Shard, read_shard
+from halowire.training.loop import Trainer
+from halowire.training.view import View
+from halowire.wire import Flight, HaloExchange, Transport
+from halowire.wire.halo import MEASURE_EVERY, MEASURED_ROWS
+from halowire.wire.loading import Loading
 
 CPU = torch.device("cpu")
 

@@ -23,7 +23,7 @@ from bench.depth.table import table
 from bench.depth.tasks import WORKERS, Task, tasks
 from bench.depth.worker import train_here
 from halowire import load
-from halowire.partition import partition, write_shards
+from halowire.partitioning import partition, write_shards
 
 HERE = Path(__file__).parent
 

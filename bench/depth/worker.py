@@ -11,12 +11,13 @@ from typing import Any
 import torch
 
 from bench.timing.serve import free_memory
+from halowire.errors import TrainingError
 from halowire.events import read_events
-from halowire.exchange import Transport
-from halowire.partition import read_shard
-from halowire.train.loop import Hooks, Silent, Trainer, TrainingError
-from halowire.train.recipes import recipe_config
-from halowire.train.stages import Pipeline, mesh_of
+from halowire.partitioning import read_shard
+from halowire.training.loop import Hooks, Silent, Trainer
+from halowire.training.recipes import recipe_config
+from halowire.training.stages import Pipeline, mesh_of
+from halowire.wire import Transport
 
 
 def train_here(rank: int, shards: str, recipe: str, settings: dict[str, Any]) -> dict[str, Any]:

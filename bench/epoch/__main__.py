@@ -26,12 +26,12 @@ from torch import nn
 
 from bench.epoch.pyg_model import PATHS, PygModel
 from bench.epoch.torch_model import TorchModel
-from halowire.exchange import Transport
 from halowire.graph import Graph, mean, rmat, symmetric
-from halowire.partition import cut, partition
-from halowire.train.config import Config
-from halowire.train.loop import EXTRAS, Trainer
-from halowire.train.view import View
+from halowire.partitioning import cut, partition
+from halowire.training.config import Config
+from halowire.training.loop import EXTRAS, Trainer
+from halowire.training.view import View
+from halowire.wire import Transport
 
 HERE = Path(__file__).parent
 MESSAGE_LIMIT = 2 << 30

@@ -12,9 +12,9 @@ import torch
 import halowire.graph
 from halowire.graph import Graph
 from halowire.graph.split import random_split
-from halowire.partition import partition, write_shards
-from halowire.partition.manifest import is_shard_folder
-from halowire.pipeline.mesh import Mesh
+from halowire.partitioning import partition, write_shards
+from halowire.partitioning.manifest import is_shard_folder
+from halowire.schedules.mesh import Mesh
 
 LAYERS, HIDDEN = 32, 100
 MODELS = ("gcn", "sage", "gcnii", "resgcn")

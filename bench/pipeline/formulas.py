@@ -19,10 +19,10 @@ import torch
 
 from bench.pipeline.cases import HIDDEN, Way
 from bench.timing.rate import transfer_seconds
-from halowire.exchange import Rate, codec_of
-from halowire.partition import Shard, read_manifest, read_shard
-from halowire.train.config import ModelConfig
-from halowire.train.view import travelling_widths
+from halowire.partitioning import Shard, read_manifest, read_shard
+from halowire.training.config import ModelConfig
+from halowire.training.view import travelling_widths
+from halowire.wire import Rate, codec_of
 
 
 @dataclass(frozen=True)

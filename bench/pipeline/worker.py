@@ -11,12 +11,12 @@ from typing import Any
 
 from bench.timing.null import NullTransport
 from bench.timing.serve import CPU, Stopper, serve
-from halowire.exchange import Transport
-from halowire.partition import Shard, read_shard
-from halowire.train.loop import Hooks, Trainer
-from halowire.train.recipes import recipe_config
-from halowire.train.stages import Pipeline, mesh_of, needs_stages
-from halowire.train.view import View
+from halowire.partitioning import Shard, read_shard
+from halowire.training.loop import Hooks, Trainer
+from halowire.training.recipes import recipe_config
+from halowire.training.stages import Pipeline, mesh_of, needs_stages
+from halowire.training.view import View
+from halowire.wire import Transport
 
 
 @dataclass

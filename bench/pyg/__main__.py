@@ -26,13 +26,13 @@ from torch import nn
 
 import halowire
 from bench.pyg.model import PATHS, Net, edges_of
-from halowire.exchange import Transport
 from halowire.graph import Graph, load
 from halowire.kernels import Csr
-from halowire.partition import cut, partition
-from halowire.train.config import Config
-from halowire.train.loop import EXTRAS, Trainer
-from halowire.train.view import View
+from halowire.partitioning import cut, partition
+from halowire.training.config import Config
+from halowire.training.loop import EXTRAS, Trainer
+from halowire.training.view import View
+from halowire.wire import Transport
 
 HERE = Path(__file__).parent
 Mean = Callable[[torch.Tensor], torch.Tensor]

@@ -17,9 +17,9 @@ from bench.slow_network.session import RecipeSession
 from bench.slow_network.tables import markdown
 from bench.timing.measured import Measured
 from bench.timing.rate import find_rate, transfer_seconds, wire_share
-from halowire.nn.model import exchanged_widths
-from halowire.partition import read_shard
-from halowire.train.config import ModelConfig
+from halowire.layers.model import exchanged_widths
+from halowire.partitioning import read_shard
+from halowire.training.config import ModelConfig
 
 HERE = Path(__file__).parent
 WORK = Path("runs/slow_network")

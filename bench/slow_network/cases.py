@@ -8,8 +8,8 @@ from typing import Any
 from zlib import crc32
 
 import halowire.graph
-from halowire.partition import partition, write_shards
-from halowire.partition.manifest import is_shard_folder
+from halowire.partitioning import partition, write_shards
+from halowire.partitioning.manifest import is_shard_folder
 
 HOSTS = 2
 MODELS = ("sage", "gcn")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bench.slow_network.rows import speed_rows
-from halowire.report.markup import Html, join, tag
+from halowire.report import Html, join, tag
 
 WIDTH, LEFT, RIGHT, ROW, HEAD, FOOT = 720, 90, 150, 20, 46, 40
 STYLE = (

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from halowire.exchange import Rate
-from halowire.exchange.schedule import linear
-from halowire.train.recipes import recipe_config
+from halowire.training.recipes import recipe_config
+from halowire.wire import Rate
+from halowire.wire.schedule import linear
 
 
 def ratios(epochs: int) -> list[float]:

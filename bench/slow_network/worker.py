@@ -14,14 +14,14 @@ from typing import Any
 
 from bench.timing.null import NullTransport
 from bench.timing.serve import CPU, Stopper, serve
-from halowire.exchange import HaloExchange, Transport
-from halowire.nn.model import exchanged_widths
-from halowire.partition import Shard, read_shard
-from halowire.train.config import Config
-from halowire.train.loop import Hooks, Trainer
-from halowire.train.recipes import recipe_config
-from halowire.train.view import View
-from halowire.train.wire import policy_of
+from halowire.layers.model import exchanged_widths
+from halowire.partitioning import Shard, read_shard
+from halowire.training.config import Config
+from halowire.training.loop import Hooks, Trainer
+from halowire.training.recipes import recipe_config
+from halowire.training.view import View
+from halowire.training.wire import policy_of
+from halowire.wire import HaloExchange, Transport
 
 
 @dataclass

@@ -8,8 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from halowire.report.run import read_run
-from halowire.report.spans import mean_bubble, timelines
+from halowire.report import mean_bubble, read_run, timelines
 
 WAITING = ("wait", "reduce")
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from halowire.exchange import Pending, Transport
-from halowire.exchange.pieces import Piece
+from halowire.wire import Pending, Transport
+from halowire.wire.pieces import Piece
 
 
 class NullTransport(Transport):

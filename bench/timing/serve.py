@@ -18,9 +18,9 @@ from typing import Any
 
 import torch
 
-from halowire.exchange import Transport
 from halowire.kernels.buffers import release_buffers
 from halowire.launch import Place, joined, set_threads
+from halowire.wire import Transport
 
 CPU = torch.device("cpu")
 DEADLINE = 900.0

@@ -2,89 +2,53 @@
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from halowire.api import partition, predict, train
-    from halowire.fit import Fit, fit
+    from halowire.api import compare, partition, predict, train
+    from halowire.errors import InputError
     from halowire.graph import Graph, block_model, load, rmat
-    from halowire.kernels import InputError
-    from halowire.launch.shard import shard
-    from halowire.launch.shard_links import shard_links
-    from halowire.nn import GAT, GCN, SAGE, GATConv, GCNConv, SAGEConv
-    from halowire.nn.foreign.drop_edges import DropEdges
-    from halowire.outcome import Run
-    from halowire.train.config import Config
-    from halowire.train.distribute import distribute, layer_paths
-    from halowire.train.recipes import RECIPES
-
-__all__ = [
-    "GAT",
-    "GCN",
-    "RECIPES",
-    "SAGE",
-    "Config",
-    "DropEdges",
-    "Fit",
-    "GATConv",
-    "GCNConv",
-    "Graph",
-    "InputError",
-    "Run",
-    "SAGEConv",
-    "block_model",
-    "distribute",
-    "fit",
-    "layer_paths",
-    "load",
-    "partition",
-    "predict",
-    "rmat",
-    "shard",
-    "shard_links",
-    "train",
-]
+    from halowire.pyg.distribute import distribute, layer_paths
+    from halowire.pyg.drop_edges import DropEdges
+    from halowire.pyg.fit import Fit, fit
+    from halowire.pyg.link_shard import shard_links
+    from halowire.pyg.own_shard import shard
+    from halowire.training.config import Config
+    from halowire.training.outcome import Run
+    from halowire.training.recipes import RECIPES
+    from halowire.wire import Draws, RowCodec
 
 _PLACES = {
-    "halowire.api": ("partition", "predict", "train"),
+    "halowire.api": ("compare", "partition", "predict", "train"),
+    "halowire.errors": ("InputError",),
     "halowire.graph": ("Graph", "block_model", "load", "rmat"),
-    "halowire.fit": ("Fit", "fit"),
-    "halowire.kernels": ("InputError",),
-    "halowire.launch.shard": ("shard",),
-    "halowire.launch.shard_links": ("shard_links",),
-    "halowire.nn": ("GAT", "GCN", "SAGE", "GATConv", "GCNConv", "SAGEConv"),
-    "halowire.nn.foreign.drop_edges": ("DropEdges",),
-    "halowire.outcome": ("Run",),
-    "halowire.train.config": ("Config",),
-    "halowire.train.distribute": ("distribute", "layer_paths"),
-    "halowire.train.recipes": ("RECIPES",),
+    "halowire.pyg.distribute": ("distribute", "layer_paths"),
+    "halowire.pyg.drop_edges": ("DropEdges",),
+    "halowire.pyg.fit": ("Fit", "fit"),
+    "halowire.pyg.link_shard": ("shard_links",),
+    "halowire.pyg.own_shard": ("shard",),
+    "halowire.training.config": ("Config",),
+    "halowire.training.outcome": ("Run",),
+    "halowire.training.recipes": ("RECIPES",),
+    "halowire.wire": ("Draws", "RowCodec"),
 }
+__all__ = [
+    "RECIPES", "Config", "Draws", "DropEdges", "Fit", "Graph", "InputError", "RowCodec", "Run", "block_model",
+    "compare", "distribute", "fit", "layer_paths", "load", "partition", "predict", "rmat", "shard",
+    "shard_links", "train",
+]  # fmt: skip
 
 
-class _Package(ModuleType):
-    """The package as a module whose public names are imported when first asked for.
-
-    `halowire --help` need not wait seconds for torch. `train` and `partition` are functions here and folders as well:
-    importing a folder must not put it in the function's place.
-    """
-
-    def __getattr__(self, name: str) -> Any:
-        for place, names in _PLACES.items():
-            if name in names:
-                value = getattr(import_module(place), name)
-                setattr(self, name, value)
-                return value
-        raise AttributeError(f"module 'halowire' has no attribute {name!r}")
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if not (name in __all__ and isinstance(value, ModuleType)):
-            super().__setattr__(name, value)
-
-    def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *__all__})
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first asked for: `halowire --help` need not wait seconds for torch."""
+    for place, names in _PLACES.items():
+        if name in names:
+            value = getattr(import_module(place), name)
+            globals()[name] = value
+            return value
+    raise AttributeError(f"module 'halowire' has no attribute {name!r}")
 
 
-sys.modules[__name__].__class__ = _Package
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

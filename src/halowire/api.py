@@ -12,30 +12,30 @@ from typing import Any
 import numpy as np
 import torch
 
+from halowire.errors import InputError, Interrupted, TrainingError, WorkerError
 from halowire.graph import Graph, load
 from halowire.graph.datasets import dataset_name, is_dataset
-from halowire.graph.link_split import LinkSplit, message_graph
-from halowire.kernels import InputError
-from halowire.launch import Place, WorkerError, choose_device, launched, run_local
-from halowire.launch.kept import torch_kept
+from halowire.launch import Place, choose_device, launched, run_workers
 from halowire.launch.run_folder import run_folder
-from halowire.outcome import Interrupted, Run, finished, worker_error
-from halowire.partition import measure, read_manifest, read_shard, write_shards
-from halowire.partition import partition as choose_owners
-from halowire.partition.links import write_links
-from halowire.partition.manifest import is_shard_folder
-from halowire.report import Console, write_compare_page
-from halowire.report.compare_numbers import comparison_record, write_record
-from halowire.report.compare_words import count_line, table_rows
-from halowire.report.runs_progress import RunsProgress
-from halowire.train.checkpoint import newest_checkpoint
-from halowire.train.comparison import Cell, Comparison, refuse_other_comparison, refuse_other_shards
-from halowire.train.config import Config, check_config
-from halowire.train.job import PREDICTIONS, Job, delete_run
-from halowire.train.loop import TrainingError
-from halowire.train.predict import check_format, write_predictions
-from halowire.train.recipes import RECIPES, recipe_config
-from halowire.train.refuse import (
+from halowire.partitioning import read_manifest, read_shard
+from halowire.partitioning.manifest import is_shard_folder
+from halowire.report import (
+    ComparisonSetup,
+    Console,
+    comparison_record,
+    count_line,
+    table_rows,
+    write_compare_page,
+    write_record,
+)
+from halowire.training.checkpoint import newest_checkpoint
+from halowire.training.comparison import Cell, Comparison, refuse_other_comparison, refuse_other_shards
+from halowire.training.config import Config, check_config
+from halowire.training.job import PREDICTIONS, Job, delete_run
+from halowire.training.outcome import Run, finished, worker_error
+from halowire.training.predict import check_format, write_predictions
+from halowire.training.recipes import RECIPES, recipe_config
+from halowire.training.refuse import (
     is_shards,
     refuse_edge_tensors,
     refuse_idle_settings,
@@ -43,14 +43,10 @@ from halowire.train.refuse import (
     refuse_other_job,
     refuse_untrainable,
 )
-from halowire.train.refuse_wire import refuse_wire
-from halowire.train.source import hold_out, load_for
-from halowire.train.stages import mesh_of
-from halowire.train.view import output_width, travelling_widths
+from halowire.training.refuse_wire import refuse_wire
+from halowire.training.source import cut_for, load_for
+from halowire.training.stages import mesh_of
 from halowire.worker import predict_worker, train_worker
-
-WORKER = "halowire.cli.worker"
-"""The module of a worker process."""
 
 
 def partition(
@@ -84,7 +80,7 @@ def partition(
     settings = {f"partition.{name}": value for name, value in how.items()}
     config = Config().replace(settings | {"seed": seed, "task.inductive": inductive})
     check_config(config)
-    return cut_shards(load(graph, undirected=undirected), num_parts, Path(out), config, Console(quiet=quiet))
+    return cut_for(load(graph, undirected=undirected), num_parts, Path(out), config, Console(quiet=quiet))
 
 
 def train(
@@ -143,7 +139,7 @@ def train(
             delete_run(run, shards=cut)
         if loaded is not None:
             teller = Console(quiet=quiet or Place.here().rank > 0)
-            cut_shards(loaded, mesh.parts, shards, config, teller)
+            cut_for(loaded, mesh.parts, shards, config, teller)
         if Place.here().rank == 0:
             run.mkdir(parents=True, exist_ok=True)
             job.write()
@@ -152,11 +148,8 @@ def train(
         return finished(job, train_worker(job, prepare))
     choose_device(config.device, replace(Place.here(), local_size=workers))
     prepare()
-    if workers == 1 and not max_restarts:
-        with torch_kept():
-            return finished(job, train_worker(job))
     try:
-        run_local(workers, WORKER, ["train", str(run)], max_restarts)
+        run_workers(workers, ["train", str(run)], max_restarts)
     except (WorkerError, KeyboardInterrupt) as error:
         raise worker_error(job, error) from None
     return finished(job, json.loads((run / "summary.json").read_text()))
@@ -208,13 +201,14 @@ def compare(
     def keep() -> dict[str, Any]:
         done = [(cell.recipe, cell.seed, cell.folder.name, found) for cell in cells if (found := cell.summary())]
         known = {recipe: RECIPES[recipe].summary for recipe in plan.recipes}
-        record = comparison_record(name, source, workers, list(plan.seeds), known, plan.settings, done, plan.notes())
+        setup = ComparisonSetup(name, source, workers, list(plan.seeds), known, plan.settings, plan.notes())
+        record = comparison_record(setup, done)
         write_record(record, folder)
         return record
 
     shards = _shared_shards(graph, workers, plan, console)
     try:
-        with RunsProgress(console, len(cells), cells[0].config.epochs) as progress:
+        with console.runs_progress(len(cells), cells[0].config.epochs) as progress:
             for cell in cells:
                 label, found = f"{cell.recipe} seed {cell.seed}", cell.summary()
                 if found is None:
@@ -266,13 +260,12 @@ def predict(run: Run | str | Path, out: str | Path) -> Path:
     if newest_checkpoint(folder) is None:
         raise InputError(f"run {folder} has no checkpoint yet, so there is nothing to predict with; train it first")
     read_manifest(job.shards)
-    if launched() or job.workers == 1:
+    if launched():
         if Place.here().size != job.workers:
             raise InputError(f"run {folder} was trained by {job.workers} workers, but {Place.here().size} were started")
-        with torch_kept():
-            predict_worker(job, target)
+        predict_worker(job, target)
     else:
-        run_local(job.workers, WORKER, ["predict", str(folder), str(target)])
+        run_workers(job.workers, ["predict", str(folder), str(target)])
     return target
 
 
@@ -293,47 +286,6 @@ def _write_kept_predictions(job: Job, target: Path) -> None:
     write_predictions(values, ids, shards[0].multi_label, target, shards[0].regression)
 
 
-def cut_shards(
-    graph: Graph,
-    num_parts: int,
-    out: Path,
-    config: Config,
-    console: Console,
-    widths: Sequence[int] | None = None,
-    links: LinkSplit | None = None,
-) -> Path:
-    """Cut ``graph`` under ``config``, tell how well for rows of ``widths``, and write the shards to ``out``.
-
-    ``links``: edges of link prediction that ``graph`` holds no longer; by default they are held out here.
-    """
-    if config.task.kind == "link" and links is None:
-        links = hold_out(graph.edge_index(), graph.num_nodes, config)
-        graph = message_graph(graph, links.message)
-    if out.exists() and not is_shard_folder(out) and (not out.is_dir() or any(out.iterdir())):
-        raise InputError(f"{out} exists and is not a folder of shards; choose another name or remove it first")
-    how: dict[str, Any] = {}
-    if config.partition.method == "metis":
-        recursive = {"auto": None, "recursive": True, "kway": False}[config.partition.metis]
-        how = {"recursive": recursive, "balance": config.partition.balance}
-    owners = choose_owners(graph, num_parts, config.partition.method, config.seed, **how)
-    if widths is None:
-        widths = travelling_widths(config.model, graph.num_features, output_width(config, graph.num_classes))
-    quality = measure(graph, owners, widths)
-    if config.task.inductive and graph.train_mask is not None:
-        # Training exchanges rows of the training subgraph only.
-        training = graph.subgraph(graph.train_mask)
-        held = replace(owners, owner=owners.owner[graph.train_mask])
-        quality = replace(quality, bytes_per_epoch=measure(training, held, widths).bytes_per_epoch)
-    for line in quality.lines():
-        console.line(line)
-    for warning in quality.warnings:
-        console.warn(warning)
-    write_shards(graph, owners, out, inductive=config.task.inductive, quality=quality)
-    if links is not None:
-        write_links(links, out)
-    return out.absolute()
-
-
 def _shared_shards(graph: Any, workers: int, plan: Comparison, console: Console) -> Callable[[Cell], Any]:
     """What a run trains on: the shards of its seed, cut when first asked for, or the graph where it cuts its own."""
     loaded: list[Graph] = []
@@ -352,7 +304,7 @@ def _shared_shards(graph: Any, workers: int, plan: Comparison, console: Console)
         if is_shard_folder(target):
             refuse_other_shards(target, workers, config, graph if isinstance(graph, Graph) else None)
         else:
-            cut_shards(read(), workers, target, config, Console(quiet=True))
+            cut_for(read(), workers, target, config, Console(quiet=True))
             console.line(f"cut seed {cell.seed} into {workers} shards by {config.partition.method}: {target}")
         return target
 

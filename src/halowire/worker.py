@@ -1,32 +1,98 @@
-"""What one worker process does: join the others, read its shard, train or predict, write the results."""
+"""A worker process: it joins the others, reads its shard, and trains, fits a model of the user's, or predicts.
+
+Its words are ``train RUN``, ``fit RUN FOLDER``, ``predict RUN FILE`` or ``roundtrip``; the launcher starts it as
+``python -m halowire.worker``, and a single worker runs in the user's own process.
+"""
 
 from __future__ import annotations
 
 import json
+import os
+import sys
+import traceback
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
+import numpy as np
 import torch
+from torch import nn
 
+import halowire
+from halowire.errors import INTERRUPTED, InputError, LateError, WorkerError, explain
 from halowire.events import plain
-from halowire.exchange import Transport
-from halowire.kernels import InputError
-from halowire.launch import Place, agreed, choose_device, joined, set_threads, stop_wish
+from halowire.files import write_json
+from halowire.kernels.random import stream_key
+from halowire.launch import Place, agreed, choose_device, joined, set_threads, stop_wish, tell_launcher
 from halowire.launch.roundtrip import measure_pairs
-from halowire.partition import Shard, read_manifest, read_shard
-from halowire.partition.links import read_links
-from halowire.partition.manifest import is_shard_folder
-from halowire.report import Console, write_report, write_tensorboard
-from halowire.report.progress import Progress
-from halowire.train.checkpoint import kept_split
-from halowire.train.job import Job
-from halowire.train.link_task import Decoder, LinkTask, dot_product
-from halowire.train.loop import Hooks, Trainer
-from halowire.train.predict import gather_predictions, predict, write_predictions
-from halowire.train.runner import GraphParallel, Runner
-from halowire.train.stages import Pipeline, mesh_of, needs_stages
-from halowire.train.view import View
+from halowire.partitioning import Shard, read_manifest, read_shard
+from halowire.partitioning.links import read_links
+from halowire.partitioning.manifest import is_shard_folder
+from halowire.pyg.hand_over import HandOver, read_tensors
+from halowire.pyg.own_model import own_facts, own_runner
+from halowire.pyg.shard_data import place_data
+from halowire.report import Console, EpochProgress, write_report, write_tensorboard
+from halowire.training.checkpoint import kept_split
+from halowire.training.job import PREDICTIONS, Job
+from halowire.training.link_task import Decoder, LinkTask, dot_product
+from halowire.training.loop import Hooks, Trainer
+from halowire.training.predict import gather_predictions, predict, write_predictions
+from halowire.training.runner import GraphParallel, Runner
+from halowire.training.stages import Pipeline, mesh_of, needs_stages
+from halowire.training.view import View
+from halowire.wire import Transport
+
+
+def main() -> None:
+    """Do one worker's share; the launcher prints what goes wrong, once for all workers."""
+    try:
+        code = run(sys.argv[1:])
+    except Exception as error:
+        found = explain(error)
+        if found is None:
+            tell_launcher(str(_own_error(error)))
+        if found is None or not tell_launcher(found[1], found[0], isinstance(error, LateError)):
+            raise
+        code = found[0]
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    leave(code)
+
+
+def run(words: list[str]) -> int:
+    """Do what ``words`` say; the exit code."""
+    verb, *rest = words
+    if verb == "roundtrip":
+        roundtrip_worker()
+        return 0
+    job = Job.read(Path(rest[0]))
+    if verb == "predict":
+        predict_worker(replace(job, quiet=True), Path(rest[1]))
+        return 0
+    summary = train_worker(job) if verb == "train" else fit_worker(job, Path(rest[1]))
+    return INTERRUPTED if summary["status"] == "stopped" else 0
+
+
+def leave(code: int) -> NoReturn:
+    """End this process with ``code`` at once: a Gloo thread that lets go of a tensor while the interpreter ends aborts
+    the process."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def _own_error(error: Exception) -> WorkerError:
+    """An error of the user's code, or a bug: its words and its place for whoever started the workers."""
+    frames = traceback.extract_tb(error.__traceback__)
+    libraries = ("site-packages", "<string>", "<frozen", str(Path(halowire.__file__).parent))
+    own = [frame for frame in frames if not any(name in frame.filename for name in libraries)]
+    place = own[-1] if own else frames[-1]
+    words = " ".join(f"{type(error).__name__}: {error}".split())
+    return WorkerError(
+        f"worker {Place.here().rank} failed with {words} ({place.filename}, line {place.lineno}, in {place.name}); "
+        "its traceback is printed above"
+    )
 
 
 def train_worker(job: Job, prepare: Callable[[], None] | None = None) -> dict[str, Any]:
@@ -51,6 +117,39 @@ def train_worker(job: Job, prepare: Callable[[], None] | None = None) -> dict[st
             summary = trainer.run(Hooks(Narrator(bar), wish))
         summary |= {"partition": read_manifest(job.shards).get("quality")}
         if place.rank == 0:
+            write_results(job, summary, console)
+    return summary
+
+
+def fit_worker(job: Job, folder: Path) -> dict[str, Any]:
+    """Train the user's model that ``folder`` holds on this worker's part of ``job``, and predict; the summary."""
+    place = Place.here()
+    device = choose_device(job.config.device, place)
+    set_threads(job.config.threads, place)
+    console = Console(quiet=job.quiet or place.rank > 0)
+    given = HandOver.read(folder)
+    with joined(device, job.config.deadline) as (transport, _), stop_wish() as wish:
+        # Dropout of a foreign model draws from torch's generator: another stream on every worker, the same every run.
+        torch.manual_seed(stream_key(job.config.seed, 0, 0, transport.rank) >> 1)
+        part = read_part(job, transport)
+        data = place_data(part, read_tensors(folder, transport.rank), transport, device)
+        decoder = given.decoder.to(device) if isinstance(given.decoder, nn.Module) else given.decoder
+        links = link_task(job, part, transport, device, decoder)
+        runner = own_runner(given.model, data, job.config, given.loss, given.inputs, links, given.codec)
+        trainer = Trainer(runner, None, job.config, transport, job.run)
+        if job.resume:
+            trainer.resume()
+        with console.progress(job.config.epochs, f"{job.graph} {job.config.recipe}", runner.task.metric) as bar:
+            summary = trainer.run(Hooks(Narrator(bar), wish))
+        summary |= {"partition": read_manifest(job.shards).get("quality"), "model": type(given.model).__name__}
+        summary |= own_facts(given.model, runner, job.config)
+        if given.codec is not None:
+            summary |= {"codec": type(given.codec).__name__}
+        if trainer.progress.best_weights:
+            runner.model.load_state_dict(trainer.progress.best_weights)
+        found = gather_predictions(trainer.logits(), runner, transport)
+        if found is not None:
+            np.save(job.run / PREDICTIONS, found[0].numpy(), allow_pickle=False)
             write_results(job, summary, console)
     return summary
 
@@ -90,7 +189,7 @@ def roundtrip_worker(deadline: float = 60.0) -> None:
 class Narrator:
     """Tells the console's progress bar what the loop reports."""
 
-    def __init__(self, progress: Progress) -> None:
+    def __init__(self, progress: EpochProgress) -> None:
         self._progress = progress
 
     def epoch(self, epoch: int, loss: float, seconds: float, wire_bytes: int) -> None:
@@ -189,11 +288,13 @@ def read_part(job: Job, transport: Transport, train: bool = False) -> Shard:
 
 def write_results(job: Job, summary: dict[str, Any], console: Console) -> None:
     """Write `summary.json` and the report, and print the table."""
-    temporary = job.run / ".summary.json.tmp"
-    temporary.write_text(json.dumps(plain(summary), indent=1, allow_nan=False) + "\n")
-    temporary.rename(job.run / "summary.json")
+    write_json(job.run / "summary.json", plain(summary))
     page = write_report([job.run], job.run / "report.html")
     if job.tensorboard:
         write_tensorboard(job.run)
     if job.table:
         console.summary_table(summary, page)
+
+
+if __name__ == "__main__":
+    main()

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 import halowire
-from tests.docs.commands import ROOT, parse_command, parse_halowire, parse_torchrun
+from tests.support.commands import ROOT, parse_command, parse_halowire, parse_torchrun
 
 pytestmark = pytest.mark.timeout(600)  # programs that start programs: a busy machine takes its time
 EXAMPLES = ROOT / "examples"

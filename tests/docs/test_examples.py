@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from tests.docs.commands import ROOT
+from tests.support.commands import ROOT
 
 pytestmark = pytest.mark.timeout(600)  # programs that start programs: a busy machine takes its time
 EXAMPLES = ROOT / "examples"

@@ -6,34 +6,31 @@ import ast
 
 import pytest
 
-from tests.docs.messages import PAGE, code, entries, missing, template, templates
+from tests.support.messages import PAGE, code, entries, missing, template, templates
 
 
 def test_every_message_is_explained():
-    lacking = [f"{folder}/: - {code(text)}\\" for folder, texts in missing().items() for text in texts]
+    lacking = [f"- {code(text)}\\" for text in missing()]
     assert not lacking, "explain these in docs/troubleshooting.md:\n" + "\n".join(lacking)
 
 
 def test_no_entry_is_out_of_date():
     known = templates()
-    for folder, items in entries(PAGE.read_text()).items():
-        for texts, _ in items:
-            for text in texts:
-                assert text in known[folder], f"no error of {folder}/ says: {text}"
+    for texts, _ in entries(PAGE.read_text()):
+        for text in texts:
+            assert text in known, f"no error says: {text}"
 
 
 def test_every_entry_has_messages_and_a_cause():
     found = entries(PAGE.read_text())
-    assert set(found) == set(templates())
-    for items in found.values():
-        for texts, cause in items:
-            assert texts and cause.endswith((".", "`")) and len(cause) > 15, (texts, cause)
+    assert len(found) > 100
+    for texts, cause in found:
+        assert texts and cause.endswith((".", "`")) and len(cause) > 15, (texts, cause)
 
 
-def test_no_message_is_explained_twice_in_a_folder():
-    for folder, items in entries(PAGE.read_text()).items():
-        texts = [text for found, _ in items for text in found]
-        assert len(texts) == len(set(texts)), folder
+def test_no_message_is_explained_twice():
+    texts = [text for found, _ in entries(PAGE.read_text()) for text in found]
+    assert not [text for text in texts if texts.count(text) > 1]
 
 
 @pytest.mark.parametrize(

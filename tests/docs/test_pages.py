@@ -14,10 +14,10 @@ import pytest
 from torch.distributed.run import get_args_parser
 
 from halowire.cli.main import VERBS
-from halowire.kernels import InputError
-from halowire.train.config import Config
-from halowire.train.recipes import RECIPES
-from tests.docs.commands import ROOT, blocks, commands, parse_command
+from halowire.errors import InputError
+from halowire.training.config import Config
+from halowire.training.recipes import RECIPES
+from tests.support.commands import ROOT, blocks, commands, parse_command
 
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
 OTHERS = {"--no-sandbox", "--editable", "--to", "--parts", "--hostfile"}

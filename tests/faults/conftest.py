@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.faults.command import end_all
+from tests.support.started import end_all
 
 
 @pytest.fixture(autouse=True)

@@ -11,9 +11,10 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from halowire.exchange import HaloExchange, LateError, Transport
+from halowire.errors import LateError
 from halowire.graph import block_model
-from halowire.partition import cut, partition
+from halowire.partitioning import cut, partition
+from halowire.wire import HaloExchange, Transport
 
 
 def work(rank: int, folder: str, fault: str) -> None:

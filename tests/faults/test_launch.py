@@ -13,7 +13,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from halowire.cli.main import main
-from tests.faults.command import GRAPH, SETTINGS, ended, start
+from tests.support.started import GRAPH, SETTINGS, ended, start
 
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "halowire")
 SCRIPT = f"""

@@ -15,7 +15,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from halowire.launch.local import START
-from tests.faults.command import GRAPH, SETTINGS, children, ended, start, wait_for_epochs, wait_until_gone
+from tests.support.started import GRAPH, SETTINGS, children, ended, start, wait_for_epochs, wait_until_gone
 
 TRAIN = ("train", GRAPH, *SETTINGS, "--workers", "2")
 ENDLESS = ("--epochs", "100000")

@@ -8,9 +8,9 @@ import signal
 
 import numpy as np
 
-from tests.faults.command import GRAPH, SETTINGS, children, ended, start, wait_for_epochs, wait_until_gone
 from tests.faults.test_launch import TORCHRUN
 from tests.faults.test_signals import ENDLESS, weights
+from tests.support.started import GRAPH, SETTINGS, children, ended, start, wait_for_epochs, wait_until_gone
 
 STAGES = ("train", GRAPH, *SETTINGS, "--recipe", "gnnpipe", "--model.name", "gcnii", "--model.layers", "4")
 

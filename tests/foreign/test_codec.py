@@ -10,16 +10,16 @@ import torch
 import torch_geometric.nn as pyg
 
 import halowire
+from halowire.errors import InputError
 from halowire.events import EVAL, TRAIN
-from halowire.exchange import Draws, HaloExchange, Policy, RowCodec, Source
-from halowire.exchange.codec_check import check_codec
-from halowire.exchange.in_process import run_threads
-from halowire.kernels import InputError
-from halowire.nn.foreign.shard_data import cut_data
-from halowire.train.distribute import wire_policy
-from halowire.train.recipes import recipe_config
-from tests.foreign.case import make_graph, make_owner
-from tests.foreign.models import HIDDEN, two
+from halowire.pyg.distribute import wire_policy
+from halowire.pyg.shard_data import cut_data
+from halowire.training.recipes import recipe_config
+from halowire.wire import Draws, HaloExchange, Policy, RowCodec, Source
+from halowire.wire.codec_check import check_codec
+from halowire.wire.in_process import run_threads
+from tests.support.pyg_case import make_graph, make_owner
+from tests.support.pyg_models import HIDDEN, two
 
 
 class Plain(RowCodec):
@@ -159,7 +159,7 @@ def counting(self, rows, draws):
 @pytest.mark.parametrize(
     ("codec", "words"),
     [
-        (object(), "expected an instance of halowire.exchange.RowCodec"),
+        (object(), "expected an instance of halowire.wire.RowCodec"),
         (changed(row_bytes=lambda self, columns: 0), "at least 1"),
         (changed(row_bytes=lambda self, columns: columns / 2), "whole number"),
         (changed(row_bytes=lambda self, columns: 4 * columns + 1), r"expected torch.uint8 \[8, 5\]"),

@@ -16,8 +16,8 @@ import torch
 from torch_geometric.data import Data, InMemoryDataset
 
 import halowire
+from halowire.errors import InputError
 from halowire.graph.datasets import dataset_name, is_dataset
-from halowire.kernels import InputError
 
 NODES, TRAIN, TEST = 560, 12, 20
 PLACES = {

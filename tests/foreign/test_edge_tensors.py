@@ -10,15 +10,15 @@ import torch
 from torch_geometric.data import Data
 
 import halowire
-from halowire.exchange import Transport
+from halowire.errors import InputError
 from halowire.graph import Graph
 from halowire.graph.npz import read_npz, write_npz
-from halowire.kernels import InputError
-from halowire.nn.foreign.distributed import distribute
-from halowire.nn.foreign.shard_data import of_shard
-from halowire.partition import Partition, cut, read_shard, write_shards
-from tests.foreign.case import assert_close, make_graph, make_owner
-from tests.foreign.models import build
+from halowire.partitioning import Partition, cut, read_shard, write_shards
+from halowire.pyg.distributed import distribute
+from halowire.pyg.shard_data import of_shard
+from halowire.wire import Transport
+from tests.support.pyg_case import assert_close, make_graph, make_owner
+from tests.support.pyg_models import build
 
 NAMES = ["GATConv mean, edge features", "RGCNConv", "own layer"]
 

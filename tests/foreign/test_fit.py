@@ -14,9 +14,10 @@ import torch_geometric.nn as pyg
 from torch_geometric.data import Data
 
 import halowire
-from halowire.kernels import InputError
+from halowire.errors import InputError
 
 HERE = Path(__file__).parent
+SCRIPTS = HERE.parent / "support" / "scripts"
 EXAMPLES = HERE.parents[1] / "examples"
 
 
@@ -34,7 +35,7 @@ def run(*command: object) -> str:
 
 
 def test_a_script_with_classes_of_its_own(tmp_path):
-    facts = json.loads(run(HERE / "fit_script.py", tmp_path / "run").splitlines()[-1])
+    facts = json.loads(run(SCRIPTS / "fit_script.py", tmp_path / "run").splitlines()[-1])
     assert facts["loss"][1] == pytest.approx(facts["loss"][0], rel=1e-4)
     assert facts["trained"] < 1e-3, "six steps of Adam apart by rounding only"
     assert facts["predicted"] < 1e-3

@@ -17,12 +17,12 @@ import torch_geometric.nn as pyg
 from torch import nn
 
 import halowire
-from halowire.kernels import InputError
-from tests.faults.command import start, wait_for_epochs
+from halowire.errors import InputError
 from tests.foreign.test_fit import make_data
+from tests.support.started import start, wait_for_epochs
 
 pytestmark = pytest.mark.timeout(600)  # programs that start programs: a busy machine takes its time
-SCRIPT = str(Path(__file__).with_name("fault_script.py"))
+SCRIPT = str(Path(__file__).parents[1] / "support" / "scripts" / "fault_script.py")
 MODULE = """
     import torch
     from helper import activation

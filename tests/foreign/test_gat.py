@@ -10,16 +10,16 @@ import torch.nn.functional as F
 import torch_geometric.nn as pyg
 
 import halowire
-from halowire.exchange import HaloExchange, Transport
-from halowire.exchange.in_process import run_threads
 from halowire.graph import Graph
-from halowire.nn import GAT, Attention, Features, Step
-from halowire.nn.foreign import native_gat
-from halowire.nn.foreign.distributed import distribute
-from halowire.nn.foreign.shard_data import cut_data
-from halowire.partition import cut, partition
-from tests.foreign.case import CLASSES, FEATURES, assert_close, compare, make_graph, make_owner, run_part, run_plain
-from tests.foreign.models import HIDDEN, Two
+from halowire.layers import GAT, Attention, Features, Step
+from halowire.partitioning import cut, partition
+from halowire.pyg import native_gat
+from halowire.pyg.distributed import distribute
+from halowire.pyg.shard_data import cut_data
+from halowire.wire import HaloExchange, Transport
+from halowire.wire.in_process import run_threads
+from tests.support.pyg_case import CLASSES, FEATURES, assert_close, compare, make_graph, make_owner, run_part, run_plain
+from tests.support.pyg_models import HIDDEN, Two
 
 OPTIONS = [
     {"heads": 3},

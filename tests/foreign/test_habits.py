@@ -11,12 +11,12 @@ import torch_geometric.nn as pyg
 from torch import Tensor, nn
 
 import halowire
-from halowire.exchange.in_process import run_threads
-from halowire.kernels import InputError
-from halowire.nn.foreign.distributed import state_of
-from halowire.nn.foreign.shard_data import cut_data
-from tests.foreign.case import FEATURES, assert_close, make_graph, make_owner
-from tests.foreign.models import HIDDEN, two
+from halowire.errors import InputError
+from halowire.pyg.distributed import state_of
+from halowire.pyg.shard_data import cut_data
+from halowire.wire.in_process import run_threads
+from tests.support.pyg_case import FEATURES, assert_close, make_graph, make_owner
+from tests.support.pyg_models import HIDDEN, two
 
 Pair = namedtuple("Pair", ["first", "second"])
 

@@ -10,10 +10,10 @@ import torch_geometric.nn as pyg
 from torch_geometric.data import HeteroData
 
 import halowire
+from halowire.errors import InputError
 from halowire.graph import load
-from halowire.kernels import InputError
-from halowire.launch.shard import tensors_of
-from tests.foreign.case import assert_close
+from halowire.pyg.own_shard import tensors_of
+from tests.support.pyg_case import assert_close
 
 PAPERS, AUTHORS = 50, 30
 

@@ -12,10 +12,10 @@ from torch import nn
 from torch_geometric.data import Data
 
 import halowire
-from halowire.exchange.in_process import run_threads
 from halowire.graph.link_split import split_links
 from halowire.graph.negatives import draw_negatives, pair_keys
-from tests.foreign.case import FEATURES, assert_close, make_graph
+from halowire.wire.in_process import run_threads
+from tests.support.pyg_case import FEATURES, assert_close, make_graph
 
 SEED, EPOCHS, WIDTH = 3, 4, 6
 SETTINGS = {"epochs": EPOCHS, "eval.every": EPOCHS, "seed": SEED, "optim.lr": 0.02, "task.negatives": 15}

@@ -13,12 +13,12 @@ import torch_geometric.nn as pyg
 from torch_geometric.data import Data
 
 import halowire
-from halowire.exchange.in_process import run_threads
-from halowire.nn.foreign.shard_data import cut_data
-from halowire.train.config import Config
-from halowire.train.own_model import own_runner
-from tests.foreign.case import CLASSES, assert_close, make_graph, make_owner
-from tests.foreign.models import two
+from halowire.pyg.own_model import own_runner
+from halowire.pyg.shard_data import cut_data
+from halowire.training.config import Config
+from halowire.wire.in_process import run_threads
+from tests.support.pyg_case import CLASSES, assert_close, make_graph, make_owner
+from tests.support.pyg_models import two
 
 
 def weighted(out, part):

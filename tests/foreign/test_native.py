@@ -10,15 +10,15 @@ import torch
 import torch_geometric.nn as pyg
 
 import halowire
-from halowire.exchange import HaloExchange
-from halowire.exchange.in_process import run_threads
 from halowire.kernels import Csr
-from halowire.nn.foreign import crossing, native
-from halowire.nn.foreign.distributed import distribute
-from halowire.nn.foreign.layer_path import foreign_overlap
-from halowire.nn.foreign.shard_data import cut_data
-from tests.foreign.case import assert_close, make_graph, make_owner
-from tests.foreign.models import build, two
+from halowire.pyg import native
+from halowire.pyg.distributed import distribute
+from halowire.pyg.layer_path import foreign_overlap
+from halowire.pyg.shard_data import cut_data
+from halowire.wire import HaloExchange, crossing
+from halowire.wire.in_process import run_threads
+from tests.support.pyg_case import assert_close, make_graph, make_owner
+from tests.support.pyg_models import build, two
 
 AGAINST = "messages go against the edges"
 NO_KERNEL = "halowire has no kernel for this kind of layer"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from halowire.exchange import Transport
-from halowire.exchange.in_process import run_threads
-from tests.foreign.case import compare, make_graph, make_owner, run_part, run_plain
-from tests.foreign.models import MODELS, build
+from halowire.wire import Transport
+from halowire.wire.in_process import run_threads
+from tests.support.pyg_case import compare, make_graph, make_owner, run_part, run_plain
+from tests.support.pyg_models import MODELS, build
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -16,9 +16,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import halowire
-from halowire.exchange.in_process import run_threads
-from tests.foreign.case import FEATURES, compare, make_graph, run_part, run_plain
-from tests.foreign.models import EdgeGated
+from halowire.wire.in_process import run_threads
+from tests.support.pyg_case import FEATURES, compare, make_graph, run_part, run_plain
+from tests.support.pyg_models import EdgeGated
 
 WIDTH, EDGE = 4, 3
 NAMES = ("x", "edge_index", "edge_weight", "edge_attr")

@@ -11,12 +11,12 @@ from torch import Tensor, nn
 from torch_geometric import utils
 
 import halowire
-from halowire.exchange.in_process import run_threads
-from halowire.kernels import InputError
-from halowire.launch.shard import tensors_of
-from halowire.nn.foreign.shard_data import cut_data
-from tests.foreign.case import CLASSES, FEATURES, make_graph, make_owner
-from tests.foreign.models import HIDDEN, two
+from halowire.errors import InputError
+from halowire.pyg.own_shard import tensors_of
+from halowire.pyg.shard_data import cut_data
+from halowire.wire.in_process import run_threads
+from tests.support.pyg_case import CLASSES, FEATURES, make_graph, make_owner
+from tests.support.pyg_models import HIDDEN, two
 
 
 class Conv(nn.Module):

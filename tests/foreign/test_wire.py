@@ -10,11 +10,11 @@ import torch_geometric.nn as pyg
 
 import halowire
 from halowire.events import EVAL, TRAIN
-from halowire.exchange.in_process import run_threads
-from halowire.nn.foreign.link import FIRST_EXACT
-from halowire.nn.foreign.shard_data import cut_data
-from tests.foreign.case import CLASSES, FEATURES, assert_close, make_graph, make_owner
-from tests.foreign.models import HIDDEN, Deep, two
+from halowire.pyg.link import FIRST_EXACT
+from halowire.pyg.shard_data import cut_data
+from halowire.wire.in_process import run_threads
+from tests.support.pyg_case import CLASSES, FEATURES, assert_close, make_graph, make_owner
+from tests.support.pyg_models import HIDDEN, Deep, two
 
 
 def make_model() -> torch.nn.Module:

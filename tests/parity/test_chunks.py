@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 import torch
 
-from halowire.exchange import Transport
-from halowire.partition import cut, partition
-from halowire.pipeline.chunks import Chunks
-from halowire.train.config import Config
-from halowire.train.loop import Trainer
-from halowire.train.stages import Pipeline, mesh_of
-from halowire.train.view import build_model, travelling_widths
-from halowire.train.wire import policy_of
-from tests.parity.chunk_reference import ChunkReference
+from halowire.partitioning import cut, partition
+from halowire.schedules.chunks import Chunks
+from halowire.training.config import Config
+from halowire.training.loop import Trainer
+from halowire.training.stages import Pipeline, mesh_of
+from halowire.training.view import build_model, travelling_widths
+from halowire.training.wire import policy_of
+from halowire.wire import Transport
 from tests.parity.test_exact import CLASSES, FEATURES, assert_close, make_graph
 from tests.parity.test_stages import EPOCHS, make_config, train_here
+from tests.support.chunk_reference import ChunkReference
 
 
 def steps_of(results: list[dict], config: Config, epoch: int, parts: int) -> list[torch.Tensor]:

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 import torch
 
-from halowire.exchange import Transport
 from halowire.graph import Graph, block_model
 from halowire.kernels import Csr
-from halowire.partition import Partition, cut, partition
-from halowire.train.config import Config
-from halowire.train.flat import FlatGradients
-from halowire.train.loop import EXTRAS, Trainer
-from halowire.train.view import View, build_model
-from tests.parity.reference import GatReference, Reference
+from halowire.partitioning import Partition, cut, partition
+from halowire.training.config import Config
+from halowire.training.flat import FlatGradients
+from halowire.training.loop import EXTRAS, Trainer
+from halowire.training.view import View, build_model
+from halowire.wire import Transport
+from tests.support.reference import GatReference, Reference
 
 NODES, EDGES, FEATURES, CLASSES = 300, 2400, 12, 5
 LANES = ("lane", "directed lane", "islands")

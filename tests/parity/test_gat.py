@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from halowire import InputError
-from halowire.train.config import Config
-from halowire.train.refuse import refuse_mesh
+from halowire.errors import InputError
+from halowire.training.config import Config
+from halowire.training.refuse import refuse_mesh
 from tests.parity.test_exact import assert_close, compare, make_config, train_here
 
 WIRES = {

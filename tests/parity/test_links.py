@@ -8,17 +8,17 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from halowire.errors import InputError
 from halowire.events import EVAL, TRAIN
-from halowire.exchange import Transport
-from halowire.exchange.in_process import run_threads
 from halowire.graph import Graph
 from halowire.graph.link_split import LinkSplit, split_links
 from halowire.graph.negatives import draw_negatives, pair_keys
-from halowire.kernels import InputError
-from halowire.partition import Partition, cut
-from halowire.partition.links import cut_links
-from halowire.train.config import Config
-from halowire.train.link_task import LinkTask, dot_product
+from halowire.partitioning import Partition, cut
+from halowire.partitioning.links import cut_links
+from halowire.training.config import Config
+from halowire.training.link_task import LinkTask, dot_product
+from halowire.wire import Transport
+from halowire.wire.in_process import run_threads
 
 NODES, WIDTH, SEED, NEGATIVES = 60, 7, 3, 20
 SETTINGS = {"task.kind": "link", "seed": SEED, "task.train_negatives": 2, "task.negatives": NEGATIVES}

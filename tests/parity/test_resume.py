@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 import torch
 
+from halowire.errors import InputError
 from halowire.events import read_events
-from halowire.exchange import Transport
 from halowire.graph import block_model
-from halowire.kernels import InputError
-from halowire.partition import cut, partition, read_shard, write_shards
-from halowire.train.config import Config
-from halowire.train.loop import EXTRAS, Hooks, Silent, Trainer
-from halowire.train.view import View
-from tests.parity.reference import Reference
-from tests.parity.wire_reference import base_bits
+from halowire.partitioning import cut, partition, read_shard, write_shards
+from halowire.training.config import Config
+from halowire.training.loop import EXTRAS, Hooks, Silent, Trainer
+from halowire.training.view import View
+from halowire.wire import Transport
+from tests.support.reference import Reference
+from tests.support.wire_reference import base_bits
 
 SETTINGS = {
     "model.hidden": 16,
@@ -231,7 +231,7 @@ def test_inductive_training_equals_training_on_the_subgraph(on_workers, tmp_path
 
 
 def trainer_weights(graph) -> dict[str, torch.Tensor]:
-    from halowire.train.view import build_model
+    from halowire.training.view import build_model
 
     return build_model(
         Config().replace({"model.hidden": 16}).model, graph.num_features, graph.num_classes, 2

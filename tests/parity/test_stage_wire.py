@@ -10,21 +10,21 @@ import torch
 from torch import Tensor
 
 from halowire.events import EVAL, STAGE, TRAIN, read_events
-from halowire.exchange import BACKWARD, FORWARD, Transport
-from halowire.exchange.subset import column_subset
 from halowire.kernels.random import stream_key
-from halowire.partition import cut, partition
-from halowire.train.config import Config
-from halowire.train.loop import Hooks, Silent, Trainer
-from halowire.train.stages import Pipeline, mesh_of
-from halowire.train.view import build_model
-from halowire.train.wire import policy_of
-from tests.parity.deep_reference import DeepReference
+from halowire.partitioning import cut, partition
+from halowire.training.config import Config
+from halowire.training.loop import Hooks, Silent, Trainer
+from halowire.training.stages import Pipeline, mesh_of
+from halowire.training.view import build_model
+from halowire.training.wire import policy_of
+from halowire.wire import BACKWARD, FORWARD, Transport
+from halowire.wire.subset import column_subset
 from tests.parity.test_exact import CLASSES, FEATURES, NODES, make_graph
 from tests.parity.test_resume import assert_same
 from tests.parity.test_resume import outcome as whole_outcome
 from tests.parity.test_stages import EPOCHS, make_config, train_here
-from tests.parity.wire_reference import quantise
+from tests.support.deep_reference import DeepReference
+from tests.support.wire_reference import quantise
 
 HIDDEN, LAYERS = 16, 5
 

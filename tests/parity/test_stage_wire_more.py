@@ -12,21 +12,21 @@ import torch
 from torch import Tensor
 
 from halowire.events import EVAL, TRAIN
-from halowire.exchange import BACKWARD, FORWARD
-from halowire.exchange.subset import column_subset
 from halowire.kernels.random import stream_key
-from halowire.partition import cut, partition
-from halowire.pipeline.chunks import Chunks, chunk_numbers
-from halowire.train.config import Config
-from halowire.train.recipes import recipe_config
-from halowire.train.view import build_model
-from halowire.train.wire import policy_of
-from tests.parity.chunk_reference import ChunkReference
-from tests.parity.deep_reference import DeepReference
+from halowire.partitioning import cut, partition
+from halowire.schedules.chunks import Chunks, chunk_numbers
+from halowire.training.config import Config
+from halowire.training.recipes import recipe_config
+from halowire.training.view import build_model
+from halowire.training.wire import policy_of
+from halowire.wire import BACKWARD, FORWARD
+from halowire.wire.subset import column_subset
 from tests.parity.test_exact import CLASSES, FEATURES, NODES, assert_close, make_graph
 from tests.parity.test_stage_wire import HIDDEN, LAYERS, trainer_of
 from tests.parity.test_stages import EPOCHS, make_config, train_here
-from tests.parity.wire_reference import quantise
+from tests.support.chunk_reference import ChunkReference
+from tests.support.deep_reference import DeepReference
+from tests.support.wire_reference import quantise
 
 NUDGE, NUDGES, STEADY, CLOSE = 2e-7, 3, 1e-5, 2e-5
 SEEDS = range(11, 61)

@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 import torch
 
-from halowire.exchange import Transport
-from halowire.partition import cut, partition, read_shard, write_shards
-from halowire.train.config import Config
-from halowire.train.loop import EXTRAS, Trainer
-from halowire.train.stages import Pipeline, mesh_of
-from halowire.train.view import build_model
-from halowire.train.wire import policy_of
-from tests.parity.deep_reference import DeepReference
-from tests.parity.reference import dropout_factor
+from halowire.partitioning import cut, partition, read_shard, write_shards
+from halowire.training.config import Config
+from halowire.training.loop import EXTRAS, Trainer
+from halowire.training.stages import Pipeline, mesh_of
+from halowire.training.view import build_model
+from halowire.training.wire import policy_of
+from halowire.wire import Transport
 from tests.parity.test_exact import CLASSES, FEATURES, NODES, assert_close, make_graph
-from tests.parity.wire_reference import DenseWire
+from tests.support.deep_reference import DeepReference
+from tests.support.reference import dropout_factor
+from tests.support.wire_reference import DenseWire
 
 EPOCHS = 3
 

@@ -12,18 +12,19 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from halowire.errors import InputError
 from halowire.events import read_events
-from halowire.exchange import Policy, Transport
 from halowire.graph import Graph, block_model
-from halowire.kernels import Csr, InputError
-from halowire.partition import cut, partition
-from halowire.train.config import Config
-from halowire.train.loop import EXTRAS, Trainer
-from halowire.train.recipes import recipe_config
-from halowire.train.view import View, build_model
-from halowire.train.wire import policy_of
-from tests.parity.reference import dense_adjacency, dropout_factor
-from tests.parity.wire_reference import DenseWire, base_bits
+from halowire.kernels import Csr
+from halowire.partitioning import cut, partition
+from halowire.training.config import Config
+from halowire.training.loop import EXTRAS, Trainer
+from halowire.training.recipes import recipe_config
+from halowire.training.view import View, build_model
+from halowire.training.wire import policy_of
+from halowire.wire import Policy, Transport
+from tests.support.reference import dense_adjacency, dropout_factor
+from tests.support.wire_reference import DenseWire, base_bits
 
 NODES, FEATURES, HIDDEN, CLASSES, EPOCHS = 150, 8, 20, 4, 4
 # Told as losses to what follows the loss: they fall ever more slowly until epoch 5, then ever faster, so that bits rise
@@ -51,7 +52,7 @@ def train_here(
     rank: int, settings: dict[str, object], method: str = "random", piece_rows: int = 4
 ) -> dict[str, object]:
     """Few rows make a message that leaves in pieces, so that all cases do unless they ask for whole ones."""
-    with mock.patch("halowire.train.wire.Policy", partial(Policy, piece_rows=piece_rows)):
+    with mock.patch("halowire.training.wire.Policy", partial(Policy, piece_rows=piece_rows)):
         return trained(rank, settings, method)
 
 

@@ -10,9 +10,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from halowire.errors import InputError
 from halowire.graph import Graph, load
 from halowire.graph.npz import write_npz
-from halowire.kernels import InputError
 
 IDS = st.integers(0, 2**62)
 

@@ -7,9 +7,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from halowire.errors import InputError
 from halowire.graph.link_split import split_links
 from halowire.graph.negatives import draw_negatives, pair_keys
-from halowire.kernels import InputError
 
 NODES = 24
 

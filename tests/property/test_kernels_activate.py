@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from halowire.kernels import Drop, activate, activate_backward, activate_twin
 from halowire.kernels.random import drop_factor
-from tests.unit.kernels.choices import CHOICES, use, use_threads
+from tests.support.choices import CHOICES, use, use_threads
 
 WIDTHS = st.one_of(st.integers(1, 70), st.sampled_from([128, 130, 256]))
 

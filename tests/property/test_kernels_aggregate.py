@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from halowire.kernels import Csr, aggregate
-from tests.unit.kernels.choices import CHOICES, use, use_threads
+from tests.support.choices import CHOICES, use, use_threads
 
 WIDTHS = st.one_of(st.integers(1, 70), st.sampled_from([96, 128, 129, 200, 256, 257]))
 

@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from halowire.kernels import Csr, InputError
+from halowire.errors import InputError
+from halowire.kernels import Csr
 from halowire.kernels.attend import Scores, attend, attend_sources, attend_targets
 from tests.property.test_kernels_aggregate import edges
-from tests.unit.kernels.choices import CHOICES, use, use_threads
+from tests.support.choices import CHOICES, use, use_threads
 
 HEADS = st.sampled_from([1, 2, 3, 4, 5, 8, 9, 17, 64])
 WIDTHS = st.sampled_from([1, 2, 3, 7, 8, 9, 16, 17, 32, 33, 47, 70])

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from halowire.kernels import Csr, Packing, aggregate, aggregate_packed, pack_rows, unpack_rows
 from halowire.kernels.random import keys_of, stream_key, uniform_bits
-from tests.unit.kernels.choices import CHOICES, use, use_threads
+from tests.support.choices import CHOICES, use, use_threads
 
 WIDTHS = st.one_of(st.integers(1, 70), st.just(256))
 QUANTISED = [

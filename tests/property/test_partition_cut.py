@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from halowire.graph.graph import Graph
 from halowire.graph.normalise import mean, symmetric
-from halowire.partition import Partition, Shard, cut, partition
-from halowire.partition.partition import METHODS
+from halowire.partitioning import Partition, Shard, cut, partition
+from halowire.partitioning.partition import METHODS
 
 
 @st.composite

@@ -11,24 +11,9 @@ import halowire
 
 ROOT = Path(halowire.__file__).parent
 ORDER = [
-    "kernels",
-    "graph",
-    "partition",
-    "events",
-    "exchange",
-    "nn",
-    "pipeline",
-    "plan",
-    "train",
-    "launch",
-    "report",
-    "worker",
-    "fit_worker",
-    "outcome",
-    "api",
-    "fit",
-    "cli",
-]
+    "errors", "files", "kernels", "graph", "partitioning", "events", "wire", "layers", "schedules", "plan", "training",
+    "launch", "report", "pyg", "worker", "api", "cli",
+]  # fmt: skip
 FILES = sorted(path for path in ROOT.rglob("*.py") if path.name != "__main__.py" and path != ROOT / "__init__.py")
 
 

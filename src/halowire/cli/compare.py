@@ -9,7 +9,7 @@ import tyro
 
 from halowire import api
 from halowire.cli.parse import expand, parse
-from halowire.train.config import Config
+from halowire.training.config import Config
 
 
 @dataclass(frozen=True)

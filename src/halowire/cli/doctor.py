@@ -9,11 +9,10 @@ from dataclasses import dataclass
 
 import torch
 
-from halowire.api import WORKER
 from halowire.cli.parse import parse
-from halowire.kernels import InputError
+from halowire.errors import InputError
 from halowire.kernels.info import kernels_in_use, simd_level
-from halowire.launch import Place, interface_to, launched, run_local
+from halowire.launch import Place, interface_to, launched, run_workers
 from halowire.worker import roundtrip_worker
 
 PACKAGES = ("halowire", "torch", "numpy", "safetensors", "pymetis", "torch-geometric", "tensorboard")
@@ -37,7 +36,7 @@ def run(argv: list[str]) -> int:
     if launched():
         roundtrip_worker()
     elif arguments.workers > 1:
-        run_local(arguments.workers, WORKER, ["roundtrip"])
+        run_workers(arguments.workers, ["roundtrip"])
     return 0
 
 

@@ -11,10 +11,10 @@ import tyro
 from halowire.cli.parse import parse
 from halowire.graph import Graph
 from halowire.kernels import Csr
-from halowire.partition import Quality, read_manifest
-from halowire.partition.manifest import is_shard_folder
-from halowire.train.config import GraphConfig
-from halowire.train.source import load_source
+from halowire.partitioning import Quality, read_manifest
+from halowire.partitioning.manifest import is_shard_folder
+from halowire.training.config import GraphConfig
+from halowire.training.source import load_source
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,8 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from halowire.errors import INTERRUPTED, USAGE, explain
+
 VERBS = {
     "doctor": "show versions, kernels, network, and a round trip between all workers",
     "partition": "cut a graph into shards on disk",
@@ -20,7 +22,6 @@ VERBS = {
     "predict": "write a trained model's predictions for every node",
     "report": "write the HTML page of one run or several",
 }
-USAGE_ERROR, INTERRUPTED = 2, 130
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -28,7 +29,7 @@ def main(argv: list[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     if not words or words[0] in ("-h", "--help", "help"):
         print(_usage(), file=sys.stdout if words else sys.stderr)
-        return 0 if words else USAGE_ERROR
+        return 0 if words else USAGE
     if words[0] == "--version":
         from importlib.metadata import version
 
@@ -37,15 +38,13 @@ def main(argv: list[str] | None = None) -> int:
     if words[0] not in VERBS:
         near = difflib.get_close_matches(words[0], VERBS, n=1)
         hint = f"perhaps you meant {near[0]!r}" if near else f"use one of {', '.join(VERBS)}"
-        return _say(f"verb {words[0]!r} is unknown; {hint}", USAGE_ERROR)
+        return _say(f"verb {words[0]!r} is unknown; {hint}", USAGE)
     with _termination_as_interrupt():
         return _guarded(importlib.import_module(f"halowire.cli.{words[0]}").run, words[1:])
 
 
 def _guarded(verb: Callable[[list[str]], int], arguments: list[str]) -> int:
     """Run ``verb``; errors that the user can act on become one line and an exit code."""
-    from halowire.cli.explain import explain
-
     try:
         return verb(arguments)
     except SystemExit as error:
@@ -63,7 +62,7 @@ def _guarded(verb: Callable[[list[str]], int], arguments: list[str]) -> int:
 
 def _say(message: str, code: int) -> int:
     """Say it once: where every worker meets the same error, the first of each machine speaks."""
-    if os.environ.get("LOCAL_RANK", "0") == "0" or code not in (USAGE_ERROR, INTERRUPTED):
+    if os.environ.get("LOCAL_RANK", "0") == "0" or code not in (USAGE, INTERRUPTED):
         kind = "" if code == INTERRUPTED else "error: "
         print(f"halowire: {kind}{message}", file=sys.stderr, flush=True)
     return code

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import tyro
 
-from halowire.kernels import InputError
+from halowire.errors import InputError
 
 Arguments = TypeVar("Arguments")
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")

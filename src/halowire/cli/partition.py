@@ -10,8 +10,8 @@ import tyro
 from halowire import api
 from halowire.cli.parse import parse
 from halowire.report import Console
-from halowire.train.config import GraphConfig, PartitionConfig
-from halowire.train.source import load_source
+from halowire.training.config import GraphConfig, PartitionConfig
+from halowire.training.source import load_source
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Annotated
 import tyro
 
 from halowire.cli.parse import parse
-from halowire.kernels import InputError
+from halowire.errors import InputError
 from halowire.report import write_report
 
 

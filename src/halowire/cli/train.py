@@ -9,8 +9,8 @@ import tyro
 
 from halowire import api
 from halowire.cli.parse import parse
-from halowire.train.config import Config
-from halowire.train.recipes import recipe_config
+from halowire.training.config import Config
+from halowire.training.recipes import recipe_config
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,21 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-SETUP, TRAIN, STAGE, EVAL, GRADIENT = "setup", "train", "stage", "eval", "gradient"
+SETUP = "setup"
+TRAIN = "train"
+STAGE = "stage"
+EVAL = "eval"
+GRADIENT = "gradient"
 ACCOUNTS = (SETUP, TRAIN, STAGE, EVAL, GRADIENT)
+"""What bytes are for: before training, halo rows in training, rows between stages, evaluation, weight gradients."""
 
 
 @dataclass
-class Entry:
-    """What happened between two calls of :meth:`Ledger.take`: seconds per phase, bytes per account, every exchange."""
+class LedgerEntry:
+    """What happened between two calls of :meth:`Ledger.take`: seconds per phase, bytes per account, every exchange.
+
+    By (layer, direction), ``exchanges`` are the bytes sent and the seconds waited, ``errors`` those that coding made.
+    """
 
     phases: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     sent: dict[str, int] = field(default_factory=lambda: defaultdict(int))
@@ -31,29 +39,27 @@ class Entry:
 
 
 class Ledger:
-    """Counts bytes per account and exclusive seconds per phase.
+    """Counts bytes per account and seconds per phase, such as ``forward`` or ``wait``.
 
-    An *account* says what the bytes were for (``setup``, ``train``: halo rows, ``stage``: rows between
-    stages, ``eval``, ``gradient``). Phases nest: the inner
-    one stops the clock of the outer one, so that the phases of an epoch add up to the epoch.
+    Phases nest: the inner one stops the clock of the outer one, so that the phases of an epoch add up to the epoch.
     """
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self.totals: dict[str, int] = dict.fromkeys(ACCOUNTS, 0)
         self._clock = clock
-        self._entry = Entry()
+        self._entry = LedgerEntry()
         self._stack: list[str] = []
         self._since = 0.0
         self._account = SETUP
 
     @property
-    def now(self) -> Entry:
+    def now(self) -> LedgerEntry:
         """What was booked since the last :meth:`take`; phases that are still open are not in it."""
         return self._entry
 
     @contextmanager
     def account(self, name: str) -> Iterator[None]:
-        """Book everything sent inside the block under ``name``."""
+        """Book everything sent inside the block under the account ``name``."""
         if name not in ACCOUNTS:
             raise ValueError(f"unknown account {name!r}; known: {', '.join(ACCOUNTS)}")
         before, self._account = self._account, name
@@ -82,7 +88,7 @@ class Ledger:
 
     @contextmanager
     def waiting(self, layer: int, direction: str) -> Iterator[None]:
-        """The block waits for the exchange of ``layer`` in ``direction``."""
+        """Give the seconds of the block to the phase ``wait``, and to the exchange of ``layer`` in ``direction``."""
         start = self._clock()
         with self.phase("wait"):
             yield
@@ -92,10 +98,10 @@ class Ledger:
         """Book the relative error ``|decoded - row|^2 / |row|^2`` of a message's rows, measured on a sample."""
         self._entry.errors[layer, direction] = value
 
-    def take(self) -> Entry:
+    def take(self) -> LedgerEntry:
         """Return what was booked since the last call and start anew; the totals stay."""
         self._charge()
-        entry, self._entry = self._entry, Entry()
+        entry, self._entry = self._entry, LedgerEntry()
         return entry
 
     def _charge(self) -> None:

@@ -26,7 +26,7 @@ class EventLog:
         self._write({"event": event, **values})
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file of events."""
         self._file.close()
 
     def _write(self, record: dict[str, Any]) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from halowire.errors import InputError
 from halowire.graph.graph import Graph
 from halowire.graph.pairs import Ints, distinct_pairs, mirrored, random_bits, scaled
 from halowire.graph.rmat import require_sizes
 from halowire.graph.seed import checked_seed
 from halowire.graph.split import random_split
-from halowire.kernels import InputError
 
 
 def block_model(

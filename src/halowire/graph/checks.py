@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from halowire.errors import InputError
 from halowire.graph.graph import Graph
-from halowire.kernels import Csr, InputError
+from halowire.kernels import Csr
 
 
 def check(graph: Graph) -> Graph:

@@ -7,10 +7,10 @@ import os
 from pathlib import Path
 from typing import Any
 
+from halowire.errors import InputError
 from halowire.graph.graph import Graph
 from halowire.graph.ogb import is_ogb_folder, read_ogb
 from halowire.graph.pyg import from_pyg
-from halowire.kernels import InputError
 
 DATASETS: dict[str, tuple[str, tuple[str, ...]]] = {
     "planetoid": ("Planetoid", ("Cora", "CiteSeer", "PubMed")),

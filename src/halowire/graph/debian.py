@@ -5,9 +5,9 @@ from __future__ import annotations
 from importlib import resources
 from typing import Any
 
+from halowire.errors import InputError
 from halowire.graph.graph import Graph
 from halowire.graph.npz import read_meta, read_npz
-from halowire.kernels import InputError
 
 FILE = "data/debian.npz"
 

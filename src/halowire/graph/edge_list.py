@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from halowire.errors import InputError
 from halowire.graph.graph import Graph
 from halowire.graph.pairs import sorted_distinct
 from halowire.graph.table import one_line, read_table, sniff
-from halowire.kernels import InputError
 
 Array = np.ndarray[Any, Any]
 

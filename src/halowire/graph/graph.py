@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
+from halowire.errors import InputError
 from halowire.graph.tensors import Array, to_features, to_indices, to_labels, to_mask, to_tensor, to_values
-from halowire.kernels import Csr, InputError
+from halowire.kernels import Csr
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from halowire.kernels import InputError
+from halowire.errors import InputError
 
 FREE = ("edge_index", "adj", "adj_t", "edge_label", "edge_label_index", "y", "ptr")
 """What a kind may lack, beside masks: the edges themselves, and labels."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from halowire.errors import InputError
 from halowire.graph.graph import Graph
 from halowire.graph.negatives import draw_negatives, pair_keys
-from halowire.kernels import InputError
 
 SPLITS = ("train", "val", "test")
 

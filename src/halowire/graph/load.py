@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from halowire.errors import InputError
 from halowire.graph.checks import check
 from halowire.graph.datasets import is_dataset, read_dataset
 from halowire.graph.debian import debian
@@ -14,7 +15,6 @@ from halowire.graph.npz import read_npz
 from halowire.graph.ogb import is_ogb_folder, read_ogb
 from halowire.graph.pyg import from_pyg
 from halowire.graph.synthetic import EXAMPLES, is_synthetic, synthetic
-from halowire.kernels import InputError
 
 TEXT = (".csv", ".tsv", ".txt")
 KNOWN = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from halowire.kernels import InputError
+from halowire.errors import InputError
 from halowire.kernels.random import row_keys, uniform_bits
 
 STREAM = 401

@@ -13,10 +13,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from halowire.errors import InputError
+from halowire.files import written_whole
 from halowire.graph.graph import Graph
 from halowire.graph.table import one_line
 from halowire.graph.tensors import sparse_features, to_indices, to_labels, to_tensor, to_values
-from halowire.kernels import Csr, InputError
+from halowire.kernels import Csr
 
 Arrays = Mapping[str, np.ndarray[Any, Any]]
 EDGES = ("edge_index", "edge_weight")
@@ -77,10 +79,8 @@ def write_npz(graph: Graph, path: Path, meta: Mapping[str, Any] | None = None) -
         arrays["ids"] = graph.ids.numpy()
     if meta is not None:
         arrays["meta"] = np.array(json.dumps(meta))
-    temporary = path.with_name(path.name + ".tmp")
-    with temporary.open("wb") as file:
+    with written_whole(path) as temporary, temporary.open("wb") as file:
         np.savez_compressed(file, **arrays)
-    temporary.replace(path)
 
 
 def read_meta(file: Path | IO[bytes]) -> dict[str, Any]:

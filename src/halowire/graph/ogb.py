@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from halowire.errors import InputError
 from halowire.graph.graph import Graph
 from halowire.graph.table import Layout, read_table
-from halowire.kernels import InputError
 
 Array = np.ndarray[Any, Any]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from halowire.kernels import InputError
+from halowire.errors import InputError
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 Draw = Callable[[int], tuple[Ints, Ints]]

@@ -6,11 +6,11 @@ from typing import Any
 
 from torch import Tensor
 
+from halowire.errors import InputError
 from halowire.graph.checks import check
 from halowire.graph.graph import Graph
 from halowire.graph.hetero import homogeneous, is_hetero
 from halowire.graph.tensors import to_coo
-from halowire.kernels import InputError
 
 
 def from_pyg(data: Any, name: str = "pyg", split: int = 0, regression: bool = False) -> Graph:

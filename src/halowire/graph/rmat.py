@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from halowire.errors import InputError
 from halowire.graph.graph import Graph
 from halowire.graph.pairs import Ints, distinct_pairs, mirrored
 from halowire.graph.seed import checked_seed
 from halowire.graph.split import random_split
-from halowire.kernels import InputError
 
 QUADRANTS = (0.5, 0.17, 0.17, 0.16)
 LEVELS_AT_ONCE = 3

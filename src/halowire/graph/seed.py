@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from halowire.kernels import InputError
+from halowire.errors import InputError
 
 LIMIT = 2**63
 

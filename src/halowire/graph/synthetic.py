@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from halowire.errors import InputError
 from halowire.graph.block_model import block_model
 from halowire.graph.graph import Graph
 from halowire.graph.rmat import rmat
-from halowire.kernels import InputError
 
 EXAMPLES = ("rmat:nodes=200000,edges=10000000", "sbm:nodes=10000,edges=200000")
 

@@ -15,7 +15,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from halowire.kernels import InputError
+from halowire.errors import InputError
 
 Array = np.ndarray[Any, Any]
 # Spreadsheets open UTF-8 with a byte order mark; read as part of the first row, it would turn that row into a header.

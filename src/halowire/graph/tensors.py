@@ -8,7 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from halowire.kernels import Csr, InputError
+from halowire.errors import InputError
+from halowire.kernels import Csr
 
 Array = Tensor | np.ndarray[Any, Any]
 

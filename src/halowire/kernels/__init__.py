@@ -4,7 +4,6 @@ from halowire.kernels.activate import activate, activate_backward
 from halowire.kernels.aggregate import aggregate
 from halowire.kernels.buffers import buffer_bytes, empty, release_buffers
 from halowire.kernels.csr import Csr
-from halowire.kernels.errors import InputError
 from halowire.kernels.info import kernels_in_use, native_available, simd_level
 from halowire.kernels.packing import Packing, aggregate_packed, pack_rows, unpack_rows
 from halowire.kernels.random import Drop, row_keys, uniform_bits
@@ -13,7 +12,6 @@ from halowire.kernels.rows import take_rows
 __all__ = [
     "Csr",
     "Drop",
-    "InputError",
     "Packing",
     "activate",
     "activate_backward",

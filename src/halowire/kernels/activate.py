@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from halowire.errors import InputError
 from halowire.kernels import activate_twin as twin
 from halowire.kernels.buffers import empty
 from halowire.kernels.checks import check_rows, check_vector, unit_columns
 from halowire.kernels.dispatch import address, level_number, native_for, threads_for
-from halowire.kernels.errors import InputError
 from halowire.kernels.random import Drop
 
 MAX_BLOCKS = 256

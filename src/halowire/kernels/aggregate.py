@@ -7,10 +7,10 @@ import warnings
 import torch
 from torch import Tensor
 
+from halowire.errors import InputError
 from halowire.kernels.buffers import empty
 from halowire.kernels.checks import check_rows, check_vector, unit_columns
 from halowire.kernels.dispatch import address, level_number, native_for, threads_for
-from halowire.kernels.errors import InputError
 
 INDEX_TYPES = (torch.int32, torch.int64)
 

@@ -14,12 +14,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from halowire.errors import InputError
 from halowire.kernels import attend_twin as twin
 from halowire.kernels.buffers import empty
 from halowire.kernels.checks import check_rows, unit_columns
 from halowire.kernels.csr import Csr
 from halowire.kernels.dispatch import address, level_number, native_for, threads_for
-from halowire.kernels.errors import InputError
 
 MOST_HEADS = 64
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from halowire.kernels.errors import InputError
+from halowire.errors import InputError
 
 
 def check_rows(name: str, tensor: Tensor, rows: int | None = None, cols: int | None = None) -> None:

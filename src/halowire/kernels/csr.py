@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from halowire.errors import InputError
 from halowire.kernels import sort
 from halowire.kernels.aggregate import aggregate
-from halowire.kernels.errors import InputError
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from halowire.kernels.errors import InputError
+from halowire.errors import InputError
 
 ABI = 6
 LEVELS = ("portable", "avx2", "avx512")

@@ -31,12 +31,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from halowire.errors import InputError
 from halowire.kernels import packing_twin as twin
 from halowire.kernels.aggregate import INDEX_TYPES, aggregate_twin
 from halowire.kernels.buffers import empty
 from halowire.kernels.checks import check_rows, check_vector, unit_columns
 from halowire.kernels.dispatch import address, level_number, native_for, threads_for
-from halowire.kernels.errors import InputError
 
 BITS = (1, 2, 4, 8, 16)
 CODE_BITS = {"minmax": (1, 2, 4, 8), "levels": (1, 2, 4), "clipped": (1,)}

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from halowire.kernels.errors import InputError
+from halowire.errors import InputError
 from halowire.kernels.random import keys_of, uniform_bits
 
 PARTIALS = 16

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from halowire.kernels.errors import InputError
+from halowire.errors import InputError
 
 GOLDEN = 0x9E3779B97F4A7C15
 GOLDEN_32 = 0x9E3779B9

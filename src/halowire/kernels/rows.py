@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from halowire.errors import InputError
 from halowire.kernels.buffers import empty
 from halowire.kernels.checks import check_vector, unit_columns
 from halowire.kernels.dispatch import native_for, threads_for
-from halowire.kernels.errors import InputError
 
 
 def take_rows(x: Tensor, index: Tensor, out: Tensor | None = None) -> Tensor:

@@ -7,9 +7,8 @@ from typing import TypeVar
 
 import torch
 
-from halowire.exchange import Transport
-from halowire.kernels import InputError
-from halowire.launch.failure import system_error
+from halowire.errors import InputError, system_error
+from halowire.wire import Transport
 
 LONGEST = 500
 Result = TypeVar("Result")

@@ -11,20 +11,9 @@ from pathlib import Path
 
 from torch.distributed.elastic.multiprocessing.errors import ProcessFailure
 
-from halowire.kernels import InputError
+from halowire.errors import FAILED, INTERRUPTED, USAGE, InputError, WorkerError
 
-USAGE, INTERRUPTED, FAILED = 2, 130, 1
 VARIABLE = "TORCHELASTIC_ERROR_FILE"
-
-
-class WorkerError(RuntimeError):
-    """A worker process ended before its work was done; the message says which and why."""
-
-
-def system_error(error: OSError) -> str:
-    """An error of the operating system in one line: the file, and what is wrong with it."""
-    reason = error.strerror.lower() if error.strerror else str(error)
-    return f"{error.filename}: {reason}" if error.filename is not None else reason
 
 
 def tell_launcher(message: str, code: int = FAILED, lost: bool = False) -> bool:

@@ -13,10 +13,10 @@ import torch.distributed as dist
 from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
-from halowire.exchange import LateError, Transport
-from halowire.kernels import InputError
+from halowire.errors import InputError, LateError
 from halowire.launch.interface import choose_interface
-from halowire.pipeline.mesh import forget_circles
+from halowire.schedules.mesh import forget_circles
+from halowire.wire import Transport
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import os
 import socket
 import struct
 
-from halowire.kernels import InputError
+from halowire.errors import InputError
 
 SIOCGIFADDR = 0x8915
 VARIABLE = "GLOO_SOCKET_IFNAME"

@@ -1,4 +1,4 @@
-"""Local workers: N processes on this machine, started by torch's elastic launcher."""
+"""Local workers: this process alone, or N processes on this machine that torch's elastic launcher starts."""
 
 from __future__ import annotations
 
@@ -12,14 +12,19 @@ import threading
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any
 
+import torch
 from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-from halowire.launch.failure import INTERRUPTED, cause
+from halowire.errors import INTERRUPTED
+from halowire.launch.failure import cause
 
+WORKER = "halowire.worker"
+"""The module of a worker process."""
 PATIENCE = 600
 """Seconds that workers get for their last epoch and checkpoint after a signal."""
 PR_SET_PDEATHSIG = 1
@@ -43,6 +48,29 @@ died before the worker asked for that is no longer its parent. Modules are looke
 beside its script, and wherever a notebook added a folder.
 """
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+
+
+def run_workers(workers: int, arguments: Sequence[str], max_restarts: int = 0) -> None:
+    """Let ``workers`` do what the words ``arguments`` say (see :mod:`halowire.worker`).
+
+    A single worker that need not be restarted works in this process, which finds torch afterwards as it left it.
+    """
+    if workers == 1 and not max_restarts:
+        with torch_kept():
+            import_module(WORKER).run(list(arguments))
+    else:
+        run_local(workers, WORKER, arguments, max_restarts)
+
+
+@contextmanager
+def torch_kept() -> Iterator[None]:
+    """Put back torch's random numbers and number of threads at the end of the block."""
+    threads = torch.get_num_threads()
+    with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
+        try:
+            yield
+        finally:
+            torch.set_num_threads(threads)
 
 
 def run_local(workers: int, module: str, arguments: Sequence[str], max_restarts: int = 0) -> None:

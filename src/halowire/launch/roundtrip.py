@@ -7,7 +7,7 @@ import time
 import torch
 import torch.distributed as dist
 
-from halowire.exchange import Transport
+from halowire.wire import Transport
 
 PINGS = 20
 PAYLOAD = 4 << 20

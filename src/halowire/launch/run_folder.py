@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from halowire.kernels import InputError
+from halowire.errors import InputError
 from halowire.launch.group import Place, launched
 
 

@@ -9,8 +9,8 @@ import sys
 import torch
 import torch.distributed as dist
 
-from halowire.exchange import Transport
 from halowire.launch.group import joined, launched
+from halowire.wire import Transport
 
 
 def join(device: torch.device, deadline: float = 600.0) -> Transport:

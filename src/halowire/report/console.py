@@ -10,11 +10,9 @@ from typing import Any, TextIO
 from rich.console import Console as RichConsole
 from rich.text import Text
 
-from halowire.report.layers_section import known_paths
-from halowire.report.progress import Bar, Lines, Progress, Silence
+from halowire.report.facts import served_layers
+from halowire.report.progress import EpochBar, EpochLines, EpochProgress, RunsProgress
 from halowire.report.units import bytes_text, metric_text, metric_words, number, percent_text, seconds_text, share
-
-__all__ = ["Console", "Progress", "summary_rows"]
 
 
 class Console:
@@ -29,7 +27,7 @@ class Console:
         self._err = err if err is not None else sys.stderr
         # The stream itself is asked: variables that force colours must not put a progress bar into a log.
         self.terminal = bool(self._out.isatty()) and not quiet
-        self.rich = RichConsole(file=self._out, highlight=False, markup=False, emoji=False, soft_wrap=True)
+        self._rich = RichConsole(file=self._out, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
     def line(self, text: str) -> None:
         """A line of news; nothing when quiet."""
@@ -39,15 +37,21 @@ class Console:
     def warn(self, text: str) -> None:
         """A warning, also when quiet; on standard error unless a bar on this terminal would be torn by it."""
         if self.terminal:
-            self.rich.print(Text.assemble(("warning: ", "bold yellow"), text))
+            self._rich.print(Text.assemble(("warning: ", "bold yellow"), text))
         else:
             print(f"warning: {text}", file=self._err, flush=True)
 
-    def progress(self, total: int, description: str, metric: str = "accuracy") -> Progress:
-        """A context manager whose ``update`` and ``evaluated`` tell how far the run is."""
-        kind = Silence() if self.quiet else Bar(self.rich) if self.terminal else Lines(self._print)
-        kind.begin(total, description, metric)
-        return kind
+    def progress(self, total: int, description: str, metric: str = "accuracy") -> EpochProgress:
+        """A context manager whose ``update`` and ``evaluated`` tell how far a run of ``total`` epochs is."""
+        if self.quiet:
+            return EpochProgress(total, description, metric)
+        if self.terminal:
+            return EpochBar(total, description, metric, self._rich)
+        return EpochLines(total, description, metric, self._print)
+
+    def runs_progress(self, total: int, epochs: int) -> RunsProgress:
+        """A context manager whose ``start`` and ``finish`` tell how far ``total`` runs of ``epochs`` epochs are."""
+        return RunsProgress(total, epochs, self.line, self._rich, self.terminal)
 
     def summary_table(self, summary: dict[str, Any], report_path: Path | str | None = None) -> None:
         """The essentials of a run (keys of summary.json) and where its report is."""
@@ -56,11 +60,11 @@ class Console:
             rows.append(("report", str(report_path)))
         wide = max(len(name) for name, _ in rows)
         if self.terminal:
-            self.rich.print()
+            self._rich.print()
         for name, value in rows:
             if self.terminal:
                 # Never wrapped: the report's path has to stay in one piece to be opened.
-                self.rich.print(Text.assemble((f"{name:<{wide}}  ", "dim"), (value, "bold")))
+                self._rich.print(Text.assemble((f"{name:<{wide}}  ", "dim"), (value, "bold")))
             else:
                 self._print(f"{name:<{wide}}  {value}")
 
@@ -71,13 +75,13 @@ class Console:
             cells = [row[0].ljust(wide[0]), *(cell.rjust(width) for cell, width in zip(row[1:], wide[1:], strict=True))]
             line = "  ".join(cells).rstrip()
             if self.terminal:
-                self.rich.print(Text(line, style="" if index >= heads else "dim"), soft_wrap=True)
+                self._rich.print(Text(line, style="" if index >= heads else "dim"), soft_wrap=True)
             else:
                 self._print(line)
 
     def _print(self, text: str) -> None:
         if self.terminal:
-            self.rich.print(Text(text))
+            self._rich.print(Text(text))
         else:
             print(text, file=self._out, flush=True)
 
@@ -98,9 +102,10 @@ def summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
         ("weight gradients per epoch", bytes_text(summary.get("gradient_bytes_per_epoch"))),
         ("peak memory", f"{bytes_text(summary.get('peak_memory_bytes'))} (largest worker)"),
     ]
-    if paths := known_paths(summary):
-        native = [name or "the model" for name, one in paths.items() if one.get("path") == "native"]
-        rows.append(("native layers", f"{len(native)} of {len(paths)}" + (f" ({', '.join(native)})" if native else "")))
+    if layers := served_layers(summary):
+        native = [name for name, one in layers.items() if one.get("path") == "native"]
+        named = f" ({', '.join(native)})" if native else ""
+        rows.append(("native layers", f"{len(native)} of {len(layers)}{named}"))
     status = summary.get("status")
     if status and status != "finished":
         done = number(summary.get("epochs"))

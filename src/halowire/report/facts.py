@@ -1,19 +1,53 @@
-"""The key numbers of a run: its summary, and from the events whatever the summary lacks."""
+"""The key numbers of a run: its summary, and from the events whatever the summary lacks; and what a page calls it."""
 
 from __future__ import annotations
 
 import math
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, median
 
 from halowire.report import series
-from halowire.report.run import Json, Run
-from halowire.report.units import number
-from halowire.train.metric_names import best_of
+from halowire.report.run_files import Json, RunFiles
+from halowire.report.units import finite, number
+from halowire.training.metric_names import best_of
+
+COLOURS = 8
+"""Colours of the style sheet for runs; further runs begin again with the first one."""
+SPELT = {"recipe": "{}", "workers": "{} workers", "graph": "{}", "model": "{}", "seed": "seed {}"}
+"""What may tell runs apart, and how a label says it."""
 
 
-def facts(run: Run) -> Json:
+@dataclass(frozen=True)
+class ShownRun:
+    """A run on a page: its files, key numbers and label; runs that differ only in their seed share group and colour."""
+
+    files: RunFiles
+    facts: Json
+    label: str
+    group: str
+    slot: int
+
+    @property
+    def metric(self) -> str:
+        """The metric's name, as in `summary.json`."""
+        return str(self.facts["metric"])
+
+
+def shown_runs(runs: list[RunFiles]) -> list[ShownRun]:
+    """The runs of a page, each with its key numbers, its label and its colour."""
+    known = [facts(run) for run in runs]
+    names = labels(runs, known)
+    shared = groups(known, names)
+    slot = {group: index % COLOURS for index, group in enumerate(dict.fromkeys(shared))}
+    return [
+        ShownRun(run, numbers, name, group, slot[group])
+        for run, numbers, name, group in zip(runs, known, names, shared, strict=True)
+    ]
+
+
+def facts(run: RunFiles) -> Json:
     """summary.json completed from the events, so that a run that was killed still has a headline."""
     derived = from_events(run)
     known = {**derived, **{key: value for key, value in run.summary.items() if value is not None}}
@@ -21,7 +55,7 @@ def facts(run: Run) -> Json:
     return {**known, "best_epoch": known["best_epoch"] if number(known["best_epoch"]) >= 0 else None}
 
 
-def from_events(run: Run) -> Json:
+def from_events(run: RunFiles) -> Json:
     """The summary's keys as far as the events tell them (keys as in summary.json)."""
     start, config = run.first.start, run.config
     result: Json = {
@@ -37,7 +71,7 @@ def from_events(run: Run) -> Json:
     result["model"] = model.get("name", "") if isinstance(model, dict) else model or ""
     loss = series.known(series.losses(run))
     result["train_loss"] = loss[-1] if loss else math.nan
-    result.update(best(run))
+    result.update(best_evaluation(run))
     for key, points in (("epoch_seconds", series.seconds(run)), ("wait_seconds", series.waits(run))):
         values = series.known(points)
         result[key] = median(values) if values else math.nan
@@ -45,12 +79,12 @@ def from_events(run: Run) -> Json:
         values = series.known(points)
         result[f"{key}_per_epoch"] = fmean(values) if values else math.nan
         result[f"{key}_total"] = sum(values) if values else math.nan
-    memory = series.finite(number(rank.end.get("peak_memory_bytes")) for rank in run.ranks)
+    memory = finite(number(rank.end.get("peak_memory_bytes")) for rank in run.ranks)
     result["peak_memory_bytes"] = max(memory) if memory else math.nan
     return result
 
 
-def best(run: Run) -> Json:
+def best_evaluation(run: RunFiles) -> Json:
     """The metrics at the evaluation with the best validation."""
     scored = [event for _, event in sorted(run.first.evals.items()) if not math.isnan(number(event.get("val")))]
     if not scored:
@@ -60,12 +94,19 @@ def best(run: Run) -> Json:
     return {"best_epoch": top["epoch"], "val": top["val"], "test": top.get("test")}
 
 
-def notes(run: Run) -> list[str]:
+def served_layers(summary: Json) -> dict[str, Json]:
+    """The PyG layers of ``summary.json`` by name; none where another program wrote it or an older version."""
+    found = summary.get("layer_paths")
+    named = found.items() if isinstance(found, dict) else ()
+    return {str(name) or "the model": one for name, one in named if isinstance(one, dict)}
+
+
+def notes(one: ShownRun) -> list[str]:
     """What a reader must know before trusting the numbers of this run, one sentence each."""
-    known, found = facts(run), []
+    run, found = one.files, []
     if not run.summary:
         found.append("The run left no summary.json; the key numbers were worked out from its events.")
-    status = known.get("status")
+    status = one.facts.get("status")
     if status in ("stopped", "unfinished"):
         done = len(run.epochs())
         planned = number(run.config.get("epochs"))
@@ -76,14 +117,12 @@ def notes(run: Run) -> list[str]:
     if lost:
         more = f", and in {len(lost) - 1} later ones" if len(lost) > 1 else ""
         found.append(
-            f"The loss was not a number in epoch {lost[0]}{more}: lower the learning rate or clip the gradients."
+            f"The loss was not a number in epoch {lost[0]}{more}: lower the learning rate (--optim.lr) or "
+            "clip the gradients (--optim.clip)."
         )
     there = {rank.rank for rank in run.ranks}
-    missing = [
-        rank
-        for rank in range(int(number(known["workers"]) if number(known["workers"]) > 0 else 1))
-        if rank not in there
-    ]
+    workers = number(one.facts["workers"])
+    missing = [rank for rank in range(int(workers) if workers > 0 else 1) if rank not in there]
     if missing:
         names = ", ".join(f"events-{rank}.jsonl" for rank in missing[:4]) + (", …" if len(missing) > 4 else "")
         found.append(
@@ -93,26 +132,18 @@ def notes(run: Run) -> list[str]:
     if damaged:
         lines = "1 line of the events was" if damaged == 1 else f"{damaged} lines of the events were"
         found.append(f"{lines} left out: not readable, as when a run is killed while it writes.")
-    partition = known.get("partition")
+    partition = one.facts.get("partition")
     if isinstance(partition, dict) and isinstance(partition.get("warnings"), list):
         found.extend(str(warning) for warning in partition["warnings"])
     return found
 
 
-def labels(runs: list[Run]) -> list[str]:
+def labels(runs: list[RunFiles], known: list[Json]) -> list[str]:
     """A name for every run, as short as tells them apart: the recipe, with workers, graph or seed where needed."""
-    known = [facts(run) for run in runs]
-    spell = {"recipe": "{}", "workers": "{} workers", "graph": "{}", "model": "{}", "seed": "seed {}"}
-    for keys in (
-        ("recipe",),
-        ("recipe", "workers"),
-        ("recipe", "seed"),
-        ("recipe", "graph"),
-        ("recipe", "model"),
-        tuple(spell),
-    ):
+    for more in ((), ("workers",), ("seed",), ("graph",), ("model",), tuple(SPELT)[1:]):
         names = [
-            " ".join(spell[key].format(one.get(key)) for key in keys if one.get(key) not in (None, "")) for one in known
+            " ".join(SPELT[key].format(one.get(key)) for key in ("recipe", *more) if one.get(key) not in (None, ""))
+            for one in known
         ]
         if all(names) and len(set(names)) == len(names):
             return names
@@ -122,11 +153,10 @@ def labels(runs: list[Run]) -> list[str]:
     return [f"{name} ({index})" for index, name in enumerate(folders, 1)]
 
 
-def groups(runs: list[Run], names: list[str]) -> list[str]:
+def groups(known: list[Json], names: list[str]) -> list[str]:
     """For every run the name it shares with the runs that differ only in their seed; its own name if none do."""
-    known = [facts(run) for run in runs]
     alike = [tuple(str(one.get(key)) for key in ("graph", "recipe", "model", "workers")) for one in known]
     shared = [re.sub(r" ?seed \S+$", "", name) for name in names]
-    if len(set(alike)) == len(runs) or len({*zip(alike, shared, strict=True)}) != len(set(shared)) or not all(shared):
+    if len(set(alike)) == len(names) or len({*zip(alike, shared, strict=True)}) != len(set(shared)) or not all(shared):
         return names
     return shared

@@ -1,7 +1,8 @@
-"""HTML and SVG elements as strings in which everything that is not markup already is escaped."""
+"""HTML and SVG as strings in which everything that is not markup already is escaped: elements, tables, figures."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 
 
@@ -11,14 +12,9 @@ class Html(str):
     __slots__ = ()
 
 
-def text(child: object) -> Html:
-    """The child as markup: escaped, unless it is markup."""
-    return child if isinstance(child, Html) else Html(escape(str(child), quote=False))
-
-
 def join(*children: object) -> Html:
-    """The children one after another; None is left out."""
-    return Html("".join(text(child) for child in children if child is not None))
+    """The children one after another: markup as it is, everything else escaped, None left out."""
+    return Html("".join(_escaped(child) for child in children if child is not None))
 
 
 def tag(name: str, *children: object, **attributes: object) -> Html:
@@ -32,3 +28,38 @@ def tag(name: str, *children: object, **attributes: object) -> Html:
         if value is not None and value is not False
     )
     return Html(f"<{name}{written}>{join(*children)}</{name}>")
+
+
+def table(head: Sequence[object], rows: Sequence[Sequence[object]], caption: str, class_: str | None = None) -> Html:
+    """A table in a box of its own that scrolls, so that the page never does.
+
+    The first column names the rows; a cell given as (words, class) carries that class.
+    """
+    header = tag("thead", tag("tr", *(tag("th", cell, scope="col") for cell in head))) if head else None
+    body = tag("tbody", *(tag("tr", tag("th", row[0], scope="row"), *map(_cell, row[1:])) for row in rows))
+    inner = tag("table", header, body, class_=class_, aria_label=caption)
+    return tag("div", inner, class_="scroll", tabindex="0", role="region", aria_label=caption)
+
+
+def fold(summary: str, *children: object) -> Html:
+    """Something folded away under a line that opens it."""
+    return tag("details", tag("summary", summary), *children)
+
+
+def data_table(title: str, head: Sequence[object], rows: Sequence[Sequence[object]], summary: str = "Data") -> Html:
+    """The numbers behind the figure ``title``, folded away under the line ``summary``."""
+    return fold(summary, table(head, rows, f"{title}: data"))
+
+
+def figure(title: str, says: str, drawing: object, data: Html, wide: bool = False) -> Html:
+    """A figure: its title, what to see in it, the drawing, and its :func:`data_table`."""
+    caption = tag("figcaption", tag("h3", title), tag("p", says))
+    return tag("figure", caption, drawing, data, class_="wide" if wide else None)
+
+
+def _escaped(child: object) -> str:
+    return child if isinstance(child, Html) else escape(str(child), quote=False)
+
+
+def _cell(value: object) -> Html:
+    return tag("td", value[0], class_=value[1] or None) if isinstance(value, tuple) else tag("td", value)

@@ -1,40 +1,39 @@
-"""Progress of a training run: a live bar on a terminal, a line per evaluation elsewhere, nothing when quiet."""
+"""How far training is: a live bar on a terminal, a line per evaluation or per run elsewhere, nothing when quiet."""
 
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections.abc import Callable, Mapping
-from types import TracebackType
+from pathlib import Path
 from typing import Self
 
 from rich.console import Console as RichConsole
-from rich.progress import BarColumn, TextColumn
-from rich.progress import Progress as RichProgress
+from rich.progress import BarColumn, Progress, TextColumn
 
+from halowire.report.run_files import Json, last_epoch
 from halowire.report.units import bytes_text, metric_text, number, seconds_text
 
 NARROW = 100
 """Columns of a terminal below which the bar keeps only what changes."""
+PERIOD = 0.5
+"""Seconds between two looks at the events of a run."""
 
 
-def clock(seconds: float) -> str:
-    """0:08, 12:34, 1:02:03; a width that does not jump, for a number that changes all the time."""
-    if not math.isfinite(seconds):
-        return "-:--"
-    whole = math.ceil(seconds)
-    minutes = f"{whole % 3600 // 60:02d}" if whole >= 3600 else str(whole // 60)
-    return (f"{whole // 3600}:" if whole >= 3600 else "") + f"{minutes}:{whole % 60:02d}"
+class EpochProgress:
+    """The state of one run, told epoch by epoch; this base class shows nothing, its subclasses show it."""
 
-
-class Progress:
-    """The state of a run, told epoch by epoch; the base of the ways to show it."""
-
-    def begin(self, total: int, description: str, metric: str = "accuracy") -> None:
+    def __init__(self, total: int, description: str, metric: str) -> None:
         """Remember what is to come: ``total`` epochs, measured by ``metric``."""
-        self.total, self.description, self.metric = total, description, metric
+        self.total = total
+        self.description = description
+        self.metric = metric
         self.done = 0
-        self.loss = self.value = self.seconds = self.wire = math.nan
+        self.loss = math.nan
+        self.value = math.nan
+        self.seconds = math.nan
+        self.wire = math.nan
         self._first: tuple[int, float] | None = None
 
     def update(
@@ -59,7 +58,7 @@ class Progress:
         self.update(epoch, metric=metrics.get("val"))
 
     def show(self, evaluated: bool) -> None:
-        """Show the state."""
+        """Show the state; ``evaluated``: it has a new metric."""
 
     def left(self) -> float:
         """Seconds to go, evaluations included, from the mean since the first (slow) epoch; NaN before the second."""
@@ -83,20 +82,15 @@ class Progress:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Nothing to tidy up."""
+    def __exit__(self, *error: object) -> None:
+        """There is nothing to tidy up."""
 
 
-class Silence(Progress):
-    """No progress at all."""
-
-
-class Lines(Progress):
+class EpochLines(EpochProgress):
     """A line per evaluation; training always evaluates the last epoch."""
 
-    def __init__(self, write: Callable[[str], None]) -> None:
+    def __init__(self, total: int, description: str, metric: str, write: Callable[[str], None]) -> None:
+        super().__init__(total, description, metric)
         self._write = write
 
     def show(self, evaluated: bool) -> None:
@@ -110,30 +104,25 @@ class Lines(Progress):
         self._write(", ".join(parts))
 
 
-class Bar(Progress):
+class EpochBar(EpochProgress):
     """A live bar with the state beside it; lines printed on the same console appear above it."""
 
-    def __init__(self, console: RichConsole) -> None:
-        self._console = console
-
-    def begin(self, total: int, description: str, metric: str = "accuracy") -> None:
-        """Make the bar; it is drawn from the moment the context is entered."""
-        super().begin(total, description, metric)
-        narrow = self._console.width < NARROW
+    def __init__(self, total: int, description: str, metric: str, console: RichConsole) -> None:
+        super().__init__(total, description, metric)
+        narrow = console.width < NARROW
         name = [] if narrow else [TextColumn("{task.description}")]
-        bar = BarColumn(bar_width=10 if narrow else 28, complete_style="cyan", finished_style="green")
-        self._bar = RichProgress(
+        self._bar = Progress(
             *name,
-            bar,
+            BarColumn(bar_width=10 if narrow else 28, complete_style="cyan", finished_style="green"),
             TextColumn("{task.completed:>" + str(len(str(total))) + "}/{task.total}"),
             TextColumn("{task.fields[facts]}", style="default"),
-            console=self._console,
+            console=console,
             refresh_per_second=8,
         )
         self._task = self._bar.add_task(description, total=total, facts="")
 
     def show(self, evaluated: bool) -> None:
-        """Move the bar."""
+        """Move the bar and renew the words beside it."""
         parts = self.facts()
         if self.done < self.total:
             parts.append(f"{clock(self.left())} left")
@@ -143,7 +132,102 @@ class Bar(Progress):
         self._bar.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._bar.stop()
+
+
+class RunsProgress:
+    """``total`` runs of ``epochs`` epochs each: a bar that follows the events of the run at work, and a line per run.
+
+    ``console`` draws the bar, only on a ``terminal``; ``write`` takes the lines.
+    """
+
+    def __init__(
+        self, total: int, epochs: int, write: Callable[[str], None], console: RichConsole, terminal: bool
+    ) -> None:
+        self._total = total
+        self._epochs = epochs
+        self._write = write
+        self._terminal = terminal
+        self._done = 0
+        self._timed = 0
+        self._spent = 0.0
+        self._begun = time.monotonic()
+        self._watched: Path | None = None
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24, complete_style="cyan", finished_style="green"),
+            TextColumn("{task.fields[facts]}"),
+            console=console,
+            refresh_per_second=4,
+            disable=not terminal,
+        )
+        self._task = self._bar.add_task("", total=total * epochs, facts="")
+
+    def start(self, name: str, folder: Path) -> None:
+        """A run begins; its folder will hold the events."""
+        self._begun = time.monotonic()
+        self._watched = folder / "events-0.jsonl"
+        self._bar.update(self._task, description=f"{self._done + 1}/{self._total} {name}")
+
+    def finish(self, name: str, summary: Json, earlier: bool = False) -> None:
+        """A run is finished, just now or in an ``earlier`` call."""
+        self._done += 1
+        self._watched = None
+        took = time.monotonic() - self._begun
+        if not earlier:
+            self._spent += took
+            self._timed += 1
+        wide = len(str(self._total))
+        facts = [
+            f"test {metric_text(str(summary.get('metric')), summary.get('test'))}",
+            f"{seconds_text(summary.get('epoch_seconds'))}/epoch",
+            f"{bytes_text(summary.get('wire_bytes_per_epoch'))}/epoch",
+            "finished before" if earlier else f"took {clock(took)}",
+        ]
+        if self._timed and self._done < self._total:
+            facts.append(f"{clock(self._left(0.0))} left")
+        self._write(f"[{self._done:>{wide}}/{self._total}] {name}: {', '.join(facts)}")
+        self._bar.update(self._task, completed=self._done * self._epochs, facts="")
+
+    def _left(self, part: float) -> float:
+        """Seconds to go, from the mean of the finished runs; ``part`` of the run at work is done."""
+        return self._spent / self._timed * (self._total - self._done - part)
+
+    def _watch(self) -> None:
+        """Move the bar with the newest epoch of the run at work, until all runs are over."""
+        while not self._over.wait(PERIOD):
+            path = self._watched
+            epoch = last_epoch(path) if path is not None else None
+            if epoch is None or path is not self._watched:
+                continue
+            facts = f"epoch {min(epoch + 1, self._epochs)}/{self._epochs}"
+            if self._timed:
+                facts += f"  {clock(self._left((epoch + 1) / self._epochs))} left"
+            done = self._done * self._epochs + min(epoch + 1, self._epochs)
+            self._bar.update(self._task, completed=done, facts=facts)
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        if self._terminal:
+            self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        self._over.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        if kind is None:
+            self._bar.update(self._task, description=f"{self._done}/{self._total} runs")
+        self._bar.stop()
+
+
+def clock(seconds: float) -> str:
+    """0:08, 12:34, 1:02:03; a width that does not jump, for a number that changes all the time."""
+    if not math.isfinite(seconds):
+        return "-:--"
+    whole = math.ceil(seconds)
+    minutes = f"{whole % 3600 // 60:02d}" if whole >= 3600 else str(whole // 60)
+    return (f"{whole // 3600}:" if whole >= 3600 else "") + f"{minutes}:{whole % 60:02d}"

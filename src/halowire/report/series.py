@@ -6,19 +6,12 @@ import math
 from collections.abc import Callable, Iterable
 from statistics import fmean
 
-from halowire.report.run import Json, Rank, Run
-from halowire.report.units import number
-
-Points = list[tuple[int, float]]
+from halowire.report.run_files import Json, RankEvents, RunFiles
+from halowire.report.units import Points, finite, number
 
 PHASES = ("forward", "backward", "wait", "pack", "reduce", "optimise")
 WAITING = ("wait", "reduce")
 """Phases in which a worker waits for the wire: for halo rows, and for the sum of the weight gradients."""
-
-
-def finite(values: Iterable[float]) -> list[float]:
-    """The values that are known."""
-    return [value for value in values if math.isfinite(value)]
 
 
 def known(points: Points) -> list[float]:
@@ -26,7 +19,16 @@ def known(points: Points) -> list[float]:
     return finite(value for _, value in points)
 
 
-def over_ranks(run: Run, value: Callable[[Json], object], combine: Callable[[list[float]], float]) -> Points:
+def mean_curve(curves: Iterable[Points]) -> Points:
+    """At every epoch the mean of the curves that know it; NaN where none does."""
+    values: dict[int, list[float]] = {}
+    for points in curves:
+        for epoch, value in points:
+            values.setdefault(epoch, []).append(value)
+    return [(epoch, fmean(found) if (found := finite(values[epoch])) else math.nan) for epoch in sorted(values)]
+
+
+def over_ranks(run: RunFiles, value: Callable[[Json], object], combine: Callable[[list[float]], float]) -> Points:
     """One value per epoch, combined over the ranks that know it."""
     points: Points = []
     for epoch in run.epochs():
@@ -35,49 +37,49 @@ def over_ranks(run: Run, value: Callable[[Json], object], combine: Callable[[lis
     return points
 
 
-def losses(run: Run) -> Points:
+def losses(run: RunFiles) -> Points:
     """The training loss as the lowest rank reports it."""
     return [(epoch, number(event.get("loss"))) for epoch, event in sorted(run.first.epochs.items())]
 
 
-def learning_rates(run: Run) -> Points:
+def learning_rates(run: RunFiles) -> Points:
     """The learning rate of every epoch."""
     return [(epoch, number(event.get("lr"))) for epoch, event in sorted(run.first.epochs.items())]
 
 
-def metrics(run: Run, split: str) -> Points:
+def metrics(run: RunFiles, split: str) -> Points:
     """The metric on train, val or test at every evaluation."""
     return [(epoch, number(event.get(split))) for epoch, event in sorted(run.first.evals.items())]
 
 
-def seconds(run: Run) -> Points:
+def seconds(run: RunFiles) -> Points:
     """The time of every epoch on its slowest rank."""
     return over_ranks(run, lambda event: event.get("seconds"), max)
 
 
-def waits(run: Run) -> Points:
+def waits(run: RunFiles) -> Points:
     """The time of every epoch spent waiting for the wire, mean of the ranks."""
     return over_ranks(run, lambda event: waited(phases_of(event)), fmean)
 
 
-def wire_bytes(run: Run) -> Points:
+def wire_bytes(run: RunFiles) -> Points:
     """Halo and stage bytes that all ranks sent in every epoch."""
     return over_ranks(run, lambda event: event.get("wire_bytes"), sum)
 
 
-def stage_bytes(run: Run) -> Points:
+def stage_bytes(run: RunFiles) -> Points:
     """Bytes between stages, a part of :func:`wire_bytes`, that all ranks sent in every epoch."""
     return over_ranks(run, lambda event: event.get("stage_bytes", 0), sum)
 
 
-def halo_bytes(run: Run) -> Points:
+def halo_bytes(run: RunFiles) -> Points:
     """Halo bytes that all ranks sent in every epoch."""
     return [
         (epoch, sent - stages) for (epoch, sent), (_, stages) in zip(wire_bytes(run), stage_bytes(run), strict=True)
     ]
 
 
-def gradient_bytes(run: Run) -> Points:
+def gradient_bytes(run: RunFiles) -> Points:
     """Weight gradient bytes that all ranks sent in every epoch."""
     return over_ranks(run, lambda event: event.get("gradient_bytes"), sum)
 
@@ -94,13 +96,13 @@ def waited(phases: Json) -> float:
     return sum(known) if known else math.nan
 
 
-def steady(rank: Rank) -> list[Json]:
+def steady(rank: RankEvents) -> list[Json]:
     """A rank's epochs without the first one, which warms up, where others are left to speak for the run."""
     events = [event for _, event in sorted(rank.epochs.items())]
     return events[1:] if len(events) > 2 else events
 
 
-def mean_phases(rank: Rank) -> dict[str, float]:
+def mean_phases(rank: RankEvents) -> dict[str, float]:
     """Mean seconds per epoch of every phase, and ``other``: the part of the epoch that no phase claims."""
     events = steady(rank)
     names = [*PHASES, *sorted({name for event in events for name in phases_of(event)} - set(PHASES))]
@@ -115,7 +117,7 @@ def mean_phases(rank: Rank) -> dict[str, float]:
     return {name: value for name, value in result.items() if value > 0}
 
 
-def exchange_totals(run: Run) -> list[tuple[int, str, float, float]]:
+def exchange_totals(run: RunFiles) -> list[tuple[int, str, float, float]]:
     """(layer, direction, bytes per epoch of all ranks, mean seconds a rank waited per epoch) of every exchange."""
     sent: dict[tuple[int, str], float] = {}
     late: dict[tuple[int, str], float] = {}
@@ -133,7 +135,7 @@ def exchange_totals(run: Run) -> list[tuple[int, str, float, float]]:
     ]
 
 
-def code_errors(run: Run, direction: str) -> dict[int, Points]:
+def code_errors(run: RunFiles, direction: str) -> dict[int, Points]:
     """By layer, the relative squared error of the code at the epochs that measured it, mean of the ranks."""
     found: dict[int, dict[int, list[float]]] = {}
     for rank in run.ranks:
@@ -147,13 +149,9 @@ def code_errors(run: Run, direction: str) -> dict[int, Points]:
     }
 
 
-def mean_code_errors(run: Run, direction: str) -> Points:
-    """The same as one curve: mean of the layers."""
-    values: dict[int, list[float]] = {}
-    for points in code_errors(run, direction).values():
-        for epoch, value in points:
-            values.setdefault(epoch, []).append(value)
-    return [(epoch, fmean(found)) for epoch, found in sorted(values.items())]
+def mean_code_errors(run: RunFiles, direction: str) -> Points:
+    """The curves of :func:`code_errors` as one: the mean of the layers."""
+    return mean_curve(code_errors(run, direction).values())
 
 
 def exchanges_of(event: Json) -> list[Json]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
+from halowire.errors import InputError
 from halowire.report import series
-from halowire.report.run import read_run
+from halowire.report.run_files import read_run
 from halowire.report.units import number
 
 
@@ -15,8 +16,6 @@ def write_tensorboard(run: Path) -> Path:
 
     InputError when tensorboard is not installed or the folder holds no run. What was written before is replaced.
     """
-    from halowire.kernels.errors import InputError
-
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError as error:

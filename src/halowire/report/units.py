@@ -1,14 +1,22 @@
-"""Numbers as people read them: bytes in KiB and MiB, times in ms and s, fractions in per cent."""
+"""Numbers read from files without surprises, and written as people read them: KiB and MiB, ms and s, per cent."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
-from halowire.train.metric_names import NO_SHARE
+from halowire.training.metric_names import NO_SHARE
+
+Points = list[tuple[int, float]]
+"""A curve: (epoch, value) in the order of the epochs; the value is NaN where it is not known."""
 
 NOTHING = "–"
 BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+METRICS = {
+    "micro-f1": "micro-F1", "roc-auc": "ROC-AUC", "mae": "MAE", "rmse": "RMSE", "r2": "R\N{SUPERSCRIPT TWO}",
+    "mrr": "MRR", "hits@1": "Hits@1", "hits@10": "Hits@10", "hits@50": "Hits@50",
+}  # fmt: skip
 
 
 def number(value: Any) -> float:
@@ -16,6 +24,16 @@ def number(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return math.nan
     return float(value) if math.isfinite(value) else math.nan
+
+
+def finite(values: Iterable[float]) -> list[float]:
+    """The values that are known, in their order."""
+    return [value for value in values if math.isfinite(value)]
+
+
+def share(part: Any, whole: Any) -> float:
+    """part / whole as a fraction; NaN where that has no meaning."""
+    return number(part) / number(whole) if number(whole) > 0 else math.nan
 
 
 def digits(value: float) -> str:
@@ -73,15 +91,9 @@ def count_text(value: Any) -> str:
     return NOTHING if math.isnan(plain) else f"{plain:,.0f}"
 
 
-def share(part: Any, whole: Any) -> float:
-    """part / whole as a fraction; NaN where that has no meaning."""
-    return number(part) / number(whole) if number(whole) > 0 else math.nan
-
-
-METRICS = {
-    "micro-f1": "micro-F1", "roc-auc": "ROC-AUC", "mae": "MAE", "rmse": "RMSE", "r2": "R\N{SUPERSCRIPT TWO}",
-    "mrr": "MRR", "hits@1": "Hits@1", "hits@10": "Hits@10", "hits@50": "Hits@50",
-}  # fmt: skip
+def plural(count: Any, word: str) -> str:
+    """A count with its word: 1 worker, 2 workers."""
+    return f"{count_text(count)} {word}{'' if number(count) == 1 else 's'}"
 
 
 def metric_words(metric: str) -> str:
@@ -99,6 +111,6 @@ def metric_text(metric: str, value: Any) -> str:
     return percent_text(value) if is_share(metric) else number_text(value)
 
 
-def title(words: str) -> str:
-    """With a capital first letter; the others as they are."""
+def capitalised(words: str) -> str:
+    """The words with a capital first letter; the other letters stay as they are."""
     return words[:1].upper() + words[1:]

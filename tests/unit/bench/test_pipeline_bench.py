@@ -13,7 +13,7 @@ from bench.timing.measured import Measured
 from bench.timing.rate import PAYLOAD, find_rate, transfer_seconds, wire_share
 
 from halowire.graph import Graph, load
-from halowire.partition import partition, write_shards
+from halowire.partitioning import partition, write_shards
 
 
 def test_sizes_are_those_of_counting_edge_by_edge(tmp_path):

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from halowire import api
+from halowire.errors import TrainingError
 from halowire.launch import Place
-from halowire.train.loop import TrainingError
 from tests.unit.cli.conftest import FAST, SMALL
 
 TWO = ("--recipes", "exact,isolated", "--seeds", "2", "--out", "both")

@@ -70,7 +70,7 @@ def test_errors_of_the_system_are_one_line(halowire, monkeypatch, error, code):
     def fail(*_, **__):
         raise OSError({1: 28, 2: 13}[code], error, "some/file")
 
-    monkeypatch.setattr(importlib.import_module("halowire.train.loop"), "save_checkpoint", fail)
+    monkeypatch.setattr(importlib.import_module("halowire.training.loop"), "save_checkpoint", fail)
     said = halowire("train", SMALL, *FAST, "--out", "run")
     assert said.code == code and said.err == f"halowire: error: some/file: {error.lower()}\n"
 
@@ -91,6 +91,6 @@ def test_interruption_while_reading_is_130(halowire, monkeypatch):
         raise KeyboardInterrupt
 
     # `halowire.train` is a function as well, so the module must be asked for by its whole name.
-    monkeypatch.setattr(importlib.import_module("halowire.train.source"), "load", interrupt)
+    monkeypatch.setattr(importlib.import_module("halowire.training.source"), "load", interrupt)
     said = halowire("train", SMALL, "--out", "run")
     assert said.code == 130 and said.err == "halowire: interrupted\n"

@@ -21,13 +21,11 @@ def test_the_top_level_does_not_import_torch(words):
     assert said.endswith("False\n")
 
 
-def test_public_names_win_over_folders_of_the_same_name():
-    said = python(
-        "import halowire.partition.manifest, halowire.train.config, halowire, types",
+def test_public_names_are_no_modules():
+    python(
+        "import halowire.partitioning.manifest, halowire.training.config, halowire, types",
         "from halowire import *",
         "assert all(getattr(halowire, name) is globals()[name] for name in halowire.__all__)",
         "assert not any(isinstance(getattr(halowire, name), types.ModuleType) for name in halowire.__all__)",
         "assert set(halowire.__all__) <= set(dir(halowire)) and not hasattr(halowire, 'nothing')",
-        "print(halowire.train.__module__, halowire.partition.__module__)",
     )
-    assert said == "halowire.api halowire.api\n"

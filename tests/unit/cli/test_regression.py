@@ -10,7 +10,7 @@ import numpy as np
 
 from halowire.graph.npz import write_npz
 from tests.unit.cli.conftest import FAST
-from tests.unit.train.test_regression import NODES, make_graph
+from tests.unit.training.test_regression import NODES, make_graph
 
 
 def test_the_command_line_learns_values(halowire):

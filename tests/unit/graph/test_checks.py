@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 import torch
 
+from halowire.errors import InputError
 from halowire.graph import check
-from halowire.kernels import Csr, InputError
-from tests.unit.graph.small import triangle
+from halowire.kernels import Csr
+from tests.support.small_graphs import triangle
 
 NONE = torch.zeros(3, dtype=torch.bool)
 ALL = torch.ones(3, dtype=torch.bool)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
+from halowire.errors import InputError
 from halowire.graph import load
-from halowire.kernels import InputError
 
 COMMA = "1000,7\n7,30\n30,1000\n"
 

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 import torch
 
+from halowire.errors import InputError
 from halowire.graph import Graph
-from halowire.kernels import Csr, InputError
-from tests.unit.graph.small import random_graph, triangle
+from halowire.kernels import Csr
+from tests.support.small_graphs import random_graph, triangle
 
 
 def test_rows_are_destinations_and_columns_sources() -> None:

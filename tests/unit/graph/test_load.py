@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from halowire.errors import InputError
 from halowire.graph import load
-from halowire.kernels import InputError
-from tests.unit.graph.small import triangle
+from tests.support.small_graphs import triangle
 
 
 def test_a_graph_goes_through_and_is_checked() -> None:

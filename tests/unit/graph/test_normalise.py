@@ -9,7 +9,7 @@ from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from halowire.graph import mean, symmetric
 from halowire.graph.normalise import symmetric_degree
 from halowire.kernels import Csr
-from tests.unit.graph.small import random_graph, triangle
+from tests.support.small_graphs import random_graph, triangle
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 import torch
 
+from halowire.errors import InputError
 from halowire.graph import Graph, load
 from halowire.graph.npz import read_meta, read_npz, write_npz
-from halowire.kernels import Csr, InputError
-from tests.unit.graph.small import triangle
+from halowire.kernels import Csr
+from tests.support.small_graphs import triangle
 
 
 def assert_same(a: Graph, b: Graph) -> None:

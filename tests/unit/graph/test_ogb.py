@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from halowire.errors import InputError
 from halowire.graph import load
-from halowire.kernels import InputError
 
 
 def write(path: Path, text: str) -> None:

@@ -6,9 +6,10 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
+from halowire.errors import InputError
 from halowire.graph import from_pyg, load
-from halowire.kernels import Csr, InputError
-from tests.unit.graph.small import triangle
+from halowire.kernels import Csr
+from tests.support.small_graphs import triangle
 
 
 def data(**changes: object) -> Data:

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from halowire.errors import InputError
 from halowire.graph import Graph, block_model, check, mean, rmat
-from halowire.kernels import InputError
 
 MAKERS = pytest.mark.parametrize("make", [rmat, block_model])
 

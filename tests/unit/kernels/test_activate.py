@@ -6,9 +6,10 @@ import pytest
 import torch
 from torch.nn.functional import layer_norm
 
-from halowire.kernels import Drop, InputError, activate, activate_backward
+from halowire.errors import InputError
+from halowire.kernels import Drop, activate, activate_backward
 from halowire.kernels.random import drop_factor
-from tests.unit.kernels.choices import CHOICES, use, use_threads
+from tests.support.choices import CHOICES, use, use_threads
 
 
 @pytest.mark.parametrize("choice", CHOICES)

@@ -11,7 +11,7 @@ import torch
 
 from halowire.kernels import buffer_bytes, empty, native_available, release_buffers
 from halowire.kernels.buffers import set_buffer_floor
-from tests.unit.kernels.choices import CHOICES, use
+from tests.support.choices import CHOICES, use
 
 
 @pytest.mark.parametrize("choice", CHOICES)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from halowire.kernels import Csr, InputError
-from tests.unit.kernels.choices import CHOICES, use
+from halowire.errors import InputError
+from halowire.kernels import Csr
+from tests.support.choices import CHOICES, use
 
 
 def example(weighted: bool = True) -> Csr:

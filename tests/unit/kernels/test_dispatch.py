@@ -7,7 +7,8 @@ import shutil
 import pytest
 import torch
 
-from halowire.kernels import InputError, dispatch, info
+from halowire.errors import InputError
+from halowire.kernels import dispatch, info
 
 
 def test_where_there_is_a_compiler_the_kernels_are_native():

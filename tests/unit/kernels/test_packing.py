@@ -6,9 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from halowire.kernels import InputError, Packing, aggregate_packed, pack_rows, unpack_rows
+from halowire.errors import InputError
+from halowire.kernels import Packing, aggregate_packed, pack_rows, unpack_rows
 from halowire.kernels.random import stream_key
-from tests.unit.kernels.choices import CHOICES, use
+from tests.support.choices import CHOICES, use
 
 CODES = [(1, "minmax"), (1, "clipped"), (1, "levels"), (2, "levels"), (4, "levels")]
 QUANTISED = [*(Packing(*code) for code in CODES), Packing(2), Packing(4), Packing(8)]

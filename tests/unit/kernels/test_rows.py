@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from halowire.kernels import InputError, empty, take_rows
-from tests.unit.kernels.choices import CHOICES, use
+from halowire.errors import InputError
+from halowire.kernels import empty, take_rows
+from tests.support.choices import CHOICES, use
 
 
 @pytest.mark.parametrize("choice", CHOICES)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from halowire.exchange import Transport
-from halowire.kernels import InputError
+from halowire.errors import InputError
 from halowire.launch import agreed
+from halowire.wire import Transport
 
 
 def steps_here(rank: int) -> list[object]:

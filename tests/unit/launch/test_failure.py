@@ -6,8 +6,8 @@ import json
 
 from torch.distributed.elastic.multiprocessing.errors import ProcessFailure
 
-from halowire.kernels import InputError
-from halowire.launch.failure import WorkerError, cause, system_error, tell_launcher
+from halowire.errors import InputError, WorkerError, system_error
+from halowire.launch.failure import cause, tell_launcher
 
 
 def failure(folder, rank: int, code: int, message: str = "", time: float = 0.0, lost: bool = False) -> ProcessFailure:

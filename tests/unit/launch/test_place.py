@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from halowire.kernels import InputError
+from halowire.errors import InputError
 from halowire.launch import Place, choose_device, joined, launched
 
 NAMES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "TORCHELASTIC_RESTART_COUNT", "MASTER_ADDR")

@@ -1,0 +1,55 @@
+"""What can go wrong, said well: the errors that a user can act on, their exit codes, and their words in one line."""
+
+from __future__ import annotations
+
+import errno
+
+FAILED, USAGE, INTERRUPTED = 1, 2, 130
+"""Exit codes: the work failed, the input was bad, the run was interrupted."""
+NAMED_WRONGLY = (
+    errno.EACCES, errno.EPERM, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.EROFS, errno.ENAMETOOLONG,
+    errno.ELOOP, errno.EINVAL,
+)  # fmt: skip
+"""Errors of the operating system that another name or place would avoid."""
+
+
+class InputError(ValueError):
+    """Bad input from the user; the message is one line that says what was given, what was expected, what to do next."""
+
+
+class TrainingError(RuntimeError):
+    """Training cannot go on; the message says why and what to try."""
+
+
+class LateError(RuntimeError):
+    """A wait passed its deadline; the message says where and which workers never came."""
+
+
+class WorkerError(RuntimeError):
+    """A worker process ended before its work was done; the message says which and why."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """Training was stopped by a signal, after a checkpoint."""
+
+
+def system_error(error: OSError) -> str:
+    """An error of the operating system in one line: the file, and what is wrong with it."""
+    reason = error.strerror.lower() if error.strerror else str(error)
+    return f"{error.filename}: {reason}" if error.filename is not None else reason
+
+
+def explain(error: BaseException) -> tuple[int, str] | None:
+    """Exit code and one line of words for ``error``; None where it is a bug and deserves its traceback."""
+    found: tuple[int, str] | None = None
+    if isinstance(error, InputError):
+        found = USAGE, str(error)
+    elif isinstance(error, LateError | TrainingError | WorkerError):
+        found = FAILED, str(error)
+    elif isinstance(error, KeyboardInterrupt):
+        found = INTERRUPTED, str(error) or "interrupted"
+    elif isinstance(error, OSError):
+        found = (USAGE if error.errno in NAMED_WRONGLY else FAILED), system_error(error)
+    elif isinstance(error, MemoryError) or "allocate memory" in str(error):
+        found = FAILED, "out of memory; use more workers, a smaller --model.hidden or fewer --model.layers"
+    return None if found is None else (found[0], " ".join(found[1].split()))

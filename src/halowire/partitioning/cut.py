@@ -1,0 +1,111 @@
+"""Cutting a graph into shards, one part at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from halowire.errors import InputError
+from halowire.graph.graph import Graph
+from halowire.graph.normalise import symmetric_degree
+from halowire.kernels import Csr
+from halowire.partitioning.halo import group_by_owner, halo_of
+from halowire.partitioning.partition import Partition
+from halowire.partitioning.shard import Shard
+
+
+def cut(graph: Graph, partition: Partition) -> list[Shard]:
+    """All shards of ``graph``, in rank order; every edge is in exactly one of them, with its destination's owner."""
+    return list(cut_each(graph, partition))
+
+
+def cut_each(graph: Graph, partition: Partition) -> Iterator[Shard]:
+    """The shards of ``graph`` one after the other, so that only one has to be in memory."""
+    owner, parts = partition.owner, partition.num_parts
+    if owner.numel() != graph.num_nodes:
+        raise InputError(
+            f"the partition is for {owner.numel()} nodes, but the graph has {graph.num_nodes}: partition this graph"
+        )
+    owned = group_by_owner(owner, parts)
+    # A part's send lists are its peers' halos, so all halos come before the first shard.
+    halos = [halo_of(graph.adj, owner, rows, part) for part, rows in enumerate(owned)]
+    received = [torch.bincount(owner[halo], minlength=parts).tolist() for halo in halos]
+    wanted = [torch.split(halo, counts) for halo, counts in zip(halos, received, strict=True)]
+    degree, loop_degree = graph.adj.degree(), symmetric_degree(graph.adj)
+    counts = {
+        name: 0 if mask is None else int(mask.sum())
+        for name, mask in (("train", graph.train_mask), ("val", graph.val_mask), ("test", graph.test_mask))
+    }
+    for part in range(parts):
+        sent = [wanted[peer][part] for peer in range(parts)]
+        outgoing = torch.cat(sent)
+        is_boundary = torch.zeros(graph.num_nodes, dtype=torch.bool)
+        is_boundary[outgoing] = True
+        at_boundary = is_boundary[owned[part]]
+        rows = torch.cat([owned[part][at_boundary], owned[part][~at_boundary]])
+        halo = halos[part]
+        place = torch.empty(graph.num_nodes, dtype=torch.int64)
+        place[rows] = torch.arange(rows.numel())
+        place[halo] = torch.arange(halo.numel()) + rows.numel()
+        inner_edges, halo_edges = _edges(graph.adj, rows, place, halo.numel())
+        yield Shard(
+            graph=graph.name,
+            rank=part,
+            num_parts=parts,
+            num_nodes=graph.num_nodes,
+            num_classes=graph.num_classes,
+            multi_label=graph.multi_label,
+            ids=graph.ids[rows],
+            rows=rows,
+            num_boundary=int(at_boundary.sum()),
+            halo_ids=graph.ids[halo],
+            inner=inner_edges,
+            halo=halo_edges,
+            degree=degree[rows],
+            symmetric_degree=loop_degree[torch.cat([rows, halo])],
+            send_index=place[outgoing],
+            send_counts=tuple(rows_sent.numel() for rows_sent in sent),
+            recv_counts=tuple(received[part]),
+            x=graph.x.select_rows(rows) if isinstance(graph.x, Csr) else _pick(graph.x, rows),
+            y=_pick(graph.y, rows),
+            train_mask=_pick(graph.train_mask, rows),
+            val_mask=_pick(graph.val_mask, rows),
+            test_mask=_pick(graph.test_mask, rows),
+            counts=dict(counts),
+            regression=graph.regression,
+            edge_tensors=_edge_tensors(graph, rows, place, halo.numel()),
+        )
+
+
+def _edge_tensors(graph: Graph, rows: Tensor, place: Tensor, num_halo: int) -> dict[str, Tensor]:
+    """Those of the edges into ``rows``, in the order of the two matrices that `_edges` makes."""
+    if not graph.edge_tensors:
+        return {}
+    adj, num_owned = graph.adj, rows.numel()
+    counts = adj.indptr.diff()[rows]
+    first = adj.indptr[:-1][rows] - (counts.cumsum(0) - counts)
+    entry = torch.arange(int(counts.sum())) + torch.repeat_interleave(first, counts)
+    row = torch.repeat_interleave(torch.arange(num_owned), counts)
+    col = place[adj.indices[entry].long()]
+    # Inner before halo, by row, then by column; entries that are alike stay in their order, as they do in a matrix.
+    key = (col >= num_owned).long() * num_owned * (num_owned + num_halo) + row * (num_owned + num_halo) + col
+    order = entry[torch.argsort(key, stable=True)]
+    return {name: value[order] for name, value in graph.edge_tensors.items()}
+
+
+def _pick(values: Tensor | None, rows: Tensor) -> Tensor | None:
+    return None if values is None else values[rows]
+
+
+def _edges(adj: Csr, rows: Tensor, place: Tensor, num_halo: int) -> tuple[Csr, Csr]:
+    """Edges into ``rows`` as ``(inner [n, n], halo [n, h])``; ``place`` maps graph rows to owned, then halo rows."""
+    local, num_owned = adj.select_rows(rows), rows.numel()
+    row, col = local.row_index(), place[local.indices.long()]
+    is_inner = col < num_owned
+    matrices = []
+    for chosen, first, width in ((is_inner, 0, num_owned), (~is_inner, num_owned, num_halo)):
+        weight = None if local.weight is None else local.weight[chosen]
+        matrices.append(Csr.from_edges(row[chosen], col[chosen] - first, num_owned, width, weight))
+    return matrices[0], matrices[1]

@@ -1,0 +1,77 @@
+"""Cutting a graph into a folder of shards: choose the owners, tell how good the cut is, write the shards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from halowire.errors import InputError
+from halowire.graph import Graph
+from halowire.graph.link_split import LinkSplit
+from halowire.partitioning.links import write_links
+from halowire.partitioning.manifest import is_shard_folder
+from halowire.partitioning.partition import Partition, partition
+from halowire.partitioning.quality import Quality, measure
+from halowire.partitioning.store import write_shards
+
+Teller = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Cutting:
+    """How a graph is cut: the partitioner, its variant and seed; ``inductive``: the training subgraph is cut too."""
+
+    method: str = "metis"
+    metis: str = "auto"
+    balance: str = "both"
+    seed: int = 0
+    inductive: bool = False
+
+    def owners(self, graph: Graph, num_parts: int) -> Partition:
+        """An owner for every node of ``graph``."""
+        options: dict[str, Any] = {}
+        if self.method == "metis":
+            recursive = {"auto": None, "recursive": True, "kway": False}[self.metis]
+            options = {"recursive": recursive, "balance": self.balance}
+        return partition(graph, num_parts, self.method, self.seed, **options)
+
+
+def cut_shards(
+    graph: Graph,
+    num_parts: int,
+    out: Path,
+    how: Cutting,
+    widths: Sequence[int],
+    tell: Teller,
+    warn: Teller,
+    links: LinkSplit | None = None,
+) -> Path:
+    """Cut ``graph`` into ``num_parts`` shards in the folder ``out``; the folder's absolute path.
+
+    ``widths`` are the columns of the rows that a model would exchange, for the quality report, which ``tell`` and
+    ``warn`` are given line by line. ``links``: the edges of link prediction, which ``graph`` holds no longer.
+    """
+    if out.exists() and not is_shard_folder(out) and (not out.is_dir() or any(out.iterdir())):
+        raise InputError(f"{out} exists and is not a folder of shards; choose another name or remove it first")
+    owners = how.owners(graph, num_parts)
+    quality = _quality(graph, owners, widths, how.inductive)
+    for line in quality.lines():
+        tell(line)
+    for warning in quality.warnings:
+        warn(warning)
+    write_shards(graph, owners, out, inductive=how.inductive, quality=quality)
+    if links is not None:
+        write_links(links, out)
+    return out.absolute()
+
+
+def _quality(graph: Graph, owners: Partition, widths: Sequence[int], inductive: bool) -> Quality:
+    found = measure(graph, owners, widths)
+    if not inductive or graph.train_mask is None:
+        return found
+    # Training exchanges rows of the training subgraph only.
+    held = replace(owners, owner=owners.owner[graph.train_mask])
+    training = measure(graph.subgraph(graph.train_mask), held, widths)
+    return replace(found, bytes_per_epoch=training.bytes_per_epoch)

@@ -1,0 +1,210 @@
+"""How good a partition is, before anything is trained: cut, halo rows, balance, and bytes per epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from halowire.errors import InputError
+from halowire.graph.graph import Graph
+from halowire.partitioning.halo import group_by_owner, halo_of
+from halowire.partitioning.partition import Partition
+from halowire.partitioning.schema import Check, listed, number, record, text, whole
+
+# What the default model exchanges: 3 layers of 256 hidden columns; the first layer's input is never sent again.
+DEFAULT_WIDTHS = (256, 256)
+# Above this, the largest part clearly sets the pace of all workers.
+LARGE_IMBALANCE = 1.5
+
+
+def row_bytes(width: int, bits: int) -> int:
+    """Bytes of one row of ``width`` values on the wire: ``4 k`` at 32 bits, else ``ceil(b k / 8) + 4``."""
+    return 4 * width if bits == 32 else (bits * width + 7) // 8 + 4
+
+
+@dataclass(frozen=True)
+class Quality:
+    """The numbers of one partition; lists have one entry per part.
+
+    Attributes:
+        num_parts, method, seed: how the partition was made.
+        num_nodes, num_edges: the whole graph.
+        cut_edges: edges whose two ends have different owners.
+        cut_share: ``cut_edges / num_edges``.
+        nodes, edges: owned nodes, and edges into them.
+        halo_rows: rows of other parts that the part needs.
+        train_nodes: owned training nodes.
+        node_imbalance, edge_imbalance: largest part over mean part.
+        work_imbalance: the same for ``nodes / mean nodes + edges / mean edges``, an estimate of a worker's time.
+        widths: columns of the rows exchanged, one per exchange.
+        bytes_per_epoch: halo bytes sent by all workers in an epoch, forward and backward, by bits per value.
+        warnings: what the user should know before training.
+    """
+
+    num_parts: int
+    method: str
+    seed: int
+    num_nodes: int
+    num_edges: int
+    cut_edges: int
+    cut_share: float
+    nodes: tuple[int, ...]
+    edges: tuple[int, ...]
+    halo_rows: tuple[int, ...]
+    train_nodes: tuple[int, ...]
+    node_imbalance: float
+    edge_imbalance: float
+    work_imbalance: float
+    widths: tuple[int, ...]
+    bytes_per_epoch: dict[str, int]
+    warnings: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """All fields as plain JSON values."""
+        return {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
+
+    @staticmethod
+    def from_json(values: Mapping[str, Any]) -> Quality:
+        """The inverse of :meth:`to_json`; refuses values of other types."""
+        if mismatch := _mismatch(values):
+            raise InputError(f"the quality of the partition is damaged: {mismatch}; partition the graph again")
+        known: dict[str, Any] = {field.name: values[field.name] for field in fields(Quality)}
+        known |= {key: tuple(value) for key, value in known.items() if isinstance(value, list)}
+        return Quality(**known)
+
+    def meaning(self) -> str:
+        """One sentence for people: what crosses the network, what is copied, who is slowest."""
+        if self.num_parts == 1:
+            return "One part holds all nodes, so no halo rows cross the network."
+        received = "with one layer no rows are exchanged in training"
+        if self.widths:
+            copies = 100 * sum(self.halo_rows) / self.num_nodes
+            received = (
+                f"for every 100 nodes of its own a worker receives {copies:.0f} rows of others per layer and direction"
+            )
+        return (
+            f"Of every 100 edges {100 * self.cut_share:.0f} cross workers; {received}; "
+            f"the busiest has {100 * (self.work_imbalance - 1):.0f}% more work than the mean."
+        )
+
+    def lines(self) -> list[str]:
+        """The report as short lines of text, without the warnings."""
+        return [
+            f"parts       {self.num_parts} by {self.method}, nodes {_span(self.nodes)}, edges {_span(self.edges)}",
+            f"cut         {self.cut_edges:,} of {self.num_edges:,} edges ({self.cut_share:.1%})",
+            f"halo rows   {_span(self.halo_rows)} per part, {sum(self.halo_rows):,} in all",
+            f"balance     nodes {self.node_imbalance:.2f}, edges {self.edge_imbalance:.2f}, "
+            f"both together {self.work_imbalance:.2f} (largest / mean)",
+            f"per epoch   {self._traffic()}",
+            self.meaning(),
+        ]
+
+    def _traffic(self) -> str:
+        if self.num_parts == 1:
+            return "no halo rows"
+        if not self.widths:
+            return "nothing: a model of one layer exchanges no rows in training"
+        full, least = (size_text(self.bytes_per_epoch[bits]) for bits in ("32", "1"))
+        columns = ", ".join(map(str, self.widths))
+        return f"{full} at 32 bits, {least} at 1 bit (rows of {columns} columns, both directions)"
+
+
+def measure(graph: Graph, partition: Partition, widths: Sequence[int] = DEFAULT_WIDTHS) -> Quality:
+    """Measure ``partition`` on ``graph`` for a model that exchanges rows of ``widths`` columns, forward and backward.
+
+    ``bytes = 2 * (sum of halo rows) * (sum over widths of row_bytes)``
+    """
+    adj, owner, parts = graph.adj, partition.owner, partition.num_parts
+    if owner.numel() != graph.num_nodes:
+        raise InputError(
+            f"the partition is for {owner.numel()} nodes, but the graph has {graph.num_nodes}: partition this graph"
+        )
+    owned = group_by_owner(owner, parts)
+    nodes = [rows.numel() for rows in owned]
+    degree = adj.indptr.diff()
+    edges = [int(degree[rows].sum()) for rows in owned]
+    halo_rows = [halo_of(adj, owner, rows, part).numel() for part, rows in enumerate(owned)]
+    cut_edges = int((owner[adj.row_index().long()] != owner[adj.indices.long()]).sum())
+    train_mask = graph.train_mask
+    train = [0 if train_mask is None else int(train_mask[rows].sum()) for rows in owned]
+    work = [a / max(sum(nodes), 1) + b / max(sum(edges), 1) for a, b in zip(nodes, edges, strict=True)]
+    return Quality(
+        num_parts=parts,
+        method=partition.method,
+        seed=partition.seed,
+        num_nodes=graph.num_nodes,
+        num_edges=graph.num_edges,
+        cut_edges=cut_edges,
+        cut_share=cut_edges / max(graph.num_edges, 1),
+        nodes=tuple(nodes),
+        edges=tuple(edges),
+        halo_rows=tuple(halo_rows),
+        train_nodes=tuple(train),
+        node_imbalance=_imbalance(nodes),
+        edge_imbalance=_imbalance(edges),
+        work_imbalance=_imbalance(work),
+        widths=tuple(widths),
+        bytes_per_epoch={
+            str(bits): 2 * sum(halo_rows) * sum(row_bytes(width, bits) for width in widths) for bits in (32, 1)
+        },
+        warnings=tuple(_warnings(None if train_mask is None else train, _imbalance(work))),
+    )
+
+
+def _mismatch(values: Any) -> str | None:
+    """What keeps ``values`` from being the JSON of a quality; None where nothing does."""
+    count, counts = whole(), listed(whole())
+    lists = ("nodes", "edges", "halo_rows", "train_nodes")
+    checks: dict[str, Check] = {
+        "num_parts": whole(1),
+        "method": text,
+        "seed": whole(None),
+        "num_nodes": whole(1),
+        "num_edges": count,
+        "cut_edges": count,
+        "cut_share": number,
+        **dict.fromkeys(lists, counts),
+        **dict.fromkeys(("node_imbalance", "edge_imbalance", "work_imbalance"), number),
+        "widths": counts,
+        "bytes_per_epoch": record({"32": count, "1": count}),
+        "warnings": listed(text),
+    }
+    if mismatch := record(checks)(values, ""):
+        return mismatch
+    short = [name for name in lists if len(values[name]) != values["num_parts"]]
+    return f"its {short[0]} has {len(values[short[0]])} entries for {values['num_parts']} parts" if short else None
+
+
+def _warnings(train: list[int] | None, work_imbalance: float) -> list[str]:
+    found = []
+    if train is not None and 0 in train:
+        idle = [str(part) for part, count in enumerate(train) if count == 0]
+        found.append(
+            f"no training node in part {', '.join(idle)}: training stays exact, but fewer parts or another seed may "
+            "use the workers better"
+        )
+    if work_imbalance > LARGE_IMBALANCE:
+        found.append(f"the largest part has {work_imbalance:.1f} times the mean work: it sets the pace of all workers")
+    return found
+
+
+def _imbalance(counts: Sequence[float]) -> float:
+    """Largest over mean; 1 for nothing at all."""
+    total = sum(counts)
+    return max(counts) * len(counts) / total if total else 1.0
+
+
+def _span(counts: Sequence[int]) -> str:
+    low, high = min(counts), max(counts)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def size_text(count: float) -> str:
+    """Bytes as the report writes them, with three digits: 512 B, 1.50 KiB, 12.3 MiB."""
+    units = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+    unit = 0
+    while count >= 1023.5 and unit < len(units) - 1:
+        count, unit = count / 1024, unit + 1
+    places = 0 if unit == 0 or count >= 99.95 else 1 if count >= 9.995 else 2
+    return f"{count:.{places}f} {units[unit]}"

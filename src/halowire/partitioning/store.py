@@ -1,0 +1,212 @@
+"""Shards on disk: a manifest and one folder of arrays per part, so that a worker reads only its own."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from halowire.errors import InputError
+from halowire.files import put_in_place
+from halowire.graph.graph import Graph
+from halowire.kernels import Csr
+from halowire.partitioning.arrays import read_arrays, write_arrays
+from halowire.partitioning.cut import cut_each
+from halowire.partitioning.manifest import is_shard_folder, read_manifest, tool_versions, write_manifest
+from halowire.partitioning.partition import Partition
+from halowire.partitioning.quality import Quality, measure
+from halowire.partitioning.shard import Shard
+
+TENSORS = ("ids", "rows", "halo_ids", "degree", "symmetric_degree", "send_index", "train_mask", "val_mask", "test_mask")
+
+EDGE = "tensor_"
+"""Arrays of edges, in the order of the two matrices, have names that begin so."""
+
+
+def write_shards(
+    graph: Graph,
+    partition: Partition,
+    folder: Path | str,
+    inductive: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+    *,
+    quality: Quality | None = None,
+) -> Path:
+    """Cut ``graph`` and write ``manifest.json`` and ``part-<k>/``; the folder appears complete or not at all.
+
+    Args:
+        graph: the whole graph.
+        partition: its owners.
+        folder: where to; a shard folder there is replaced, anything else is refused.
+        inductive: also write ``part-<k>/train/``, the shards of the subgraph of training nodes (same owners).
+        progress: called with (parts written, parts in all).
+        quality: what was measured of the partition, for the manifest; measured here if not given.
+    """
+    target = Path(folder).absolute()
+    if target.exists() and not (target.is_dir() and (is_shard_folder(target) or not any(target.iterdir()))):
+        raise InputError(f"{folder} exists and is not a shard folder: choose another name or remove it first")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.with_name(f".{target.name}.tmp-{secrets.token_hex(4)}")
+    temporary.mkdir()
+    try:
+        training, kept = _training_graph(graph) if inductive else (None, None)
+        parts: list[dict[str, Any]] = []
+        for shard in cut_each(graph, partition):
+            parts.append({"shard": _write(temporary / f"part-{shard.rank}", shard)})
+            if progress is not None:
+                progress(len(parts), partition.num_parts)
+        if training is not None and kept is not None:
+            owners = replace(partition, owner=partition.owner[kept])
+            for shard in cut_each(training, owners):
+                # Rows always mean the user's graph, also where the shard was cut from a subgraph.
+                entry = _write(temporary / f"part-{shard.rank}" / "train", replace(shard, rows=kept[shard.rows]))
+                parts[shard.rank]["train"] = entry
+        write_manifest(
+            temporary,
+            {
+                "graph": graph.name,
+                "num_nodes": graph.num_nodes,
+                "num_edges": graph.num_edges,
+                "num_features": graph.num_features,
+                "num_classes": graph.num_classes,
+                "multi_label": graph.multi_label,
+                "regression": graph.regression,
+                "num_parts": partition.num_parts,
+                "method": partition.method,
+                "metis": partition.metis,
+                "balance": partition.balance,
+                "seed": partition.seed,
+                "inductive": inductive,
+                "versions": tool_versions(),
+                "quality": (quality or measure(graph, partition)).to_json(),
+                "parts": parts,
+            },
+        )
+        put_in_place(temporary, target)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    return target
+
+
+def read_shard(folder: Path | str, rank: int, verify: bool = True, train: bool = False) -> Shard:
+    """The shard of part ``rank``, memory-mapped; only this part's files are opened.
+
+    Args:
+        folder: a shard folder.
+        rank: the part.
+        verify: check every file against its checksum, which reads the part once; sizes are always checked.
+        train: the shard of the training subgraph (folders written with ``inductive``) instead of the whole graph's.
+    """
+    manifest, part = read_manifest(folder), Path(folder) / f"part-{rank}"
+    if not 0 <= rank < manifest["num_parts"]:
+        raise InputError(f"{folder} has parts 0..{manifest['num_parts'] - 1}, but part {rank} was asked for")
+    if train and not manifest["inductive"]:
+        raise InputError(f"{folder} has no training subgraph: partition the graph again with inductive shards")
+    try:
+        entry = manifest["parts"][rank]["train" if train else "shard"]
+        arrays = read_arrays(part / "train" if train else part, entry["files"], verify)
+        shard = _assemble(manifest, entry, arrays, rank)
+        consistent = _consistent(shard)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"the manifest of {folder} is damaged ({error!r}): partition the graph again") from None
+    if not consistent:
+        raise InputError(f"the arrays of {part} do not fit together: partition the graph again")
+    return shard
+
+
+def _training_graph(graph: Graph) -> tuple[Graph, Tensor]:
+    """The subgraph of training nodes, and their rows in ``graph``."""
+    if graph.train_mask is None or not bool(graph.train_mask.any()):
+        raise InputError("inductive shards need training nodes, but the graph has none: give it a train_mask")
+    return graph.subgraph(graph.train_mask), graph.train_mask.nonzero().flatten()
+
+
+def _write(folder: Path, shard: Shard) -> dict[str, Any]:
+    """Write the arrays of a shard; gives its entry in the manifest."""
+    arrays = {name: value for name in TENSORS if (value := getattr(shard, name)) is not None}
+    arrays |= _csr_arrays("inner", shard.inner) | _csr_arrays("halo", shard.halo)
+    if isinstance(shard.x, Csr):
+        arrays |= _csr_arrays("x", shard.x)
+    elif shard.x is not None:
+        arrays["x"] = shard.x
+    arrays |= {f"{EDGE}{name}": value for name, value in shard.edge_tensors.items()}
+    if shard.y is not None:
+        arrays["y"] = _compact(shard.y) if shard.multi_label else shard.y
+    return {
+        "num_nodes": shard.num_nodes,
+        "num_features": shard.num_features,
+        "num_boundary": shard.num_boundary,
+        "send_counts": list(shard.send_counts),
+        "recv_counts": list(shard.recv_counts),
+        "counts": shard.counts,
+        "files": write_arrays(folder, arrays),
+    }
+
+
+def _assemble(manifest: Mapping[str, Any], entry: Mapping[str, Any], arrays: Mapping[str, Tensor], rank: int) -> Shard:
+    owned, halo = arrays["rows"].numel(), arrays["halo_ids"].numel()
+    x = _csr("x", arrays, entry["num_features"]) if "x_indptr" in arrays else arrays.get("x")
+    y = arrays.get("y")
+    return Shard(
+        graph=manifest["graph"],
+        rank=rank,
+        num_parts=manifest["num_parts"],
+        num_nodes=entry["num_nodes"],
+        num_classes=manifest["num_classes"],
+        multi_label=manifest["multi_label"],
+        ids=arrays["ids"],
+        rows=arrays["rows"],
+        num_boundary=entry["num_boundary"],
+        halo_ids=arrays["halo_ids"],
+        inner=_csr("inner", arrays, owned),
+        halo=_csr("halo", arrays, halo),
+        degree=arrays["degree"],
+        symmetric_degree=arrays["symmetric_degree"],
+        send_index=arrays["send_index"],
+        send_counts=tuple(entry["send_counts"]),
+        recv_counts=tuple(entry["recv_counts"]),
+        x=x,
+        y=y.float() if y is not None and manifest["multi_label"] else y,
+        train_mask=arrays.get("train_mask"),
+        val_mask=arrays.get("val_mask"),
+        test_mask=arrays.get("test_mask"),
+        counts=dict(entry["counts"]),
+        regression=manifest.get("regression", False),
+        edge_tensors={name.removeprefix(EDGE): value for name, value in arrays.items() if name.startswith(EDGE)},
+    )
+
+
+def _consistent(shard: Shard) -> bool:
+    """Whether the sizes of the arrays agree with each other."""
+    owned, halo = shard.num_owned, shard.num_halo
+    return (
+        shard.ids.numel() == shard.degree.numel() == shard.inner.num_rows == shard.halo.num_rows == owned
+        and shard.symmetric_degree.numel() == owned + halo
+        and shard.send_index.numel() == sum(shard.send_counts)
+        and sum(shard.recv_counts) == halo
+        and all(int(matrix.indptr[-1]) == matrix.nnz for matrix in (shard.inner, shard.halo))
+        and all(value.shape[0] == shard.num_edges for value in shard.edge_tensors.values())
+        and len(shard.send_counts) == len(shard.recv_counts) == shard.num_parts
+    )
+
+
+def _csr_arrays(name: str, matrix: Csr) -> dict[str, Tensor]:
+    arrays = {f"{name}_indptr": matrix.indptr, f"{name}_indices": matrix.indices}
+    return arrays if matrix.weight is None else arrays | {f"{name}_weight": matrix.weight}
+
+
+def _csr(name: str, arrays: Mapping[str, Tensor], num_cols: int) -> Csr:
+    return Csr(arrays[f"{name}_indptr"], arrays[f"{name}_indices"], arrays.get(f"{name}_weight"), num_cols)
+
+
+def _compact(y: Tensor) -> Tensor:
+    """Labels of 0 and 1 as bytes, a quarter of the size; anything else as it is."""
+    small = y.to(torch.uint8)
+    return small if torch.equal(small.to(y.dtype), y) else y

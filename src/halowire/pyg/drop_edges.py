@@ -1,0 +1,58 @@
+"""Randomly dropped edges (DropEdge) that do not depend on how the graph is cut."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from halowire.errors import InputError
+from halowire.kernels.random import row_keys, uniform_bits
+from halowire.pyg.edges import Edges, plain
+
+STREAM = 301
+
+
+class DropEdges(nn.Module):
+    """Drops every edge with probability ``p`` while training; layers then see the degrees of what is left.
+
+    Whether an edge stays is a function of (seed, training pass, ids of its two nodes): the same for one and for many
+    workers, and in plain PyG. Copies of an edge stay or go together; with ``undirected`` so do its two directions.
+
+    Args:
+        p: probability that an edge is dropped, ``0 <= p < 1``.
+        seed: seed of the draws; give two of these modules in one model different ones.
+        undirected: drop both directions of an edge together.
+    """
+
+    def __init__(self, p: float = 0.5, seed: int = 0, undirected: bool = False) -> None:
+        super().__init__()
+        if not 0 <= p < 1:
+            raise InputError(f"the share of dropped edges is {p}; it must lie in 0 <= p < 1")
+        self.p, self.seed, self.undirected, self.passes = p, seed, undirected, 0
+
+    def forward(self, edge_index: Tensor, *edge_tensors: Tensor | None) -> Tensor | tuple[Tensor | None, ...]:
+        """What is left of ``edge_index`` ``[2, E]`` and, if given, of tensors ``[E, ...]`` of its edges."""
+        if self.training and self.p > 0:
+            kept = self._kept(edge_index)
+            self.passes += 1
+            edge_index = edge_index[:, kept]
+            edge_tensors = tuple(None if tensor is None else tensor[kept] for tensor in edge_tensors)
+        return (edge_index, *edge_tensors) if edge_tensors else edge_index
+
+    def _kept(self, edge_index: Tensor) -> Tensor:
+        ends: Tensor = plain(edge_index)
+        if isinstance(edge_index, Edges):
+            shard = edge_index.link.shard
+            ends = torch.cat([shard.ids, shard.halo_ids]).to(ends.device)[ends]
+        first, second = ends[0], ends[1]
+        if self.undirected:
+            first, second = torch.minimum(first, second), torch.maximum(first, second)
+        keys = row_keys(self.seed, self.passes, 0, first, STREAM)
+        keys = row_keys(self.seed, self.passes, 1, keys ^ second, STREAM)
+        return uniform_bits(keys, 1)[:, 0] >= math.ceil(self.p * 2**32)
+
+    def extra_repr(self) -> str:
+        """The settings."""
+        return f"p={self.p}, seed={self.seed}, undirected={self.undirected}"

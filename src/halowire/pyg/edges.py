@@ -1,0 +1,263 @@
+"""``edge_index`` of a shard: a tensor that knows which of its numbers are sources, and so may lie in the halo."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from halowire.errors import InputError
+from halowire.pyg.link import Link
+
+KEEPING = {"clone", "detach", "contiguous", "to", "long", "cpu", "cuda", "requires_grad_", "alias", "int"}
+"""Operations that leave the numbers and their places as they are."""
+SHAPING = {
+    "view",
+    "reshape",
+    "expand",
+    "expand_as",
+    "unsqueeze",
+    "squeeze",
+    "flatten",
+    "repeat",
+    "masked_select",
+    "take",
+}
+"""Operations that leave a list of sources a list of sources."""
+ASKING = {
+    "size", "numel", "nelement", "dim", "ndimension", "element_size", "is_floating_point", "is_complex", "stride",
+    "is_contiguous", "__len__", "__repr__", "__format__", "__str__", "data_ptr", "get_device", "new_zeros", "new_ones",
+    "new_full", "new_empty", "new_tensor", "zeros_like", "ones_like", "empty_like", "full_like",
+    "__hash__", "type", "is_same_size", "is_inference", "is_tensor", "is_storage", "result_type",
+    "is_shared", "is_pinned", "storage_offset", "untyped_storage",
+}  # fmt: skip
+"""Questions whose answer does not depend on how the shard numbers its nodes."""
+TENSORS = {"T", "mT", "H", "mH", "data", "grad", "real", "imag"}
+"""Properties that are tensors themselves."""
+
+
+class Edges(Tensor):
+    """int64 ``[2, E]`` edges of a shard, or a list of sources taken from it, in any shape.
+
+    Rows are numbered ``0..n-1`` (owned) and ``n..n+h-1`` (halo). ``sources`` says which of the two rows of ``[2, E]``
+    hold sources; a list of sources has ``(True,)``. Reading a tensor of owned rows by sources exchanges the halo's
+    rows; adding to one by sources sends the halo's parts to their owners. What depends on the numbering is refused.
+    """
+
+    link: Link
+    sources: tuple[bool, ...]
+
+    @staticmethod
+    def of(values: Tensor, link: Link, sources: tuple[bool, ...] = (True, False)) -> Tensor:
+        """Mark ``values``; left as they are where they hold no sources."""
+        if not any(sources):
+            return values
+        marked: Edges = plain(values).as_subclass(Edges)
+        marked.link, marked.sources = link, sources
+        return marked
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Callable[..., Any], types: Sequence[type], args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        """Route every operation that involves marked edges."""
+        kwargs, name = kwargs or {}, getattr(func, "__name__", str(func))
+        if name == "__get__":
+            return _property(func, args)
+        if name in ASKING:
+            return func(*plain(args), **plain(kwargs))
+        handler = HANDLERS.get(name)
+        if handler is not None:
+            return handler(func, args, kwargs)
+        first: Any = args[0] if args else None
+        alone = isinstance(first, Edges) and not holds(args[1:]) and not holds(kwargs)
+        if alone and (name in KEEPING or (name in SHAPING and first.sources == (True,))):
+            return Edges.of(func(plain(first), *args[1:], **kwargs), first.link, first.sources)
+        raise _refusal(name)
+
+
+def plain(value: Any) -> Any:
+    """``value``, also inside tuples, lists and dictionaries, without marks."""
+    if isinstance(value, Edges):
+        with torch._C.DisableTorchFunctionSubclass():
+            return value.as_subclass(Tensor)
+    if type(value) in (tuple, list):
+        return type(value)(plain(item) for item in value)
+    if type(value) is dict:
+        return {key: plain(item) for key, item in value.items()}
+    return value
+
+
+def holds(value: Any) -> bool:
+    """Whether there are marked edges in ``value``."""
+    if type(value) in (tuple, list):
+        return any(holds(item) for item in value)
+    if type(value) is dict:
+        return any(holds(item) for item in value.values())
+    return isinstance(value, Edges)
+
+
+def _refusal(name: str) -> InputError:
+    return InputError(
+        f"the model calls `{name}` on edge_index, whose result depends on how a worker numbers its nodes; it can index "
+        "nodes by edges, add to nodes by edges, remove or add edges and self loops. Where a function wants to know the "
+        "number of nodes, pass num_nodes=x.size(0); do everything else before the graph is cut"
+    )
+
+
+def _property(func: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    name = getattr(getattr(func, "__self__", None), "__name__", "")
+    if name in TENSORS:
+        raise _refusal(name)
+    return func(*plain(args))
+
+
+def _get(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
+    """``edges[...]`` picks edges; ``x[sources]`` reads rows of nodes."""
+    target, index = args
+    if not holds(index):
+        return _pick(func, target, index)
+    where = index if isinstance(index, tuple) else (index,)
+    dims = [place for place, item in enumerate(where) if isinstance(item, Edges)]
+    others = [item for item in where if not isinstance(item, Edges)]
+    if len(dims) != 1 or isinstance(target, Edges) or any(not isinstance(item, slice) for item in others):
+        raise _refusal("__getitem__")
+    return func(_extended(target, dims[0], where[dims[0]]), plain(index))
+
+
+def _pick(func: Callable[..., Any], edges: Edges, index: Any) -> Any:
+    if len(edges.sources) == 1:
+        return Edges.of(func(plain(edges), index), edges.link, edges.sources)
+    rows = index[0] if isinstance(index, tuple) and index else index
+    if rows is Ellipsis or (isinstance(index, tuple) and len(index) != 2):
+        raise _refusal("__getitem__")
+    if isinstance(rows, int):
+        kept: tuple[bool, ...] = (edges.sources[rows],)
+    elif isinstance(rows, slice):
+        kept = edges.sources[rows]
+    elif isinstance(rows, list | tuple) and all(isinstance(row, int) for row in rows):
+        kept = tuple(edges.sources[row] for row in rows)
+    else:
+        raise _refusal("__getitem__")
+    return Edges.of(func(plain(edges), index), edges.link, kept)
+
+
+def _set(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
+    """``x[sources] = values`` where the sources are owned, as those of self loops are."""
+    target, index, values = args
+    if not isinstance(index, Edges) or isinstance(target, Edges) or holds(values):
+        raise _refusal("__setitem__")
+    rows = plain(index)
+    if rows.numel() and int(rows.max()) >= index.link.num_owned:
+        raise _refusal("__setitem__")
+    return func(target, rows, values)
+
+
+def _extended(values: Tensor, dim: int, index: Edges) -> Tensor:
+    link = index.link
+    if values.shape[dim] != link.num_owned:
+        raise InputError(
+            f"the model reads a tensor of shape {list(values.shape)} by the edges' sources; dimension {dim} must have "
+            f"one entry for each of the {link.num_owned} nodes of this worker"
+        )
+    return link.extend(values, dim % values.dim())
+
+
+def _select(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
+    """``index_select`` and ``gather``: of edges by position, or of nodes by sources."""
+    target, dim, index = _bound(args, kwargs, "dim", "index")
+    if isinstance(target, Edges) and not isinstance(index, Edges):
+        if len(target.sources) == 1 or dim in (1, -1):
+            return Edges.of(func(plain(target), dim, index), target.link, target.sources)
+        raise _refusal("index_select")
+    if isinstance(target, Edges):
+        raise _refusal("index_select")
+    return func(_extended(target, dim, index), dim, plain(index))
+
+
+def _add(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
+    """``scatter_add``, ``index_add`` and their in-place kind: sums at sources, completed at their owners."""
+    name = func.__name__
+    rest = ("dim", "index", "source" if name.startswith("index") else "src")
+    target, dim, index, values = _bound(args, kwargs, *rest)
+    if not isinstance(index, Edges) or isinstance(target, Edges) or holds(values) or len(kwargs) > len(rest):
+        raise _refusal(name)
+    link, dim = index.link, dim % target.dim()
+    if target.shape[dim] != link.num_owned:
+        raise _refusal(name)
+    shape = list(target.shape)
+    shape[dim] += link.num_halo
+    parts = values.new_zeros(shape)
+    add = parts.index_add if name.startswith("index") else parts.scatter_add
+    total = link.collect(add(dim, plain(index), values), dim)
+    return target.add_(total) if name.endswith("_") else target + total
+
+
+def _bound(args: tuple[Any, ...], kwargs: Any, *names: str) -> list[Any]:
+    """``args`` and ``kwargs`` as one list: the tensor, then ``names``."""
+    values = list(args) + [kwargs[name] for name in ("input", *names)[len(args) :] if name in kwargs]
+    if len(values) != len(names) + 1:
+        raise _refusal("a scatter or gather with more arguments")
+    return values
+
+
+def _join(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
+    """``cat`` of edges along the edges, ``stack`` of the two rows; in the shard's numbers, plain tensors are owned."""
+    items = list(args[0] if args else kwargs["tensors"])
+    dim = args[1] if len(args) > 1 else kwargs.get("dim", 0)
+    link = next(item.link for item in items if isinstance(item, Edges))
+    sources = [item.sources if isinstance(item, Edges) else (False,) * (1 if item.dim() == 1 else 2) for item in items]
+    if len({len(marks) for marks in sources}) > 1 or any(item.dim() > 2 for item in items):
+        raise _refusal(func.__name__)
+    if func.__name__ == "stack":
+        if len(sources[0]) != 1 or dim != 0:
+            raise _refusal("stack")
+        joined = tuple(marks[0] for marks in sources)
+    else:
+        if dim not in ((1, -1) if len(sources[0]) == 2 else (0, -1)):
+            raise _refusal("cat")
+        joined = tuple(any(marks) for marks in zip(*sources, strict=True))
+    return Edges.of(func(plain(items), dim), link, joined)
+
+
+def _unbind(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
+    """``row, col = edge_index``."""
+    edges = args[0]
+    dim = args[1] if len(args) > 1 else kwargs.get("dim", 0)
+    if len(edges.sources) != 2 or dim != 0:
+        raise _refusal("unbind")
+    rows = [Edges.of(row, edges.link, (mark,)) for row, mark in zip(plain(edges).unbind(0), edges.sources, strict=True)]
+    return iter(rows) if func.__name__ == "__iter__" else tuple(rows)
+
+
+def _flip(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
+    """``edge_index.flip(0)``: the same edges, in the opposite direction."""
+    edges = args[0]
+    dims = args[1] if len(args) > 1 else kwargs.get("dims")
+    if len(edges.sources) != 2 or dims not in (0, [0], (0,)):
+        raise _refusal("flip")
+    return Edges.of(plain(edges).flip(0), edges.link, edges.sources[::-1])
+
+
+def _compare(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
+    """``row == col``: whether an edge is a self loop; a node's number is another one on every worker."""
+    first, second = _bound(args, kwargs, "other")
+    if not all(isinstance(ends, Tensor) and ends.dim() == 1 and ends.shape == first.shape for ends in (first, second)):
+        raise _refusal(func.__name__)
+    return func(plain(first), plain(second))
+
+
+def _copy(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
+    edges = args[0]
+    return Edges.of(plain(edges).clone(), edges.link, edges.sources)
+
+
+HANDLERS: dict[str, Callable[[Callable[..., Any], tuple[Any, ...], Any], Any]] = {
+    "__getitem__": _get, "__setitem__": _set, "index_select": _select, "gather": _select,
+    "scatter_add": _add, "scatter_add_": _add, "index_add": _add, "index_add_": _add,
+    "cat": _join, "concat": _join, "concatenate": _join, "stack": _join,
+    "unbind": _unbind, "__iter__": _unbind, "flip": _flip, "__deepcopy__": _copy,
+    "eq": _compare, "__eq__": _compare, "ne": _compare, "__ne__": _compare,
+}  # fmt: skip

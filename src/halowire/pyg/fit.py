@@ -1,0 +1,179 @@
+"""``halowire.fit``: train a PyG model on local workers with one call, from a script or a notebook."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from halowire.errors import InputError, WorkerError
+from halowire.graph import Graph
+from halowire.graph.checks import check
+from halowire.launch import launched, run_workers
+from halowire.launch.run_folder import run_folder
+from halowire.partitioning.manifest import is_shard_folder
+from halowire.pyg.distribute import refuse_for_own_model
+from halowire.pyg.hand_over import HandOver, hand_over, plain, plain_copy
+from halowire.pyg.own_model import DECODER, LossFunction, required_inputs, trained_weights
+from halowire.pyg.own_shard import tensors_of
+from halowire.pyg.prepare import refuse_unsupported
+from halowire.pyg.shard_data import only_edges
+from halowire.report import Console
+from halowire.training.checkpoint import best_weights
+from halowire.training.config import Config, check_config
+from halowire.training.job import PREDICTIONS, Job, delete_run
+from halowire.training.link_task import Decoder
+from halowire.training.outcome import Run, finished, worker_error
+from halowire.training.recipes import recipe_config
+from halowire.training.refuse import refuse_other_job, refuse_untrainable
+from halowire.training.refuse_wire import refuse_codec
+from halowire.training.source import cut_for, hold_out
+from halowire.wire import RowCodec, check_codec
+
+
+@dataclass(frozen=True)
+class Fit(Run):
+    """A trained model, its run folder and summary, and its output for every node in the user's order.
+
+    Of links, the output are rows to score pairs with, by ``decoder`` where one was given.
+    """
+
+    model: nn.Module
+    predictions: Tensor
+    decoder: Decoder | None = None
+
+
+def fit(
+    model: nn.Module,
+    data: Any,
+    workers: int = 1,
+    recipe: str = "exact",
+    *,
+    task: str = "auto",
+    loss: LossFunction | None = None,
+    inputs: Sequence[str] | None = None,
+    decoder: Decoder | None = None,
+    codec: RowCodec | None = None,
+    settings: Mapping[str, Any] | None = None,
+    out: str | Path | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    quiet: bool = False,
+) -> Fit:
+    """Train ``model`` on ``data``, spread over ``workers`` local processes; no torchrun, no guard of the main module.
+
+    Args:
+        model: a module of PyG layers, as for `halowire.distribute`; it is not changed.
+        data: a PyG ``Data`` (or anything `halowire.load` reads) with features, labels and the three masks.
+        workers: number of local workers.
+        recipe: a named, complete setting.
+        task: ``classification`` (classes or several labels), ``regression`` (values ``[N]`` or ``[N, k]``) or ``link``
+            (which pairs have an edge; needs no labels); ``auto``: classification, or what a `Graph` of values asks for.
+        loss: ``loss(out, part)`` with one value for each of the worker's rows that count; halowire divides their sum by
+            the number of all workers' values. Left out: cross entropy of the training nodes, for
+            regression their squared error.
+        inputs: names of the tensors that ``forward`` is called with; left out, those that it must be given.
+        decoder: for links, ``decoder(sources, targets)`` with a score for each pair of rows; a function, or a module,
+            which is trained too. Left out: their dot product.
+        codec: a codec of one's own for the rows that the recipe would send in float32 (`halowire.wire.RowCodec`).
+        settings: overrides with the names of the command line, such as ``{"epochs": 100, "optim.lr": 0.005}``.
+        out: the run folder; by default a new one under ``runs/``.
+        resume: go on from the newest checkpoint in ``out`` with the same model, data and settings (more epochs are
+            allowed where no schedule spans them); the result is that of an uninterrupted run.
+        overwrite: delete an earlier run in ``out``.
+        quiet: no progress.
+    """
+    config = recipe_config(recipe).replace({**(settings or {}), **_task_setting(task, settings or {})})
+    _refuse(config, settings or {}, workers)
+    if codec is not None:
+        refuse_codec(config)
+        check_codec(codec)
+    _refuse_for_task(config, loss, decoder)
+    refuse_unsupported(model)
+    regression = config.task.kind == "regression" or (isinstance(data, Graph) and data.regression)
+    tensors, num_nodes = tensors_of(data, regression)
+    links = None
+    if config.task.kind == "link":
+        links = hold_out(tensors["edge_index"].cpu(), num_nodes, config)
+        tensors = only_edges(tensors, num_nodes, links.message)
+    graph = _graph(tensors, num_nodes, regression, links is not None)
+    refuse_untrainable(graph, links is not None)
+    names = tuple(inputs) if inputs else tuple(required_inputs(model, tuple(tensors)))
+    if missing := [name for name in names if name not in tensors]:
+        raise InputError(f"the graph has no {', '.join(missing)}; it has {', '.join(tensors)}")
+    packed = HandOver(model, loss, names, decoder, codec).packed()
+    run = run_folder(out, f"graph-{recipe}", resume, overwrite)
+    job = Job(
+        run, "graph", "graph", run / "shards", workers, config, resume, quiet=quiet, table=not quiet, own_model=True
+    )
+    if resume:
+        refuse_other_job(job, graph)
+    if overwrite:
+        delete_run(run, shards=True)
+    if not (resume and is_shard_folder(job.shards)):
+        cut_for(graph, workers, job.shards, config, Console(quiet=quiet), widths=(), links=links)
+    run.mkdir(parents=True, exist_ok=True)
+    job.write()
+    with tempfile.TemporaryDirectory(prefix="halowire-") as folder:
+        hand_over(Path(folder), job, tensors, num_nodes, packed)
+        summary = _train(job, Path(folder))
+    done = finished(job, summary)
+    trained, scores, weights = plain_copy(model), plain(decoder), best_weights(run)
+    trained.load_state_dict(trained_weights(weights))
+    if isinstance(scores, nn.Module):
+        scores.load_state_dict(trained_weights(weights, DECODER))
+        scores.eval()
+    return Fit(done.folder, done.summary, trained.eval(), torch.from_numpy(np.load(run / PREDICTIONS)), scores)
+
+
+def _train(job: Job, folder: Path) -> dict[str, Any]:
+    try:
+        run_workers(job.workers, ["fit", str(job.run), str(folder)])
+    except (WorkerError, KeyboardInterrupt) as error:
+        raise worker_error(job, error) from None
+    summary: dict[str, Any] = json.loads((job.run / "summary.json").read_text())
+    return summary
+
+
+def _graph(tensors: dict[str, Any], num_nodes: int, regression: bool, link: bool) -> Graph:
+    """What training needs of the graph beside the model's inputs."""
+    names = ("x",) if link else ("x", "y", "train_mask", "val_mask", "test_mask")
+    known: dict[str, Any] = {name: tensors.get(name) for name in names}
+    for name in names[2:]:
+        mask = known[name]
+        if mask is not None and mask.dim() == 2:
+            raise InputError(f"{name} has {mask.shape[1]} splits; choose one: data.{name} = data.{name}[:, 0]")
+    return check(Graph.from_edge_index(tensors["edge_index"], num_nodes, **known, regression=regression))
+
+
+def _task_setting(task: str, settings: Mapping[str, Any]) -> dict[str, str]:
+    if "task.kind" in settings and task != "auto":
+        raise InputError(f"the task is given twice, as task={task!r} and as the setting task.kind; give it once")
+    return {} if task == "auto" else {"task.kind": task}
+
+
+def _refuse_for_task(config: Config, loss: LossFunction | None, decoder: Decoder | None) -> None:
+    if config.task.kind == "link" and loss is not None:
+        raise InputError("a loss of one's own is for nodes; links are learnt by cross entropy: give a decoder instead")
+    if config.task.kind != "link" and decoder is not None:
+        raise InputError("decoder has no effect without task='link'; leave it out")
+
+
+def _refuse(config: Config, settings: Mapping[str, Any], workers: int) -> None:
+    check_config(config)
+    refuse_for_own_model(config)
+    if launched():
+        raise InputError("fit starts its workers itself; under torchrun use halowire.shard and halowire.distribute")
+    if workers < 1:
+        raise InputError(f"workers is {workers}; at least one is needed")
+    if idle := [name for name in settings if name.startswith(("model.", "mesh.", "graph."))]:
+        raise InputError(f"the setting {idle[0]} has no effect on a model of one's own")
+    if config.task.inductive or config.precision != Config().precision:
+        raise InputError("fit trains a model of one's own in float32 on the whole graph; leave task.inductive out")

@@ -1,0 +1,198 @@
+"""A model of the user's own as a runner of the training loop, and a loss of the user's own as its task."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from halowire.errors import InputError
+from halowire.events import EVAL
+from halowire.layers.step import Step
+from halowire.pyg.distribute import layer_paths, wire_policy
+from halowire.pyg.distributed import distribute, state_of
+from halowire.pyg.drop_edges import DropEdges
+from halowire.pyg.layer_path import NATIVE, foreign_overlap
+from halowire.pyg.shard_data import ShardData
+from halowire.training.config import Config
+from halowire.training.link_task import Decoder, LinkTask
+from halowire.training.runner import OneStage
+from halowire.training.task import Learnt, Task
+from halowire.wire import RowCodec, agree_on_codec
+
+LossFunction = Callable[[Tensor, ShardData], Tensor]
+"""``loss(out, data)`` gives one value for each of this worker's rows that count, or several."""
+PREFIX, DECODER = "model.", "decoder."
+
+
+class OwnModel(nn.Module):
+    """The user's model, called by the loop as the library's own models are."""
+
+    def __init__(
+        self, model: nn.Module, data: ShardData, inputs: Sequence[str], decoder: Decoder | None = None
+    ) -> None:
+        super().__init__()
+        self.model = model
+        self.decoder = decoder if isinstance(decoder, nn.Module) else None
+        self._data, self._inputs = data, tuple(inputs)
+        self._one_value = data.shard.regression
+
+    def call_inputs(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """What the model is called with, by place and, from the first one that skips a parameter, by name."""
+        places = {name: place for place, name in enumerate(inspect.signature(self.model.forward).parameters)}
+        skips = [place for place, name in enumerate(self._inputs) if places.get(name, place) != place]
+        first = min(skips, default=len(self._inputs))
+        values = [getattr(self._data, name) for name in self._inputs]
+        return tuple(values[:first]), dict(zip(self._inputs[first:], values[first:], strict=True))
+
+    def forward(self, features: object, step: Step) -> Tensor:
+        """Output of the owned rows, ``[n, C]``."""
+        self.train(step.training)
+        state_of(self.model).epoch = step.epoch
+        args, kwargs = self.call_inputs()
+        out = self.model(*args, **kwargs)
+        if self._one_value and isinstance(out, Tensor) and out.dim() == 1:
+            out = out[:, None]
+        if not isinstance(out, Tensor) or out.dim() != 2:
+            raise InputError(f"the model gives {type(out).__name__}; fit needs one tensor [nodes, classes]")
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class OwnTask(Task):
+    """A task with a loss of the user's own."""
+
+    function: LossFunction | None = None
+    data: ShardData | None = None
+
+    def loss(self, logits: Tensor, epoch: int = 0) -> Tensor:
+        """This worker's share: the sum of its values, divided by the number of all workers' values."""
+        if self.function is None or self.data is None:
+            return super().loss(logits, epoch)
+        values = self.function(logits, self.data)
+        if not isinstance(values, Tensor) or values.dim() == 0:
+            raise InputError("the loss must give one value per row, which halowire averages; use reduction='none'")
+        count = self.data.transport.all_reduce(torch.tensor([float(values.numel())]), "count of the loss's rows")
+        return values.sum() / float(count)
+
+
+class OwnRunner(OneStage):
+    """The user's model in graph parallelism; see :class:`halowire.training.runner.Runner`."""
+
+    def __init__(self, model: OwnModel, data: ShardData, task: Learnt, seed: int) -> None:
+        self.model, self.shard, self._seed = model, data.shard, seed
+        self.task: Learnt = task
+        self.peers, self.num_features, self._ids = data.transport, data.shard.num_features, data.shard.ids
+        self.exchange = state_of(model.model).exchange_of(*model.call_inputs())
+        self.parameters = {name: value for name, value in model.named_parameters() if value.requires_grad}
+
+    def forward_backward(self, epoch: int) -> Tensor:
+        """By autograd, through the user's code."""
+        ledger = self.peers.ledger
+        with ledger.phase("forward"):
+            loss = self.task.loss(self.model(None, self._step(epoch, True)), epoch)
+        with ledger.phase("backward"):
+            loss.backward()  # type: ignore[no-untyped-call]
+        return loss.detach()
+
+    def logits(self) -> Tensor:
+        """float32, fresh, nothing dropped."""
+        with torch.no_grad(), self.peers.ledger.account(EVAL):
+            out: Tensor = self.model(None, self._step(0, False))
+        return out
+
+    def facts(self) -> dict[str, Any]:
+        """How its exchange is hidden depends on what serves each layer, which is known in the end."""
+        return {"overlap": {}}
+
+    @property
+    def remembers(self) -> bool:
+        """Dropout of a foreign model does: it draws from the generator of its worker."""
+        return True
+
+    def state(self) -> dict[str, Tensor]:
+        """That of the exchange, the random numbers of this worker, and how many passes dropped edges."""
+        passes = {f"passes.{name}": torch.tensor(module.passes) for name, module in self._dropping()}
+        return super().state() | passes | {"random": torch.get_rng_state()}
+
+    def load_state(self, state: dict[str, Tensor]) -> None:
+        """Each takes its own."""
+        for name, module in self._dropping():
+            module.passes = int(state[f"passes.{name}"])
+        torch.set_rng_state(state["random"])
+        own = ("passes.", "random")
+        super().load_state({name: value for name, value in state.items() if not name.startswith(own)})
+
+    def _dropping(self) -> list[tuple[str, DropEdges]]:
+        return [(name, module) for name, module in self.model.named_modules() if isinstance(module, DropEdges)]
+
+    def _step(self, epoch: int, training: bool) -> Step:
+        nothing: Any = None  # a model of one's own finds its graph in its inputs
+        return Step(nothing, self._ids, self._seed, epoch, training)
+
+
+def own_runner(
+    model: nn.Module,
+    data: ShardData,
+    config: Config,
+    loss: LossFunction | None,
+    inputs: Sequence[str] | None,
+    links: LinkTask | None = None,
+    codec: RowCodec | None = None,
+) -> OwnRunner:
+    """Distribute ``model`` over the shard and wrap it for the training loop; ``links``: what it learns of pairs."""
+    policy = wire_policy(config, codec)
+    if codec is not None:
+        agree_on_codec(codec, data.transport)
+    distribute(model, data, policy)
+    data.reduction.hand_over()
+    decoder = None if links is None else links.decoder
+    own = OwnModel(model, data, inputs or required_inputs(model, data.keys), decoder)
+    if links is not None:
+        return OwnRunner(own, data, links, config.seed)
+    task = Task.of(data.shard, config.task, data.link.device)
+    if loss is not None:
+        task = OwnTask(**vars(task), function=loss, data=data)
+    return OwnRunner(own, data, task, config.seed)
+
+
+def required_inputs(model: nn.Module, names: Sequence[str]) -> list[str]:
+    """The parameters that ``model.forward`` must be given, all of them tensors of the graph."""
+    parameters = list(inspect.signature(model.forward).parameters.values())
+    needed = [p.name for p in parameters if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
+    optional = [p.name for p in parameters if p.default is not p.empty and p.name in names]
+    unknown = [name for name in needed if name not in names]
+    if unknown or not needed:
+        raise InputError(
+            f"forward of {type(model).__name__} takes {', '.join(needed) or 'nothing by name'}, the graph has "
+            f"{', '.join(names)}; name what it is called with: inputs=('x', 'edge_index', ...)"
+        )
+    if optional:
+        raise InputError(
+            f"forward of {type(model).__name__} can do without {', '.join(optional)}, which the graph has; say what it "
+            f"is called with: inputs={(*needed, *optional)!r}, or inputs={tuple(needed)!r} to leave it out"
+        )
+    return needed
+
+
+def trained_weights(weights: dict[str, Tensor], prefix: str = PREFIX) -> dict[str, Tensor]:
+    """The user's names of the weights of a checkpoint: those of the model, or of its decoder."""
+    return {name.removeprefix(prefix): value for name, value in weights.items() if name.startswith(prefix)}
+
+
+def own_facts(model: nn.Module, runner: OwnRunner, config: Config) -> dict[str, Any]:
+    """What `summary.json` tells of a model of the user's own: what served its layers, and how its rows travelled."""
+    paths = layer_paths(model)
+    facts: dict[str, Any] = {
+        "native_layers": [name for name, layer in paths.items() if layer.path == NATIVE],
+        "layer_paths": {name: layer.record() for name, layer in paths.items()},
+    }
+    if runner.peers.size > 1:
+        facts["overlap"] = foreign_overlap(paths)
+    if config.rate.decay >= 0 and runner.exchange.policy.decay is None:
+        facts["rows_as_they_are"] = True
+    return facts

@@ -1,0 +1,121 @@
+"""The edges that a layer was called with, sorted for the native kernels, and kept while they stay the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from halowire.kernels import Csr
+from halowire.pyg.link import Link
+
+
+@dataclass(frozen=True, eq=False)
+class Sorted:
+    """Edges sorted by one end: where each row starts, the other ends, and the places of the edges before."""
+
+    indptr: Tensor
+    indices: Tensor
+    order: Tensor
+    num_cols: int
+
+    @staticmethod
+    def of(rows: Tensor, cols: Tensor, num_rows: int, num_cols: int) -> Sorted:
+        """Sort edges by ``rows``."""
+        order = torch.argsort(rows, stable=True)
+        indptr = torch.zeros(num_rows + 1, dtype=torch.int64, device=rows.device)
+        torch.cumsum(torch.bincount(rows, minlength=num_rows), 0, out=indptr[1:])
+        return Sorted(indptr, cols[order].int(), order, num_cols)
+
+    def rows(self, start: int, stop: int) -> Sorted:
+        """Those of rows ``start`` to ``stop``."""
+        first, last = int(self.indptr[start]), int(self.indptr[stop])
+        indptr = self.indptr[start : stop + 1] - first
+        return Sorted(indptr, self.indices[first:last], self.order[first:last], self.num_cols)
+
+    def columns(self, start: int, stop: int) -> Sorted:
+        """Those of columns ``start`` to ``stop``, numbered from 0."""
+        if (start, stop) == (0, self.num_cols):
+            return self
+        kept = (self.indices >= start) & (self.indices < stop)
+        before = torch.zeros(kept.numel() + 1, dtype=torch.int64, device=kept.device)
+        torch.cumsum(kept, 0, out=before[1:])
+        return Sorted(before[self.indptr], self.indices[kept] - start, self.order[kept], stop - start)
+
+    def matrix(self, weight: Tensor | None) -> Csr:
+        """The edges as a matrix, with a weight for each edge in their order before."""
+        return Csr(self.indptr, self.indices, None if weight is None else weight[self.order], self.num_cols)
+
+
+@dataclass(frozen=True, eq=False)
+class Weighted:
+    """A pattern with weights: edges from own rows ``inner`` ``[n, n]`` and from the halo's ``halo`` ``[n, h]``, their
+    transposes, and the weights that it was made of."""
+
+    weight: Tensor | None
+    version: int
+    inner: Csr
+    halo: Csr
+    inner_t: Csr
+    halo_t: Csr
+
+    def serves(self, weight: Tensor | None) -> bool:
+        """Whether ``weight`` is the same memory, unchanged; it is kept alive here, so nothing else can be there."""
+        if weight is None or self.weight is None:
+            return weight is self.weight
+        return _same_memory(weight, self.weight) and weight._version == self.version
+
+
+@dataclass(frozen=True, eq=False)
+class Pattern:
+    """The edges of one layer as a matrix ``[n, n + h]`` and its transpose; ``targets`` are their destinations."""
+
+    edges: Tensor
+    version: int
+    targets: Tensor
+    forth: Sorted
+    back: Sorted
+    _kept: dict[bool, Weighted] = field(default_factory=dict)
+
+    @staticmethod
+    def of(edges: Tensor, link: Link, loops: bool = False) -> Pattern:
+        """Sort ``edges`` ``[2, E]`` by destination and by source; with ``loops``, exactly one self loop per node."""
+        rows, cols, used = link.num_owned, link.num_owned + link.num_halo, edges
+        if loops:
+            nodes = torch.arange(rows, device=edges.device)
+            used = torch.cat([edges[:, edges[0] != edges[1]], torch.stack([nodes, nodes])], 1)
+        forth, back = Sorted.of(used[1], used[0], rows, cols), Sorted.of(used[0], used[1], cols, rows)
+        return Pattern(edges, edges._version, used[1], forth, back)
+
+    @cached_property
+    def parts(self) -> tuple[Sorted, Sorted, Sorted, Sorted]:
+        """Edges from own rows and from the halo's, and their transposes."""
+        n, held = self.back.num_cols, self.forth.num_cols
+        return self.forth.columns(0, n), self.forth.columns(n, held), self.back.rows(0, n), self.back.rows(n, held)
+
+    def serves(self, edges: Tensor) -> bool:
+        """Whether ``edges`` are those that were sorted; where they are the same memory, unchanged, that is known."""
+        mine = self.edges
+        if edges.shape != mine.shape or edges.device != mine.device:
+            return False
+        unchanged = mine._version == self.version
+        return unchanged and (_same_memory(edges, mine) or torch.equal(edges, mine))
+
+    def weighted(self, weight: Tensor | None, mean: bool) -> Weighted:
+        """The matrices with ``weight`` ``[E]`` (None: 1), for a ``mean`` divided by the number of the row's edges."""
+        kept = self._kept.get(mean)
+        if kept is None or not kept.serves(weight):
+            values = weight
+            if mean:
+                share = (1 / self.forth.indptr.diff().clamp(min=1).float())[self.targets]
+                values = share if weight is None else weight * share
+            version = 0 if weight is None else weight._version
+            kept = self._kept[mean] = Weighted(weight, version, *(part.matrix(values) for part in self.parts))
+        return kept
+
+
+def _same_memory(first: Tensor, second: Tensor) -> bool:
+    place = first.data_ptr() == second.data_ptr() and first.dtype == second.dtype
+    return place and first.shape == second.shape and first.stride() == second.stride()

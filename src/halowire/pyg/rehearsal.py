@@ -1,0 +1,357 @@
+"""The rehearsal: a model on a small random graph, cut in two, must equal the plain model there, or it is refused."""
+
+from __future__ import annotations
+
+import copy
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from halowire.errors import InputError
+from halowire.pyg.call import Call
+from halowire.pyg.drop_edges import DropEdges
+from halowire.pyg.edges import Edges, plain
+from halowire.pyg.native import use_native
+from halowire.pyg.outputs import tensors_in
+from halowire.pyg.prepare import spread_norms
+from halowire.pyg.shard_data import cut_data
+from halowire.pyg.still import Notes, Still
+from halowire.wire.in_process import InProcessTransport, run_threads
+
+NODES, EDGES, PARTS, ATTEMPTS = 26, 110, 2, 3
+TOLERANCE = 1e-4
+FULL_SIZE = 2048
+"""Up to so many nodes the model is also compared on graphs as large as the real one."""
+SHARE, GROWTH = 0.4, 2.4
+"""Of the second part, and from one graph to the next; a branch on the number of nodes shows on one of them."""
+LARGEST = 2**20
+"""Numbers up to this one are tried on a graph that has nodes below and above them."""
+
+
+class UncheckableError(InputError):
+    """The plain model itself fails on the small graph, so there is nothing to compare with."""
+
+
+class Difference(Exception):  # noqa: N818
+    """The cut model does not equal the plain one; the message says where."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """Of a random graph, and whether gradients are compared on it."""
+
+    nodes: int
+    edges: int
+    gradients: bool
+
+
+SMALL = Size(NODES, EDGES, gradients=True)
+
+
+@dataclass(frozen=True)
+class Rehearsed:
+    """What is known of a kind of call: the widths of its coded exchanges, and whether training drops values or edges
+    before one of them."""
+
+    widths: tuple[int, ...]
+    drops: bool
+
+
+@dataclass
+class Outcome:
+    """What a pass gave: outputs in training and evaluation, traces of all modules, gradients, buffers."""
+
+    outputs: list[Any]
+    trace: list[tuple[str, Tensor]]
+    gradients: dict[str, Tensor | None]
+    buffers: dict[str, Tensor]
+    rows: Tensor
+    known: Rehearsed
+
+
+def rehearse(model: nn.Module, call: Call, most: int) -> Rehearsed:
+    """Compare ``model`` with itself on random graphs cut in two; what is known of such a call.
+
+    On a small graph: forward in training and evaluation mode, all weight gradients and all buffers, element by element.
+    What a model does with the number 1000 is not seen on 26 nodes, so outputs are compared once more on ever larger
+    graphs, up to the size of the real one, or else until there are nodes on both sides of all numbers that the model
+    hands to torch and that could be one of a node or of an edge: those below ``most``, the nodes and edges of the
+    whole graph.
+    """
+    notes = Notes()
+    known = _majority(SMALL, lambda seed: _attempt(model, call, seed, SMALL, notes))
+    for size in _larger(_telling_size(notes.numbers, model, call, most)):
+        _majority(size, lambda seed, size=size: _attempt(model, call, seed, size, Notes()))  # type: ignore[misc]
+    return known
+
+
+def _larger(largest: int) -> Iterator[Size]:
+    """Sizes up to ``largest``: the smaller part of one has no more nodes than the whole graph before."""
+    nodes = NODES
+    while nodes < largest:
+        nodes = min(int(nodes * GROWTH), largest)
+        yield Size(nodes, 4 * nodes, gradients=False)
+
+
+def _majority(size: Size, attempt: Callable[[int], Rehearsed]) -> Rehearsed:
+    """A cut model that is right may fail by chance (a sum almost zero before a ReLU): the majority of three decides."""
+    failures: list[Difference] = []
+    known = Rehearsed((), False)
+    for seed in range(ATTEMPTS):
+        try:
+            known = attempt(seed)
+        except Difference as error:
+            failures.append(error)
+        if len(failures) > ATTEMPTS // 2:
+            raise InputError(
+                f"on a random graph of {size.nodes} nodes cut in two the model does not equal the whole model: "
+                f"{failures[0]}. A layer that looks at all nodes at once (pooling, a mean over the graph, a norm of "
+                "its own) sees only the nodes of its worker, and a constant in the code (x[:1000]) means other nodes "
+                "on every worker: replace it, or train on one worker with plain PyG"
+            ) from None
+        if seed + 1 - len(failures) > ATTEMPTS // 2 or (seed == 0 and not failures):
+            break
+    return known
+
+
+def _telling_size(numbers: set[float], model: nn.Module, call: Call, most: int) -> int:
+    """How many nodes a graph needs on which every constant of the model that could be a node's would show."""
+    given = {int(abs(number)): isinstance(number, int) for number in numbers if NODES / 2 <= abs(number) < most}
+    for name, buffer in model.named_buffers():
+        if buffer.numel() and not buffer.is_floating_point() and not name.endswith("num_batches_tracked"):
+            given.setdefault(int(buffer.abs().max()), False)
+    large = [number for number, whole in given.items() if number > LARGEST and whole]
+    if large:
+        raise InputError(
+            f"the model's forward uses the number {large[0]}, which could be that of a node, and a graph so large "
+            "cannot be tried out; make it a feature or a mask of the nodes (data.kind) and pass that"
+        )
+    nodes = call.data.shard.num_nodes
+    full = min(nodes, FULL_SIZE)
+    # Numbers of nodes show on a graph of more nodes; beyond the last node only edges are counted, of which it has four.
+    beyond = [number for number in given if number <= LARGEST and number >= (full if number < nodes else 3 * full)]
+    largest = max((number for number in beyond if number < most), default=0)
+    return max(full, largest + largest // 4 + NODES if largest else 0)
+
+
+def _attempt(model: nn.Module, call: Call, seed: int, size: Size, notes: Notes) -> Rehearsed:
+    generator = torch.Generator().manual_seed(seed)
+    graph, owner = _random(call, generator, size)
+    weights: list[Tensor] = []
+    want = _plain_pass(model, call, graph, weights, size, generator, notes)
+    rounding = _rounding(model, call, graph, weights, want) if size.gradients else {}
+
+    def work(transport: InProcessTransport) -> Outcome:
+        part = cut_data(graph, owner, transport)
+        own = copy.deepcopy(model)
+        spread_norms(own, part.link)
+        use_native(own)
+        return _pass(own, call, part, [weight[part.rows] for weight in weights], part.rows, size)
+
+    try:
+        parts = run_threads(PARTS, work)
+    except InputError:
+        raise
+    except Exception as error:
+        raise InputError(f"the model runs on a whole graph, but not on a shard ({_short(error)})") from error
+    _compare(want, parts, rounding)
+    known: Rehearsed = parts[0].known
+    return known
+
+
+def _random(call: Call, generator: torch.Generator, size: Size) -> tuple[dict[str, Any], Tensor]:
+    """A random graph with rows sampled from the real one, so that their values are possible, and random owners."""
+
+    def draw(high: int, *shape: int) -> Tensor:
+        return torch.randint(max(high, 1), shape, generator=generator)
+
+    edges = draw(size.nodes, 2, size.edges)
+    if not bool((plain(call.data.edge_index)[0] == plain(call.data.edge_index)[1]).any()):
+        edges[1] = torch.where(edges[0] == edges[1], (edges[1] + 1) % size.nodes, edges[1])
+    graph: dict[str, Any] = {"edge_index": edges}
+    for name, (kind, value) in call.samples.items():
+        count = size.nodes if kind == "node" else size.edges
+        if value.shape[0]:
+            rows = value.detach()[draw(value.shape[0], count).to(value.device)].cpu().clone()
+            if kind == "node" and rows.is_floating_point():
+                # Equal rows, of a part of few nodes, would leave a norm nothing but rounding to divide by.
+                rows *= 0.5 + torch.rand(rows.shape, generator=generator)
+            graph[name] = rows
+        else:
+            graph[name] = torch.ones(count, *value.shape[1:], dtype=value.dtype)
+    owner = (torch.rand(size.nodes, generator=generator) < SHARE).long()
+    owner[:PARTS] = torch.arange(PARTS)
+    return graph, owner
+
+
+def _plain_pass(
+    model: nn.Module, call: Call, graph: dict[str, Any], weights: list[Tensor], size: Size,
+    generator: torch.Generator | None = None, notes: Notes | None = None,
+) -> Outcome:  # fmt: skip
+    whole = SimpleNamespace(**graph, num_nodes=size.nodes)
+    try:
+        return _pass(copy.deepcopy(model), call, whole, weights, torch.arange(size.nodes), size, generator, notes)
+    except InputError:
+        raise
+    except Exception as error:
+        raise UncheckableError(
+            f"the model cannot be checked: it fails on a random graph of {size.nodes} nodes ({_short(error)}); it "
+            "must not depend on the number of nodes or on tensors that it was not called with"
+        ) from error
+
+
+def _pass(
+    model: nn.Module, call: Call, graph: Any, weights: list[Tensor], rows: Tensor, size: Size,
+    generator: torch.Generator | None = None, notes: Notes | None = None,
+) -> Outcome:  # fmt: skip
+    """Forward and, if asked for, backward in training mode, then forward in evaluation mode, on the CPU."""
+    model.cpu()
+    trace: list[tuple[str, Tensor]] = []
+    for name, module in model.named_modules():
+        module.register_forward_hook(_tracer(name, trace))
+    leaves = {name: getattr(graph, name).detach().clone().requires_grad_() for name in call.with_gradient}
+    for name, leaf in leaves.items():
+        setattr(graph, name, leaf)
+    args, kwargs = call.on(graph)
+    link, seen = getattr(graph, "link", None), notes or Notes()
+
+    def run() -> list[Tensor]:
+        if link is not None:
+            link.begin()
+        with Still(seen, lambda: 0 if link is None else len(link.coded_widths)):
+            return _rows(model(*args, **kwargs), rows.numel())
+
+    model.train()
+    with torch.set_grad_enabled(size.gradients):
+        outputs = run()
+        widths = () if link is None else tuple(link.coded_widths)
+        edges = any(isinstance(module, DropEdges) and module.p > 0 for module in model.modules())
+        known = Rehearsed(widths, bool(widths) and (edges or min(seen.drops, default=len(widths)) < len(widths)))
+        differentiable = [value for value in outputs if value.requires_grad]
+        if generator is not None:
+            weights += [torch.randn(value.shape, generator=generator) for value in differentiable]
+        for value, weight in zip(differentiable, weights, strict=True):
+            value.backward(weight, retain_graph=True)  # type: ignore[no-untyped-call]
+    outputs += [
+        torch.zeros_like(leaf) if leaf.grad is None else leaf.grad
+        for name, leaf in leaves.items()
+        if call.with_gradient[name] == "node"
+    ]
+    model.eval()
+    with torch.no_grad():
+        outputs += run()
+    return Outcome(
+        [value.detach() for value in outputs],
+        trace,
+        {name: parameter.grad for name, parameter in model.named_parameters()},
+        dict(model.named_buffers()),
+        rows,
+        known,
+    )
+
+
+def _tracer(name: str, trace: list[tuple[str, Tensor]]) -> Any:
+    def note(module: nn.Module, args: Any, out: Any) -> None:
+        if isinstance(out, Tensor) and not isinstance(out, Edges):
+            trace.append((f"{name} ({type(module).__name__})" if name else "the output", out.detach().clone()))
+
+    return note
+
+
+def _rows(out: Any, count: int) -> list[Tensor]:
+    """All tensors of an output; each must have one row per node."""
+    found = tensors_in(out)
+    for value in found:
+        if isinstance(value, Edges) or value.dim() == 0 or value.shape[0] != count:
+            raise InputError(
+                f"the model's output has shape {list(value.shape)} on {count} nodes; a distributed model gives one "
+                "row per node: pool and reduce outside of it, over all workers (data.mean)"
+            )
+    return found
+
+
+def _rounding(
+    model: nn.Module, call: Call, graph: dict[str, Any], weights: list[Tensor], want: Outcome
+) -> dict[str, float]:
+    """How far the plain model's gradients are from themselves when the nodes are numbered backwards.
+
+    A gradient that is zero, such as that of a bias before a norm, consists of rounding, and no more can be asked of it.
+    """
+    turned = {
+        name: value.flip(0) if call.samples.get(name, ("", value))[0] == "node" else value
+        for name, value in graph.items()
+    }
+    turned["edge_index"] = NODES - 1 - graph["edge_index"]
+    again = _plain_pass(model, call, turned, [weight.flip(0) for weight in weights], SMALL)
+    return {
+        name: float((again.gradients[name] - grad).abs().max())  # type: ignore[operator]
+        for name, grad in want.gradients.items()
+        if grad is not None and grad.numel()
+    }
+
+
+def _compare(want: Outcome, parts: list[Outcome], rounding: dict[str, float]) -> None:
+    traces = [_numbered(part.trace) for part in parts]
+    for key, value in _numbered(want.trace).items():
+        # A layer's inner modules may be bypassed on a shard, where a native kernel serves it.
+        pieces = [trace[key] for trace in traces if key in trace]
+        is_rows = value.dim() > 0 and value.shape[:1] == want.rows.shape and len(pieces) == len(parts)
+        if is_rows and all(piece.shape[:1] == part.rows.shape for piece, part in zip(pieces, parts, strict=True)):
+            _same(key[0], _assembled(value, pieces, parts), value)
+    for number, value in enumerate(want.outputs):
+        pieces = [part.outputs[number] for part in parts]
+        _same("the output", _assembled(value, pieces, parts), value)
+    given = [grad for grad in want.gradients.values() if grad is not None and grad.numel()]
+    scale = max((float(grad.abs().max()) for grad in given), default=0.0)
+    for name, grad in want.gradients.items():
+        found = [part.gradients[name] for part in parts]
+        if grad is None or any(piece is None for piece in found):
+            if grad is not None and float(grad.abs().max()):
+                raise Difference(f"the gradient of {name} is missing on a shard")
+            continue
+        total = torch.stack([piece for piece in found if piece is not None]).sum(0)
+        # Rounding is small beside the other gradients; what is not small is a difference.
+        _same(f"the gradient of {name}", total, grad, scale, min(10 * rounding.get(name, 0.0), 10 * TOLERANCE * scale))
+    for name, value in want.buffers.items():
+        for part in parts:
+            if value.is_floating_point() and value.shape == part.buffers[name].shape:
+                _same(f"the buffer {name}", part.buffers[name], value)
+
+
+def _numbered(trace: list[tuple[str, Tensor]]) -> dict[tuple[str, int], Tensor]:
+    """The results of every module by its name and the number of its call."""
+    calls: dict[str, int] = defaultdict(int)
+    found = {}
+    for name, value in trace:
+        found[name, calls[name]] = value
+        calls[name] += 1
+    return found
+
+
+def _assembled(like: Tensor, pieces: list[Tensor], parts: list[Outcome]) -> Tensor:
+    whole = torch.empty_like(like)
+    for piece, part in zip(pieces, parts, strict=True):
+        if piece.shape[1:] != like.shape[1:]:
+            raise Difference(f"an output has rows of shape {list(piece.shape[1:])}, expected {list(like.shape[1:])}")
+        whole[part.rows] = piece
+    return whole
+
+
+def _same(name: str, got: Tensor, want: Tensor, scale: float = 0.0, slack: float = 0.0) -> None:
+    if not want.numel():
+        return
+    got, want = got.double(), want.double()
+    worst = float((got - want).abs().max())
+    limit = TOLERANCE * max(float(want.abs().max()), 0.1 * scale) + slack
+    if not worst <= limit and not torch.equal(got.nan_to_num(), want.nan_to_num()):
+        raise Difference(f"{name} differs by {worst:.2g}, of at most {float(want.abs().max()):.2g}")
+
+
+def _short(error: Exception) -> str:
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0] if text else 'no message'}"

@@ -1,0 +1,165 @@
+"""One worker's part of a PyG ``Data``: the same names, the owned rows, the edges into them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from halowire.errors import InputError
+from halowire.graph import Graph
+from halowire.kernels import Csr
+from halowire.partitioning import Partition, Shard, cut
+from halowire.pyg.edges import Edges
+from halowire.pyg.link import Link
+from halowire.pyg.reduction import Once, Reduction, WholeMean
+from halowire.pyg.whole_loss import WholeLoss
+from halowire.wire import Transport
+
+
+class ShardData:
+    """What a model and a loss need of one part: ``x``, ``edge_index``, ``y``, masks, edge tensors, by their PyG names.
+
+    Node tensors hold the ``n`` owned rows; edge tensors the edges into them, in the order of the user's graph.
+    ``rows`` are the owned rows' places in the user's graph, ``num_nodes`` is ``n``.
+    """
+
+    def __init__(self, shard: Shard, link: Link, edge_index: Tensor, tensors: Mapping[str, Any]) -> None:
+        self.shard, self.link, self.reduction = shard, link, Reduction(link.transport)
+        self.edge_index = edge_index
+        self.rows, self.num_nodes = shard.rows, shard.num_owned
+        self.keys = ("edge_index", *tensors)
+        for name, value in tensors.items():
+            setattr(self, name, value)
+        if isinstance(x := tensors.get("x"), Tensor):
+            link.keep(x)
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(
+            f"this part of the graph has no {name!r}; it has {', '.join(self.__dict__.get('keys', ()))}"
+        )
+
+    def mean(self, values: Tensor, penalty: Tensor | float = 0.0) -> Tensor:
+        """The mean of all workers' ``values``, one or more for each of this worker's rows: the loss of the whole graph.
+
+        The result is the same on every worker, and after ``backward`` so are the weights' gradients. It may be scaled,
+        and added to other means; nothing else may be added to it.
+
+        Args:
+            values: of this worker's rows.
+            penalty: a number that depends on weights alone, so that all workers have the same; it is added once.
+        """
+        out: Tensor = WholeMean.apply(values, self.reduction)  # type: ignore[no-untyped-call]
+        if isinstance(penalty, Tensor) and penalty.requires_grad:
+            if penalty.dim():
+                raise InputError(f"the penalty has shape {list(penalty.shape)}; give one number, such as its sum")
+            penalty = Once.apply(penalty, self.reduction)  # type: ignore[no-untyped-call]
+        return WholeLoss.of(out + penalty, self.reduction)
+
+    @property
+    def transport(self) -> Transport:
+        """The connection to the other workers."""
+        return self.link.transport
+
+    def __repr__(self) -> str:
+        rank, size = self.shard.rank, self.shard.num_parts
+        return f"ShardData(part {rank} of {size}: {self.num_nodes:,} nodes, {self.edge_index.shape[1]:,} edges)"
+
+
+def cut_data(
+    tensors: Mapping[str, Any], owner: Tensor, transport: Transport, device: torch.device | None = None
+) -> ShardData:
+    """This worker's part of a graph given by PyG's names; ``owner`` ``[N]`` says who owns which node.
+
+    Args:
+        tensors: ``edge_index`` ``[2, E]``, node tensors ``[N, ...]``, edge tensors ``[E, ...]``, anything else.
+            ``x``, ``y`` and names that end in ``mask`` are node tensors, names that begin with ``edge_`` edge tensors;
+            other tensors are told by their first extent, nodes before edges.
+        owner: the owner of every node.
+        transport: the connection to the other workers.
+        device: where the part is put.
+    """
+    graph = Graph.from_edge_index(tensors["edge_index"].cpu(), owner.numel())
+    shard = cut(graph, Partition(owner, transport.size))[transport.rank]
+    return place_data(shard, local_tensors(tensors, owner, shard), transport, device or torch.device("cpu"))
+
+
+def local_tensors(tensors: Mapping[str, Any], owner: Tensor, shard: Shard) -> dict[str, Any]:
+    """The part of ``tensors`` that belongs to ``shard``, cut from a graph without ids of its own; edges in its rows."""
+    edge_index, num_nodes = tensors["edge_index"].cpu(), owner.numel()
+    place = torch.full((num_nodes,), -1)
+    held = torch.cat([shard.rows, shard.halo_ids])
+    place[held] = torch.arange(held.numel())
+    mine = (owner[edge_index[1]] == shard.rank).nonzero()[:, 0]
+    kinds = tensor_kinds(tensors, num_nodes, edge_index.shape[1])
+    chosen = {"node": shard.rows, "edge": mine}
+    parts = {
+        name: _pick(value, chosen[kinds[name]]) if name in kinds else value
+        for name, value in tensors.items()
+        if name != "edge_index"
+    }
+    return {"edge_index": place[edge_index[:, mine].long()], **parts}
+
+
+def only_edges(tensors: Mapping[str, Any], num_nodes: int, kept: Tensor) -> dict[str, Any]:
+    """``tensors`` of a graph with the edges ``kept`` (bool ``[E]``) alone, those of nodes as they are."""
+    edge_index = tensors["edge_index"]
+    kinds = tensor_kinds(tensors, num_nodes, edge_index.shape[1])
+    where = kept.nonzero()[:, 0]
+    edges = {name: _pick(value, where) for name, value in tensors.items() if kinds.get(name) == "edge"}
+    return {**tensors, **edges, "edge_index": edge_index[:, kept.to(edge_index.device)]}
+
+
+def place_data(shard: Shard, tensors: Mapping[str, Any], transport: Transport, device: torch.device) -> ShardData:
+    """What `local_tensors` gave, connected to the other workers."""
+    link = Link(shard, transport, device)
+    placed = {name: value.to(device) if isinstance(value, Tensor) else value for name, value in tensors.items()}
+    edges = placed.pop("edge_index")
+    return ShardData(shard, link, Edges.of(edges, link), placed)
+
+
+def of_shard(shard: Shard, transport: Transport, device: torch.device) -> ShardData:
+    """A shard, such as one read from disk, under PyG's names; its edges are sorted by destination."""
+    link = Link(shard, transport, device)
+    pieces = [
+        torch.stack([matrix.indices.long() + first, matrix.row_index()])
+        for matrix, first in ((shard.inner, 0), (shard.halo, shard.num_owned))
+    ]
+    edges = torch.cat(pieces, 1)
+    order = torch.argsort(edges[1], stable=True)
+    names = ("x", "y", "train_mask", "val_mask", "test_mask")
+    tensors: dict[str, Any] = {name: value for name in names if (value := getattr(shard, name)) is not None}
+    if isinstance(shard.x, Csr):
+        tensors["x"] = shard.x.to_dense()
+    if shard.inner.weight is not None and shard.halo.weight is not None:
+        tensors["edge_weight"] = torch.cat([shard.inner.weight, shard.halo.weight])[order]
+    tensors |= {name: value[order] for name, value in shard.edge_tensors.items()}
+    placed = {name: value.to(device) for name, value in tensors.items()}
+    return ShardData(shard, link, Edges.of(edges[:, order].to(device), link), placed)
+
+
+def tensor_kinds(tensors: Mapping[str, Any], num_nodes: int, num_edges: int) -> dict[str, str]:
+    """``node`` or ``edge`` for every tensor that has one row for each of them."""
+    kinds = {}
+    for name, value in tensors.items():
+        if name == "edge_index" or not isinstance(value, Tensor) or value.dim() == 0:
+            continue
+        if name in ("x", "y", "pos", "n_id") or name.endswith("mask"):
+            likely, extent = "node", num_nodes
+        elif name.startswith("edge_"):
+            likely, extent = "edge", num_edges
+        else:
+            likely, extent = ("edge", num_edges) if value.shape[0] == num_edges != num_nodes else ("node", num_nodes)
+        if value.shape[0] == extent:
+            kinds[name] = likely
+        elif name in ("x", "y") or name.startswith("edge_"):
+            raise InputError(f"{name} has {value.shape[0]} rows, expected one for each of the {extent} {likely}s")
+    return kinds
+
+
+def _pick(value: Tensor, rows: Tensor) -> Tensor:
+    if value.layout != torch.strided:
+        value = value.to_dense()
+    return value[rows.to(value.device)]

@@ -1,0 +1,119 @@
+"""Points over two measured axes, each with its spread and with its name beside the plot."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from halowire.report.charts.axes import WORDS, Kind, LogAxis, make_axis, make_log_axis
+from halowire.report.charts.plot import SPACING, EndLabel, Plot, across, down, end_labels, frame, grid, shorten, sides
+from halowire.report.markup import Html, join, tag
+
+HEIGHT = 230
+INSET = 0.035
+"""The share of the width between the frame and the outermost values, so that no point sits on the frame."""
+SPACING_ACROSS, NARROW_SPACING = 0.17, 0.36
+"""The least distance of labels below a plot, and below one on a phone, as shares of its width."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """A named mean at (x, y), its standard error in y (NaN: unknown), and the single runs it is the mean of."""
+
+    label: str
+    x: float
+    y: float
+    error: float
+    slot: int
+    runs: list[tuple[float, float]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class ScatterPlot:
+    """What the plot shows: ``words`` name the horizontal axis; ``across`` and ``upward`` are the kinds of the axes.
+
+    ``log``: the horizontal axis is logarithmic.
+    """
+
+    title: str
+    points: list[Point]
+    across: Kind
+    words: str
+    upward: Kind = "percent"
+    log: bool = False
+
+
+def scatter_plot(chart: ScatterPlot, description: str) -> Html:
+    """The plot as SVG; names stand at the right, at their point's height, so that they cannot cover each other."""
+    shown = [point for point in chart.points if math.isfinite(point.x) and math.isfinite(point.y)]
+    vertical = make_axis([y for point in shown for y in _heights(point)], chart.upward, zero=False)
+    sideways = [x for point in shown for x in (point.x, *(x for x, _ in point.runs))]
+    horizontal = make_log_axis(sideways, chart.across) if chart.log else make_axis(sideways, chart.across, zero=True)
+    height = max(HEIGHT, SPACING * (len(shown) + 1))
+    plot = Plot(vertical, 0.0, 1.0, height)
+
+    def x(value: float) -> float:
+        return INSET + (1 - 2 * INSET) * horizontal.place(value)
+
+    ends = [EndLabel(f"{shorten(p.label)} {vertical.words(p.y)}", x(p.x), plot.y(p.y), p.slot) for p in shown]
+    left, right = sides(plot, ends)
+    unit = "" if isinstance(horizontal, LogAxis) or not horizontal.unit else f", {horizontal.unit}"
+    below = {"x": "50%", "y": down(height + 38), "text_anchor": "middle"}
+    drawing = frame(
+        chart.title,
+        description,
+        height,
+        (26, right, 46, left),
+        grid(plot, vertical.unit, left),
+        _ticks([(x(value), label) for value, label in horizontal.ticks], height),
+        tag("text", f"{chart.words}{unit}", class_="unit", **below),
+        end_labels(plot, ends),
+        *(_point(point, plot, x(point.x), [(x(at), y) for at, y in point.runs], chart.across) for point in shown),
+    )
+    return tag("div", drawing, class_="scatter")
+
+
+def roomy(places: list[float], least: float) -> list[float]:
+    """The places that keep the least distance from those before them."""
+    kept: list[float] = []
+    for place in places:
+        if all(abs(place - other) >= least for other in kept):
+            kept.append(place)
+    return kept
+
+
+def _ticks(ticks: list[tuple[float, str]], height: float) -> Html:
+    """Hairlines, with values below where there is room; those a narrow plot has no room for are of class ``fine``."""
+    places = [place for place, _ in ticks]
+    coarse = roomy(places[:1] + places[-1:] + sorted(places, key=lambda place: abs(place - 0.5)), NARROW_SPACING)
+    fine = roomy([*coarse, *places], SPACING_ACROSS)
+    parts: list[Html] = []
+    for place, label in ticks:
+        at = across(place)
+        parts.append(tag("line", x1=at, x2=at, y1="0", y2=down(height + 4), class_="grid"))
+        if place in fine:
+            words = {"x": at, "y": down(height + 18), "text_anchor": "middle"}
+            parts.append(tag("text", label, class_=None if place in coarse else "fine", **words))
+    return join(*parts)
+
+
+def _heights(point: Point) -> list[float]:
+    """All values that the vertical axis has to hold for a point."""
+    about = point.error if math.isfinite(point.error) else 0.0
+    return [point.y - about, point.y + about, *(y for _, y in point.runs if math.isfinite(y))]
+
+
+def _point(point: Point, plot: Plot, x: float, runs: list[tuple[float, float]], kind: Kind) -> Html:
+    """A point: its runs faintly, its standard error as a bar, its mean; what it is when pointed at."""
+    small = [
+        tag("circle", cx=across(at), cy=down(plot.y(y)), r="2.2", class_=f"run s{point.slot}")
+        for at, y in runs
+        if len(runs) > 1 and math.isfinite(y)
+    ]
+    about = point.error if math.isfinite(point.error) else 0.0
+    said = f"{point.label}: {plot.axis.words(point.y)} at {WORDS[kind](point.x)}"
+    at = across(x)
+    ends = {"y1": down(plot.y(point.y - about)), "y2": down(plot.y(point.y + about))}
+    bar = tag("line", x1=at, x2=at, **ends, class_=f"error s{point.slot}")
+    dot = tag("circle", tag("title", said), cx=at, cy=down(plot.y(point.y)), r="4.5", class_=f"dot s{point.slot}")
+    return join(*small, bar if about else None, dot)

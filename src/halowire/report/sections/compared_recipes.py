@@ -1,0 +1,210 @@
+"""What the page of a comparison is made of: its headline, its table of recipes, its figures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from halowire.report import series
+from halowire.report.charts import (
+    Bar,
+    Curve,
+    LineChart,
+    Point,
+    ScatterPlot,
+    Segment,
+    bar_chart,
+    legend,
+    line_figure,
+    metric_kind,
+    scatter_plot,
+)
+from halowire.report.comparison_record import error_of, mean_of, metric_of
+from halowire.report.comparison_table import (
+    Compared,
+    best_table,
+    metric_head,
+    ratio_text,
+    recipe_columns,
+    spread_text,
+)
+from halowire.report.markup import Html, data_table, figure, join, tag
+from halowire.report.run_files import Json, RunFiles
+from halowire.report.sections.curves import lowest_is_near_zero
+from halowire.report.sections.overview import ranges, results_of, sentence
+from halowire.report.units import (
+    Points,
+    bytes_text,
+    is_share,
+    metric_text,
+    metric_words,
+    number,
+    percent_text,
+    plural,
+    seconds_text,
+    share,
+)
+from halowire.training.metric_names import LOWER_IS_BETTER
+
+CLOSE = 0.003
+"""Points of accuracy below `exact` (as a fraction) within which the headline calls a recipe as good."""
+
+
+@dataclass(frozen=True)
+class ComparedRecipe(Compared):
+    """A recipe on the page: its name, colour and means over the seeds, and the entries and folders of its runs."""
+
+    entries: list[Json]
+    runs: list[RunFiles]
+
+
+def comparison_headline(record: Json, recipes: list[ComparedRecipe]) -> Html:
+    """The cheapest recipe that is as good as `exact`, if there is one; else what range was reached."""
+    begin = f"{record['graph']}, {plural(record['workers'], 'worker')}, {plural(len(record['seeds']), 'seed')}"
+    metric = metric_of(record)
+    if not recipes:
+        return join(f"{begin}: no run is finished yet")
+    # Points of a fraction can be close in themselves; of an error nobody knows how much is little.
+    close = [one for one in recipes if is_share(metric) and _as_good(one)]
+    if not close:
+        means = [{key: mean_of(one.numbers[key]) for key in ("test", "halo_bytes")} for one in recipes]
+        results = [results_of(metric)[0], ("halo_bytes", bytes_text, "of halo bytes in training")]
+        return sentence(begin, ranges(means, results))
+    best = min(close, key=lambda one: mean_of(one.numbers["halo_bytes"]))
+    against = best.numbers["to_exact"]
+    gap = 100 * mean_of(against["test"])
+    where = f"{abs(gap):.2f} points {'above' if gap > 0 else 'below'} exact" if abs(gap) >= 0.005 else "as exact does"
+    return join(
+        f"{begin}: {best.name} reaches ", tag("b", metric_text(metric, mean_of(best.numbers["test"]))),
+        f" test {metric_words(metric)}, {where}, with ", tag("b", _part(mean_of(against["halo_bytes"]))),
+        " of its halo bytes and ", tag("b", _part(mean_of(against["seconds"]))), " of its time",
+    )  # fmt: skip
+
+
+def recipes_table(record: Json, recipes: list[ComparedRecipe]) -> Html:
+    """A row for every recipe that has a finished run."""
+    return best_table("recipe", [*recipes], recipe_columns(record), "Comparison of the recipes")
+
+
+def comparison_figures(record: Json, recipes: list[ComparedRecipe]) -> list[Html]:
+    """All figures for which there is something to show."""
+    drawn = (
+        _against_bytes(record, recipes), _against_time(record, recipes), _bytes_per_epoch(recipes), _loss(recipes),
+        _time_per_epoch(recipes),
+    )  # fmt: skip
+    return [one for one in drawn if one is not None]
+
+
+def _as_good(one: ComparedRecipe) -> bool:
+    """Whether a recipe sends fewer bytes than `exact` and is at most ``CLOSE`` below it."""
+    against = one.numbers.get("to_exact", {})
+    return mean_of(against.get("test")) >= -CLOSE and 0 < mean_of(against.get("halo_bytes")) < 1
+
+
+def _part(fraction: float) -> str:
+    """A share inside a sentence: 71%, 1/22."""
+    return ratio_text(fraction) if fraction < 0.0995 else f"{100 * fraction:.0f}%"
+
+
+def _against_bytes(record: Json, recipes: list[ComparedRecipe]) -> Html | None:
+    """What the accuracy costs on the wire."""
+    metric = metric_of(record)
+    title = f"Test {metric_words(metric)} against bytes"
+    points = _means(recipes, "halo_bytes")
+    chart = ScatterPlot(title, points, "bytes", "halo bytes of the whole training", metric_kind(metric), log=True)
+    says = f"{_better_corner(metric)} The axis of bytes is logarithmic."
+    if len(record["seeds"]) > 1:
+        says += " Large dots: means, with standard error; small dots: single seeds."
+    return _scatter(record, recipes, chart, "halo_bytes", says)
+
+
+def _against_time(record: Json, recipes: list[ComparedRecipe]) -> Html | None:
+    """What the accuracy costs in time."""
+    metric = metric_of(record)
+    title = f"Test {metric_words(metric)} against time"
+    points = _means(recipes, "train_seconds")
+    chart = ScatterPlot(title, points, "seconds", "time of all training epochs", metric_kind(metric))
+    return _scatter(
+        record,
+        recipes,
+        chart,
+        "train_seconds",
+        f"{_better_corner(metric)} Time is the median epoch times the number of epochs.",
+    )
+
+
+def _better_corner(metric: str) -> str:
+    """Where the good recipes are."""
+    return "Lower left is better." if metric in LOWER_IS_BETTER else "Upper left is better."
+
+
+def _means(recipes: list[ComparedRecipe], key: str) -> list[Point]:
+    """The recipes' means over the seeds: the test metric, at the mean of the number ``key``."""
+    found = []
+    for one in recipes:
+        single = [(number(run[key]), number(run["test"])) for run in one.entries]
+        x, y = mean_of(one.numbers[key]), mean_of(one.numbers["test"])
+        if math.isfinite(x) and math.isfinite(y):
+            found.append(Point(one.name, x, y, error_of(one.numbers["test"]), one.slot, single))
+    return found
+
+
+def _scatter(record: Json, recipes: list[ComparedRecipe], chart: ScatterPlot, key: str, says: str) -> Html | None:
+    """A figure with a point for every recipe; ``key`` is the number on the horizontal axis."""
+    if not chart.points:
+        return None
+    words = bytes_text if chart.across == "bytes" else seconds_text
+    metric = metric_of(record)
+    rows = [[one.name, spread_text(one.numbers["test"], metric), words(mean_of(one.numbers[key]))] for one in recipes]
+    data = data_table(chart.title, ["recipe", metric_head(metric), chart.words], rows)
+    return figure(chart.title, says, scatter_plot(chart, says), data)
+
+
+def _over_epochs(recipes: list[ComparedRecipe], points: Callable[[RunFiles], Points]) -> list[Curve]:
+    """A curve for every recipe: at every epoch the mean of its seeds."""
+    return [Curve(one.name, series.mean_curve(map(points, one.runs)), one.slot) for one in recipes]
+
+
+def _bytes_per_epoch(recipes: list[ComparedRecipe]) -> Html | None:
+    """Bytes per epoch, on a logarithmic axis: recipes differ by orders of magnitude."""
+    curves = _over_epochs(recipes, series.wire_bytes)
+    says = (
+        "Halo rows and their gradients, sent by all workers; weight gradients are not counted. The axis is logarithmic."
+    )
+    if not any(value > 0 for curve in curves for value in curve.values):
+        says = "Nothing crossed the wire: one worker has no halos."
+    return line_figure(LineChart("Bytes per epoch", curves, "bytes", unit="per epoch", log=True), says)
+
+
+def _loss(recipes: list[ComparedRecipe]) -> Html | None:
+    """The training loss over the epochs."""
+    curves = _over_epochs(recipes, series.losses)
+    chart = LineChart("Training loss", curves, "number", unit="loss", zero=lowest_is_near_zero(curves))
+    return line_figure(chart, "Mean over the training nodes of all workers, and over the seeds.")
+
+
+def _time_per_epoch(recipes: list[ComparedRecipe]) -> Html | None:
+    """The median epoch of every recipe: computing, and waiting for the wire."""
+    title = "Time per epoch"
+    bars, rows = [], []
+    for one in recipes:
+        whole, waiting = mean_of(one.numbers["epoch_seconds"]), mean_of(one.numbers["wait_seconds"])
+        if not whole > 0:
+            continue
+        waiting = min(waiting, whole) if waiting > 0 else 0.0
+        part = percent_text(share(waiting, whole))
+        segments = [
+            Segment("forward", "computing", whole - waiting, seconds_text(whole - waiting)),
+            Segment("wait", "waiting", waiting, seconds_text(waiting)),
+        ]
+        bars.append(Bar(one.name, f"{seconds_text(whole)}, {part} waiting", segments))
+        against = ratio_text(mean_of(one.numbers.get("to_exact", {}).get("seconds")))
+        rows.append([one.name, seconds_text(whole), seconds_text(waiting), part, against])
+    if not bars:
+        return None
+    says = "The median training epoch, without evaluation; waiting is what computing did not hide of the wire."
+    names = legend([("forward", "computing", ""), ("wait", "waiting for the wire", "")])
+    drawing = tag("div", names, bar_chart(title, says, bars, thick=8))
+    data = data_table(title, ["recipe", "epoch", "waiting", "share of waiting", "ratio to exact"], rows)
+    return figure(title, says, drawing, data, wide=True)

@@ -1,0 +1,167 @@
+"""The top of a page of runs: the headline sentence, the key numbers of one run, the table of several."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import partial
+
+from halowire.report.comparison_table import Column, Compared, best_table
+from halowire.report.facts import ShownRun
+from halowire.report.markup import Html, join, tag
+from halowire.report.run_files import Json
+from halowire.report.units import (
+    bytes_text,
+    count_text,
+    finite,
+    metric_text,
+    metric_words,
+    number,
+    number_text,
+    percent_text,
+    plural,
+    seconds_text,
+    share,
+)
+from halowire.training.metric_names import VALUE_METRICS, best_of
+
+ENDED = {"early-stopped": "stopped early (--early-stop)"}
+"""What a status of `summary.json` means, where it does not say so itself."""
+
+
+def headline(runs: list[ShownRun]) -> Html:
+    """What the runs reached, in one sentence."""
+    known = [one.facts for one in runs]
+    if len(runs) > 1:
+        graphs = sorted({str(one["graph"]) for one in known})
+        return sentence(f"{len(runs)} runs on {', '.join(graphs)}", ranges(known, results_of(runs[0].metric)))
+    one = known[0]
+    title = ", ".join(str(part) for part in (one["graph"], plural(one["workers"], "worker"), one["recipe"]) if part)
+    results = ranges(known, results_of(runs[0].metric))
+    if number(one["wire_bytes_per_epoch"]) == 0:
+        results[-1] = join("nothing on the wire")
+    return sentence(title, results)
+
+
+Result = tuple[str, Callable[[float], str], str]
+"""A key of the numbers, how its value is written, and the words after it."""
+
+
+def results_of(metric: str) -> list[Result]:
+    """What a headline tells of runs, where it is known."""
+    return [
+        ("test", partial(metric_text, metric), f"test {metric_words(metric)}"),
+        ("epoch_seconds", seconds_text, "per epoch"),
+        ("wire_bytes_per_epoch", bytes_text, "on the wire per epoch"),
+    ]
+
+
+def ranges(known: list[Json], results: list[Result]) -> list[Html]:
+    """Every result that some of the runs know, as **low to high** and the words after it."""
+    parts = []
+    for key, words, after in results:
+        if values := finite(number(one[key]) for one in known):
+            low, high = words(min(values)), words(max(values))
+            parts.append(join(tag("b", low if low == high else f"{low} to {high}"), f" {after}"))
+    return parts
+
+
+def sentence(begin: str, results: list[Html]) -> Html:
+    """The beginning, then the results with commas between them."""
+    return join(begin, ": " if results else "", Html(", ".join(results)))
+
+
+def subtitle(one: ShownRun) -> str:
+    """The graph's size, the model, the seed and the kernels."""
+    known, start = one.facts, one.files.first.start
+    found = known.get("partition")
+    whole = found if isinstance(found, dict) else {}
+    # A worker's start event counts the edges of its own shard; only the partition knows all of them.
+    edges = whole.get("num_edges", start.get("edges") if number(known["workers"]) == 1 else None)
+    sizes = ((start.get("nodes"), "node"), (edges, "edge"), (start.get("features"), "feature"))
+    parts = [plural(count, word) for count, word in sizes if math.isfinite(number(count))]
+    if number(start.get("classes")) > 0:
+        values = start.get("metric") in VALUE_METRICS
+        parts.append(plural(start["classes"], "value") if values else f"{count_text(start['classes'])} classes")
+    if known.get("model"):
+        parts.append(f"model {known['model']}")
+    if known.get("seed") is not None:
+        parts.append(f"seed {known['seed']}")
+    if known.get("kernels"):
+        parts.append(f"{known['kernels']} kernels")
+    return ", ".join(parts)
+
+
+def when_and_how_it_ended(one: ShownRun) -> str:
+    """When the run began, how long it took and how it ended."""
+    first = one.files.first
+    begun, ended = number(first.start.get("time")), number(first.end.get("time"))
+    status = str(one.facts["status"])
+    parts = []
+    if math.isfinite(begun):
+        parts.append(datetime.fromtimestamp(begun, tz=UTC).strftime("%Y-%m-%d %H:%M UTC"))
+    if ended > begun:
+        parts.append(f"took {seconds_text(ended - begun)}")
+    return ", ".join([*parts, ENDED.get(status, status)])
+
+
+def key_numbers(one: ShownRun) -> Html:
+    """The key numbers of a run, each with a line that puts it in proportion."""
+    known, spell = one.facts, partial(metric_text, one.metric)
+    at = f" at epoch {known['best_epoch']}" if known.get("best_epoch") is not None else ""
+    total = number(known.get("wire_bytes_total"))
+    weights = number(known.get("gradient_bytes_per_epoch"))
+    waiting = share(known["wait_seconds"], known["epoch_seconds"])
+    sent = [f"{bytes_text(total)} in all epochs"] if total > 0 else []
+    sent += [f"weight gradients: {bytes_text(weights)} per epoch"] if weights > 0 else []
+    return tag(
+        "dl",
+        _tile(f"test {metric_words(one.metric)}", spell(known["test"]), f"validation {spell(known['val'])}{at}"),
+        _tile("training loss", number_text(known["train_loss"]), f"after {plural(known['epochs'], 'epoch')}"),
+        _tile("time per epoch", seconds_text(known["epoch_seconds"]), "median, without evaluation"),
+        _tile("waiting for the wire", percent_text(waiting), f"{seconds_text(known['wait_seconds'])} of an epoch"),
+        _tile(
+            "wire per epoch",
+            bytes_text(known["wire_bytes_per_epoch"]),
+            "; ".join(sent) or "sent by all workers",
+        ),
+        _tile("peak memory", bytes_text(known["peak_memory_bytes"]), "of the largest worker"),
+        class_="tiles",
+    )
+
+
+def _tile(name: str, value: str, more: str) -> Html:
+    """A number with its unit set smaller, its name above and a line below."""
+    amount, _, unit = value.partition(" ")
+    big = join(amount, tag("small", unit)) if unit and " " not in unit else value
+    return tag("div", tag("dt", name), tag("dd", big, class_="big"), tag("dd", more, class_="more"), class_="tile")
+
+
+def runs_table(runs: list[ShownRun]) -> Html:
+    """The key numbers of several runs side by side."""
+    metric = runs[0].metric
+    words, best = partial(metric_text, metric), best_of(metric)
+    columns = [
+        _column(f"test {metric_words(metric)}", "test", words, best),
+        _column("validation", "val", words, best),
+        _column("loss", "train_loss", number_text, min),
+        _column("time per epoch", "epoch_seconds", seconds_text, min),
+        Column("waiting", lambda one: percent_text(_waiting(one)), _waiting, min),
+        _column("wire per epoch", "wire_bytes_per_epoch", bytes_text, min),
+        _column("weight gradients per epoch", "gradient_bytes_per_epoch", bytes_text, None),
+        _column("peak memory", "peak_memory_bytes", bytes_text, min),
+        _column("epochs", "epochs", count_text, None),
+    ]
+    rows = [Compared(one.label, one.slot, one.facts) for one in runs]
+    return best_table("run", rows, columns, "Comparison of the runs")
+
+
+def _column(head: str, key: str, words: Callable[[float], str], best: Callable[[list[float]], float] | None) -> Column:
+    """A column for a key of the facts."""
+    return Column(head, lambda one: words(number(one.get(key))), lambda one: number(one.get(key)), best)
+
+
+def _waiting(one: Json) -> float:
+    """The share of an epoch that is waiting for the wire."""
+    return share(one["wait_seconds"], one["epoch_seconds"])

@@ -1,0 +1,118 @@
+"""The borders of a stage: the matrices in which rows arrive and leave, and the links that carry them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from halowire.schedules.link import Link
+from halowire.schedules.mesh import Seat
+from halowire.schedules.stage import Stage
+from halowire.wire import FORWARD, Policy
+
+
+class Border:
+    """What crosses the two borders of a stage, for all ``n`` rows of its part.
+
+    ``arrived`` ``[n, k]`` are the rows from the stage before; when a chunk's backward is done they are overwritten by
+    their gradient, which goes back from there. ``left`` are the rows for the stage after, and the place where their
+    gradient arrives. Where the model has initial rows, they pass through, and their gradient ``[n, k]`` comes back,
+    with this stage's part added.
+    """
+
+    def __init__(self, seat: Seat, stage: Stage, next_layer: int, ids: Tensor, policy: Policy) -> None:
+        """``next_layer``: the exchange that the rows enter in the stage after."""
+        n, width = ids.numel(), stage.width
+        self._arrived = None if seat.first else torch.empty(n, width)
+        self._left = None if seat.last else torch.empty(n, stage.out_width)
+        self._initial = torch.empty(n, width) if stage.initial else None
+        self._initial_grad = torch.empty(n, width) if stage.initial else None
+        kinds = range(2 if stage.initial else 1)
+        self._last = seat.last
+        self._before: list[Link] = []
+        self._after: list[Link] = []
+        if not seat.first:
+            self._before = [Link(seat.line, seat.stage - 1, stage.layer, kind, ids, policy) for kind in kinds]
+        if not seat.last:
+            self._after = [Link(seat.line, seat.stage + 1, next_layer, kind, ids, policy) for kind in kinds]
+
+    @property
+    def links(self) -> list[Link]:
+        """All links."""
+        return self._before + self._after
+
+    def expect(self, places: Sequence[slice], direction: str, epoch: int | None) -> None:
+        """Post the receives of all chunks, in their order."""
+        forward = direction == FORWARD
+        into = (self._arrived, self._initial) if forward else (self._left, self._initial_grad)
+        for link, matrix in zip(self._before if forward else self._after, into, strict=False):
+            assert matrix is not None
+            link.expect(places, matrix, direction, epoch)
+        if not forward and self._last and self._initial_grad is not None:
+            self._initial_grad.zero_()
+
+    def take(self, number: int, direction: str) -> None:
+        """Wait for the ``number``-th chunk."""
+        for link in self._before if direction == FORWARD else self._after:
+            link.take(number, direction)
+
+    def unpack(self, at: slice, direction: str, epoch: int | None) -> None:
+        """Put what was taken in its place, the rows ``at``."""
+        for link in self._before if direction == FORWARD else self._after:
+            link.unpack(at, direction, epoch)
+
+    def send(self, number: int, at: slice, direction: str, epoch: int | None) -> None:
+        """Launch a chunk that is done."""
+        forward = direction == FORWARD
+        rows = (self._left, self._initial) if forward else (self._arrived, self._initial_grad)
+        for link, matrix in zip(self._after if forward else self._before, rows, strict=False):
+            assert matrix is not None
+            link.send(matrix[at], number, at, direction, epoch)
+
+    def turn(self) -> None:
+        """Everything sent forward has left: its memory takes the gradients."""
+        self.settle()
+
+    def settle(self) -> None:
+        """Wait until everything sent has left."""
+        for link in self.links:
+            link.settle()
+
+    def arrived(self, at: slice) -> Tensor:
+        """Rows from the stage before; later the place for their gradient."""
+        assert self._arrived is not None
+        return self._arrived[at]
+
+    def room(self, at: slice) -> Tensor:
+        """The place for rows that leave to the stage after."""
+        assert self._left is not None
+        return self._left[at]
+
+    def grad(self, at: slice) -> Tensor:
+        """The gradient from the stage after."""
+        return self.room(at)
+
+    def initial_rows(self, at: slice) -> Tensor | None:
+        """The initial rows, where the model has them."""
+        return None if self._initial is None else self._initial[at]
+
+    def initial_grad(self, at: slice) -> Tensor | None:
+        """Their gradient so far."""
+        return None if self._initial_grad is None else self._initial_grad[at]
+
+    def state(self) -> dict[str, Tensor]:
+        """The references of delta coding, by link end."""
+        found: dict[str, Tensor] = {}
+        for number, link in enumerate(self.links):
+            found |= {f"border.{number}.{name}": value for name, value in link.memory.matrices.items()}
+        return found
+
+    def load_state(self, state: dict[str, Tensor]) -> None:
+        """Go on from :meth:`state`."""
+        for number, link in enumerate(self.links):
+            prefix = f"border.{number}."
+            link.memory.matrices = {
+                name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)
+            }

@@ -1,0 +1,171 @@
+"""Aggregation chunk by chunk: current and historical rows forward, weighted gradients backward.
+
+Forward, ``g[c] = A[c, :] [B; B_halo]``: ``B`` holds this epoch's rows of the chunks processed so far, the chunk in work
+included, and historical rows of the others. Backward, in the reverse order, ``a_grad[c] = A^T[c, :] [G; G_halo]``:
+``G`` holds the gradients of the aggregates of the chunks that backward has reached. Rules for ``G``:
+
+- ``double``: zero at first; when a chunk is done its rows are multiplied by 2. Edges inside a chunk (and between chunks
+  of different parts in work in the same step) weigh 1, current ones between chunks 2, historical ones 0: in the mean
+  over random orders each weighs 1. A path through m edges between m + 1 chunks weighs ``2^m / (m + 1)!`` in the mean.
+- ``position``: the factor depends on the chunk's place in backward: less biased on such paths, not unbiased.
+- ``unbiased``: the factor is larger for the next chunk and 1 for all later ones: such paths weigh 1 in the mean, with
+  more noise. See :mod:`halowire.schedules.hop_weight` for both.
+- ``stale``: last epoch's gradients stand in for those that do not exist yet; no factor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor
+
+from halowire.kernels import Csr
+from halowire.kernels.csr import row_range
+from halowire.layers.propagation import Propagation
+from halowire.schedules.blocks import GraphBlock, Kept
+from halowire.schedules.chunk_exchange import ChunkExchange
+from halowire.schedules.chunks import Chunks
+from halowire.schedules.history import History, zeros
+from halowire.schedules.hop_weight import STALE, hop_weight
+from halowire.schedules.rows import Rows
+from halowire.schedules.timeline import Timeline
+from halowire.wire import BACKWARD, FORWARD
+
+
+class ChunkSpread:
+    """See above; ``exchange`` is None where there is one part."""
+
+    def __init__(
+        self,
+        propagation: Propagation,
+        exchange: ChunkExchange | None,
+        chunks: Chunks,
+        widths: Sequence[int],
+        period: int,
+        rule: str,
+        timeline: Timeline,
+    ) -> None:
+        self._exchange, self._chunks, self._rule, self._timeline = exchange, chunks, rule, timeline
+        self._inner = _by_chunk(propagation.inner, chunks)
+        self._inner_t = _by_chunk(propagation.inner_t, chunks)
+        n = propagation.inner.num_rows
+        self._own = History(n, widths, period)
+        self._grads = [zeros(n, width) for width in widths]
+        self._others, self._other_grads = History(0, [], period), list[Tensor]()
+        if exchange is not None:
+            self._halo = _by_chunk(propagation.halo, chunks)
+            self._halo_t = _by_chunk(exchange.routes.transposed, chunks)
+            self._others = History(exchange.routes.forward.size, widths, period)
+            self._other_grads = [zeros(exchange.routes.backward.size, width) for width in widths]
+        self._order: list[int] = []
+        self._step: dict[int, int] = {}
+        self._orders: list[list[int]] = []
+        self._epoch = 0
+
+    def begin(self, epoch: int | None) -> None:
+        """History into the buffers, and the orders of all parts."""
+        assert epoch is not None, "evaluation takes all rows at once"
+        self._epoch = epoch
+        self._own.begin()
+        self._others.begin()
+        self._order = self._chunks.order(epoch)
+        self._step = {self._chunks.at(chunk).start: step for step, chunk in enumerate(self._order)}
+        parts = 1 if self._exchange is None else len(self._exchange.routes.forward.send)
+        self._orders = [self._chunks.order(epoch, part) for part in range(parts)]
+
+    def turn(self) -> None:
+        """Gradients start from zero, unless last epoch's are to be used."""
+        if self._rule != STALE:
+            for matrix in (*self._grads, *self._other_grads):
+                matrix.zero_()
+
+    def room(self, number: int, block: GraphBlock, rows: Rows) -> Tensor:
+        """The chunk's rows of ``B``."""
+        return self._own.now[number][rows.at]
+
+    def gather(self, number: int, block: GraphBlock, a: Tensor, kept: Kept, rows: Rows) -> Tensor:
+        """The peers' rows of this step come in while ``A[c, own] B`` is computed."""
+        chunk, now = self._chunk(rows), self._own.now[number]
+        swap = None
+        if self._exchange is not None:
+            swap = self._exchange.start(now, self._in_work(rows), self._epoch, block.layer, FORWARD)
+        g = self._inner[chunk].matmul(now)
+        if self._exchange is not None and swap is not None:
+            with self._timeline.span("exchange", chunk, block.layer):
+                self._exchange.finish(swap, self._others.now[number])
+            self._halo[chunk].matmul(self._others.now[number], out=g, accumulate=True)
+        return g
+
+    def grad_room(self, number: int, block: GraphBlock, rows: Rows) -> Tensor:
+        """The chunk's rows of ``G``."""
+        return self._grads[number][rows.at]
+
+    def scatter(self, number: int, block: GraphBlock, g_grad: Tensor, into: Tensor | None, rows: Rows) -> Tensor:
+        """The same backward."""
+        chunk, grads = self._chunk(rows), self._grads[number]
+        swap = None
+        if self._exchange is not None:
+            swap = self._exchange.start(grads, self._in_work(rows), self._epoch, block.layer, BACKWARD)
+        a_grad = self._inner_t[chunk].matmul(grads, out=into, accumulate=into is not None)
+        if self._exchange is not None and swap is not None:
+            with self._timeline.span("exchange", chunk, block.layer):
+                self._exchange.finish(swap, self._other_grads[number])
+            self._halo_t[chunk].matmul(self._other_grads[number], out=a_grad, accumulate=True)
+        return a_grad
+
+    def done(self, rows: Rows) -> None:
+        """From now on these gradients are those of other chunks."""
+        count, step = self._chunks.count, self._step[rows.at.start]
+        place = count - 1 - step
+        if place == count - 1:
+            return
+        self._scale(place, hop_weight(self._rule, count, place, place + 1))
+        for earlier in range(place):
+            before = hop_weight(self._rule, count, earlier, place)
+            self._scale(earlier, hop_weight(self._rule, count, earlier, place + 1) / before)
+
+    def _scale(self, place: int, factor: float) -> None:
+        """Multiply the gradients of the chunks at ``place`` of backward."""
+        if factor == 1:
+            return
+        step = self._chunks.count - 1 - place
+        at = self._chunks.at(self._order[step])
+        for matrix in self._grads:
+            matrix[at].mul_(factor)
+        if self._exchange is not None:
+            places = self._exchange.places(self._exchange.routes.backward, self._parts_in_work(step))
+            for matrix in self._other_grads:
+                matrix[places] = matrix[places] * factor
+
+    def end(self, epoch: int) -> None:
+        """Take a snapshot where one is due."""
+        self._own.end(epoch)
+        self._others.end(epoch)
+
+    def state(self) -> dict[str, Tensor]:
+        """Historical rows, and gradients where last epoch's are used."""
+        return {name: matrix.contiguous() for name, matrix in self._remembered().items()}
+
+    def load_state(self, state: dict[str, Tensor]) -> None:
+        """Go on from :meth:`state`."""
+        for name, matrix in self._remembered().items():
+            matrix.copy_(state[name])
+
+    def _remembered(self) -> dict[str, Tensor]:
+        groups = {"history.own": self._own.matrices, "history.halo": self._others.matrices}
+        if self._rule == STALE:
+            groups |= {"stale.own": self._grads, "stale.halo": self._other_grads}
+        return {f"{name}.{number}": matrix for name, group in groups.items() for number, matrix in enumerate(group)}
+
+    def _chunk(self, rows: Rows) -> int:
+        return self._chunks.bounds.index(rows.at.start)
+
+    def _in_work(self, rows: Rows) -> list[int]:
+        return self._parts_in_work(self._step[rows.at.start])
+
+    def _parts_in_work(self, step: int) -> list[int]:
+        return [order[step] for order in self._orders]
+
+
+def _by_chunk(matrix: Csr, chunks: Chunks) -> list[Csr]:
+    return [row_range(matrix, chunks.bounds[c], chunks.bounds[c + 1]) for c in range(chunks.count)]

@@ -1,0 +1,81 @@
+"""The splitter: contiguous blocks to stages, so that the most expensive stage is as cheap as possible."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+from halowire.errors import InputError
+from halowire.layers.deep import DeepBlock, DeepModel
+from halowire.layers.model import Block
+from halowire.schedules.stage import Model
+
+EDGE, VALUE, PRODUCT = 1.0, 4.0, 0.08
+"""Relative cost of adding one value along an edge, of one value's activation both ways, of a multiplication."""
+
+
+def split(costs: Sequence[float], stages: int) -> list[int]:
+    """How many of the blocks with ``costs`` each of ``stages`` takes: every stage at least one, in order.
+
+    Dynamic programming on ``best(s, b) = min over a < b of max(best(s - 1, a), costs[a] + ... + costs[b - 1])``; of
+    equally good splits the one whose later stages take more, since the first stage also holds the features.
+    """
+    blocks = len(costs)
+    if not 1 <= stages <= blocks:
+        raise InputError(f"{blocks} blocks cannot be split over {stages} stages; every stage needs a block")
+    sums = [0.0]
+    for cost in costs:
+        sums.append(sums[-1] + cost)
+    best = [[0.0 if b == 0 else float("inf") for b in range(blocks + 1)]]
+    choice: list[list[int]] = []
+    for stage in range(1, stages + 1):
+        row, picks = [float("inf")] * (blocks + 1), [0] * (blocks + 1)
+        for b in range(stage, blocks + 1):
+            for a in range(stage - 1, b):
+                worst = max(best[-1][a], sums[b] - sums[a])
+                if worst < row[b]:
+                    row[b], picks[b] = worst, a
+        best.append(row)
+        choice.append(picks)
+    ends = [blocks]
+    for picks in reversed(choice):
+        ends.append(picks[ends[-1]])
+    ends.reverse()
+    return [b - a for a, b in itertools.pairwise(ends)]
+
+
+def parse_split(text: str, stages: int, blocks: int) -> list[int]:
+    """``"8,8,16"``: blocks of every stage, as given by the user."""
+    parts = text.split(",")
+    if not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
+        raise InputError(f"--mesh.split is {text!r}; give the number of blocks of every stage, such as 8,8,16")
+    sizes = [int(part) for part in parts]
+    if len(sizes) != stages or sum(sizes) != blocks:
+        raise InputError(
+            f"--mesh.split {text} has {len(sizes)} stages and {sum(sizes)} blocks in all, but there are {stages} "
+            f"stages and {blocks} blocks"
+        )
+    return sizes
+
+
+def predicted_costs(model: Model, nodes: int, edges: int, features: int) -> list[float]:
+    """Relative cost of every block, forward and backward, from edges, rows and widths alone.
+
+    Features, of which ``features`` values are not zero, and logits count with the first and the last block.
+    """
+    convs = [block.conv for block in model.blocks if isinstance(block, Block | DeepBlock)]
+    costs = []
+    for number, conv in enumerate(convs):
+        out_width, in_width = conv.weight.shape
+        maps = 2 if getattr(conv, "weight_self", None) is not None else 1
+        graph = EDGE * edges * min(out_width, in_width) + VALUE * nodes * in_width
+        if number == 0 and not isinstance(model, DeepModel):
+            # The first aggregation of GCN and GraphSAGE is computed once; its products remain.
+            costs.append(maps * PRODUCT * 2 * features * out_width + VALUE * nodes * out_width)
+        else:
+            costs.append(2 * graph + maps * PRODUCT * 3 * nodes * out_width * in_width)
+    if isinstance(model, DeepModel):
+        width, classes = model.input.weight.shape[0], model.output.weight.shape[0]
+        costs[0] += PRODUCT * 2 * features * width
+        costs[-1] += PRODUCT * 3 * nodes * width * classes + VALUE * nodes * width
+    return costs

@@ -1,0 +1,169 @@
+"""Checkpoints: the whole state of a run in safetensors and JSON, written under a temporary name and renamed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, load_file, save_file
+from torch import Tensor, nn
+
+from halowire.errors import InputError
+
+KEPT = 2
+
+
+@dataclass
+class Progress:
+    """How far a run is: next epoch, best validation result, totals over all workers so far."""
+
+    epoch: int = 0
+    best_epoch: int = -1
+    best: dict[str, float] = field(default_factory=dict)
+    best_weights: dict[str, Tensor] = field(default_factory=dict)
+    stale_evaluations: int = 0
+    train_loss: float = float("nan")
+    sent: dict[str, int] = field(default_factory=dict)
+    epoch_seconds: list[float] = field(default_factory=list)
+    wait_seconds: list[float] = field(default_factory=list)
+
+
+def save_checkpoint(
+    run: Path,
+    progress: Progress,
+    model: dict[str, Tensor],
+    optimiser: dict[int, dict[str, Tensor]],
+    settings: dict[str, Any],
+) -> Path:
+    """Write ``checkpoints/epoch-<n>/`` with ``state.safetensors`` and ``state.json``; keep the newest few.
+
+    ``model`` and ``optimiser`` are whole, the latter by the places of the parameters in the model.
+    """
+    folder = run / "checkpoints"
+    final = folder / f"epoch-{progress.epoch:06d}"
+    temporary = folder / f".{final.name}.tmp"
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(parents=True)
+    tensors = {f"model.{name}": value for name, value in model.items()}
+    tensors |= {f"best.{name}": value for name, value in progress.best_weights.items()}
+    for index, state in optimiser.items():
+        tensors |= {f"optim.{index}.{name}": value for name, value in state.items()}
+    tensors["random"] = torch.get_rng_state()
+    save_file(_apart(tensors), temporary / "state.safetensors")
+    plain = {key: value for key, value in asdict(progress).items() if key != "best_weights"}
+    (temporary / "state.json").write_text(json.dumps({"settings": settings, "progress": plain}, indent=1))
+    shutil.rmtree(final, ignore_errors=True)
+    temporary.rename(final)
+    for old in sorted(folder.glob("epoch-*"))[:-KEPT]:
+        shutil.rmtree(old)
+    return final
+
+
+def _apart(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """``tensors`` on the CPU, none in the memory of another: a weight that a model uses twice has two names."""
+    found, seen = {}, set[int]()
+    for name, value in tensors.items():
+        plain = value.detach().cpu().contiguous()
+        memory = plain.untyped_storage().data_ptr()
+        found[name] = plain.clone() if memory in seen else plain
+        seen.add(memory)
+    return found
+
+
+def save_wire(run: Path, epoch: int, rank: int, state: dict[str, Tensor]) -> None:
+    """Write what the wire of one worker remembers: delta references, running means, messages that are used later."""
+    folder = run / "checkpoints"
+    folder.mkdir(parents=True, exist_ok=True)
+    temporary = folder / f".wire-{rank}.tmp"
+    save_file({name: value.cpu().contiguous() for name, value in state.items()}, temporary)
+    temporary.rename(_wire_file(run, epoch, rank))
+    for old in sorted(folder.glob(f"wire-*-{rank}.safetensors"))[:-KEPT]:
+        old.unlink()
+
+
+def load_wire(run: Path, epoch: int, rank: int) -> dict[str, Tensor]:
+    """What :func:`save_wire` wrote."""
+    path = _wire_file(run, epoch, rank)
+    try:
+        return load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise InputError(f"the wire's state {path} of worker {rank} cannot be read ({error}); train anew") from error
+
+
+def _wire_file(run: Path, epoch: int, rank: int) -> Path:
+    return run / "checkpoints" / f"wire-{epoch:06d}-{rank}.safetensors"
+
+
+def newest_checkpoint(run: Path) -> Path | None:
+    """The checkpoint of the latest epoch, or None."""
+    found = sorted((run / "checkpoints").glob("epoch-*"))
+    return found[-1] if found else None
+
+
+def read_checkpoint(folder: Path) -> tuple[bytes, bytes]:
+    """The bytes of ``state.json`` and ``state.safetensors``: rank 0 reads them and shares them with the others."""
+    try:
+        return (folder / "state.json").read_bytes(), (folder / "state.safetensors").read_bytes()
+    except OSError as error:
+        raise InputError(f"checkpoint {folder} cannot be read ({error}); delete it to use the one before") from error
+
+
+def parse_checkpoint(record: bytes, tensors: bytes) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """The JSON and the tensors of a checkpoint."""
+    try:
+        values = json.loads(record)
+        if not {"settings", "progress"} <= set(values):
+            raise ValueError("state.json lacks its settings or its progress")
+        return values, load(tensors)
+    except (ValueError, TypeError, SafetensorError) as error:
+        raise InputError(f"the checkpoint is damaged ({error}); delete its folder to use the one before") from error
+
+
+def restore(
+    record: dict[str, Any],
+    tensors: dict[str, Tensor],
+    model: nn.Module,
+    optimiser: torch.optim.Optimizer,
+    places: list[int],
+) -> Progress:
+    """Put a checkpoint into ``model`` and ``optimiser``, of the parameters ``places``; how far the run was."""
+    try:
+        model.load_state_dict(_under(tensors, "model."))
+    except RuntimeError as error:
+        why = " ".join(str(error).split())
+        raise InputError(f"the checkpoint holds the weights of another model ({why}); resume with the same") from None
+    states: dict[int, dict[str, Tensor]] = {}
+    for name, value in _under(tensors, "optim.").items():
+        index, _, key = name.partition(".")
+        if int(index) in places:
+            states.setdefault(places.index(int(index)), {})[key] = value
+    optimiser.load_state_dict({"state": states, "param_groups": optimiser.state_dict()["param_groups"]})
+    torch.set_rng_state(tensors["random"])
+    return Progress(**record["progress"], best_weights=_under(tensors, "best."))
+
+
+def kept_split(run: Path) -> list[int]:
+    """The blocks of every stage in the newest checkpoint; empty where there is none."""
+    newest = newest_checkpoint(run)
+    if newest is None:
+        return []
+    record, _ = parse_checkpoint(*read_checkpoint(newest))
+    return list(record["settings"].get("split", ()))
+
+
+def best_weights(run: Path) -> dict[str, Tensor]:
+    """The weights of the best validation result of a run."""
+    newest = newest_checkpoint(run)
+    if newest is None:
+        raise InputError(f"run {run} has no checkpoint; train it first with `halowire train ... --out {run}`")
+    _, tensors = parse_checkpoint(*read_checkpoint(newest))
+    return _under(tensors, "best.") or _under(tensors, "model.")
+
+
+def _under(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}

@@ -1,0 +1,200 @@
+"""What a comparison is to run: every recipe with every seed, and which of it is done already."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from halowire.errors import InputError
+from halowire.graph import Graph
+from halowire.partitioning import read_manifest
+from halowire.training.config import Config, check_config
+from halowire.training.idle import idle_message, idle_settings
+from halowire.training.job import Job
+from halowire.training.recipes import RECIPES, recipe_config
+from halowire.training.refuse_wire import refuse_wire
+
+DONE = ("finished", "early-stopped")
+"""What `summary.json` says of a run that needs no more epochs."""
+MAY_DIFFER = ("deadline", "checkpoint.every")
+"""Settings without any effect on the numbers of a run."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of a comparison: a recipe with a seed; ``shared``: it trains on the shards that all recipes share."""
+
+    recipe: str
+    seed: int
+    folder: Path
+    settings: dict[str, Any]
+    shared: bool
+
+    @property
+    def config(self) -> Config:
+        """All settings of the run."""
+        return recipe_config(self.recipe).replace(self.settings)
+
+    def summary(self) -> dict[str, Any] | None:
+        """The numbers of the run; None while it is not finished."""
+        try:
+            found = json.loads((self.folder / "summary.json").read_text())
+        except (OSError, ValueError):
+            return None
+        return found if isinstance(found, dict) and found.get("status") in DONE else None
+
+    @property
+    def begun(self) -> bool:
+        """Whether the folder holds a run, finished or not."""
+        return (self.folder / "config.json").exists()
+
+    def refuse_other_run(self, workers: int) -> None:
+        """Refuse a run folder with other settings than this comparison's: its numbers would not compare."""
+        if not self.begun:
+            return
+        before = Job.read(self.folder)
+        old, new = before.config.flat(), self.config.flat()
+        pairs = {"--workers": (before.workers, workers)}
+        pairs |= {f"--{name.replace('_', '-')}": (old[name], new[name]) for name in new if name not in MAY_DIFFER}
+        for name, (then, now) in pairs.items():
+            if then != now:
+                raise InputError(
+                    f"the run in {self.folder} had {name} {then}, now it is {now}; compare with the same settings, "
+                    "choose another --out, or remove that folder"
+                )
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Recipes x seeds, with settings that override those of every recipe."""
+
+    recipes: tuple[str, ...]
+    seeds: tuple[int, ...]
+    settings: dict[str, Any]
+    folder: Path
+
+    @staticmethod
+    def of(recipes: str | Sequence[str], seeds: int, settings: Mapping[str, Any], folder: Path) -> Comparison:
+        """Checked before any work is done; ``seeds`` counts from ``settings["seed"]``, or from 0."""
+        names = tuple(name.strip() for name in (recipes.split(",") if isinstance(recipes, str) else recipes))
+        if not any(names):
+            raise InputError(f"--recipes names no recipe; give some of {', '.join(RECIPES)}, separated by commas")
+        for name in names:
+            recipe_config(name)
+            if names.count(name) > 1:
+                raise InputError(f"--recipes names {name} {names.count(name)} times; once is enough")
+        if seeds < 1:
+            raise InputError(f"--seeds is {seeds}; at least one seed is needed")
+        if "recipe" in settings:
+            raise InputError("--recipe is for `halowire train`; a comparison takes --recipes, separated by commas")
+        rest = {name.replace("-", "_"): value for name, value in settings.items()}
+        first = Config().replace(rest).seed
+        rest.pop("seed", None)
+        found = Comparison(names, tuple(range(first, first + seeds)), rest, folder)
+        for cell in found.cells():
+            check_config(cell.config)
+            for name, reason in idle_settings(cell.config).items():
+                # An override made a setting of the recipe itself idle.
+                raise InputError(f"{cell.recipe} cannot run with these overrides: its {idle_message(name, reason)}")
+            try:
+                refuse_wire(cell.config)
+            except InputError as error:
+                raise InputError(f"{cell.recipe} cannot run with these overrides: {error}") from None
+        return found
+
+    def cells(self) -> Iterator[Cell]:
+        """All runs, seed by seed, so that what is finished can be compared."""
+        cut = Config().replace(self.settings).partition
+        idle = {recipe: self.idle(recipe) for recipe in self.recipes}
+        for seed in self.seeds:
+            for recipe in self.recipes:
+                own = {name: value for name, value in self.settings.items() if name not in idle[recipe]}
+                own["seed"] = seed
+                config = recipe_config(recipe).replace(own)
+                # With more than one stage there are fewer parts than workers, so the run cuts the graph itself.
+                shared = config.partition == cut and (config.mesh.stages, config.mesh.parts) == (1, 0)
+                if shared:
+                    # The graph is read before the shards are cut: the run itself has no use for these.
+                    own = {name: value for name, value in own.items() if not name.startswith("graph.")}
+                yield Cell(recipe, seed, self.folder / f"{recipe}-seed{seed}", own, shared)
+
+    def cut_config(self, seed: int) -> Config:
+        """The settings that the shards of a seed are cut with."""
+        return Config().replace({**self.settings, "seed": seed})
+
+    def shards(self, seed: int) -> Path:
+        """The shards that all recipes of a seed train on."""
+        return self.folder / f"shards-seed{seed}"
+
+    def idle(self, recipe: str) -> dict[str, str]:
+        """The overrides that have no effect beside what the recipe sets, each with the reason: it runs without them."""
+        found = idle_settings(recipe_config(recipe).replace(self.settings))
+        return {name: reason for name, reason in found.items() if name in self.settings}
+
+    def notes(self) -> list[str]:
+        """What the overrides do that one might not expect: a line for each."""
+        return self.replaced() + self.ignored()
+
+    def ignored(self) -> list[str]:
+        """A line for every recipe that some overrides have no effect on."""
+        found = {recipe: self.idle(recipe) for recipe in self.recipes}
+        return [
+            f"{recipe} runs without {'; '.join(idle_message(name, f'(it {why})') for name, why in idle.items())}"
+            for recipe, idle in found.items()
+            if idle
+        ]
+
+    def replaced(self) -> list[str]:
+        """A line for every override of something that a recipe sets itself."""
+        plain, lines = Config().flat(), []
+        for name, value in self.settings.items():
+            given = {recipe: recipe_config(recipe).flat()[name] for recipe in self.recipes}
+            own = [
+                f"{one} ({was})"
+                for one, was in given.items()
+                if was != plain[name] and was != value and name not in self.idle(one)
+            ]
+            if own:
+                flag = f"--{name.replace('_', '-')} {value}"
+                lines.append(f"{flag} applies to every recipe, also to what sets it itself: {', '.join(own)}")
+        return lines
+
+
+def refuse_other_comparison(plan: Comparison, source: str, workers: int) -> None:
+    """Refuse a folder that compares something else: another graph, number of workers or setting."""
+    if plan.folder.exists() and not plan.folder.is_dir():
+        raise InputError(f"--out {plan.folder} is a file; give a folder")
+    try:
+        before = json.loads((plan.folder / "compare.json").read_text())
+        then, read = before["source"], {k: v for k, v in before["settings"].items() if k.startswith("graph.")}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        before = None
+    if before is not None:
+        now = {name: value for name, value in plan.settings.items() if name.startswith("graph.")}
+        if (then, read) != (source, now):
+            old, new = (f"{a} {b or ''}".strip() for a, b in ((then, read), (source, now)))
+            raise InputError(f"{plan.folder} compares recipes on {old}, now it is {new}; choose another --out")
+    for cell in plan.cells():
+        cell.refuse_other_run(workers)
+
+
+def refuse_other_shards(shards: Path, workers: int, config: Config, graph: Graph | None) -> None:
+    """Refuse shards of an earlier comparison that were cut in another way, or from another graph."""
+    manifest = read_manifest(shards)
+    pairs = {
+        "parts": (manifest["num_parts"], workers),
+        "method": (manifest.get("method"), config.partition.method),
+        "metis": (manifest.get("metis", "auto"), config.partition.metis),
+        "balance": (manifest.get("balance", "both"), config.partition.balance),
+        "seed": (manifest.get("seed"), config.seed),
+        "inductive": (bool(manifest["inductive"]), config.task.inductive),
+    }
+    if graph is not None:
+        pairs["nodes"] = manifest["num_nodes"], graph.num_nodes
+        pairs["edges"] = manifest["num_edges"], graph.num_edges
+    for name, (then, now) in pairs.items():
+        if then != now:
+            raise InputError(f"{shards} was cut with {name} {then}, now it is {now}; choose another --out or remove it")

@@ -1,0 +1,375 @@
+"""The settings of a run: frozen, nested, with the defaults that train well on the built-in graph."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from halowire.errors import InputError
+from halowire.training.metric_names import HITS, LINK_METRICS
+
+LONGEST_WAIT = 1e6
+THREADS_PER_CORE = 8
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """The model."""
+
+    name: Literal["sage", "gcn", "gat", "gcnii", "resgcn"] = "sage"
+    """graph layer: GraphSAGE, GCN, GAT, or those of the deep models GCNII and ResGCN+"""
+    layers: int = 3
+    """number of graph layers"""
+    hidden: int = 256
+    """width of the hidden layers"""
+    dropout: float = 0.5
+    """share of the hidden values that are dropped, 0 <= p < 1"""
+    norm: Literal["auto", "layer", "none"] = "auto"
+    """normalisation before each ReLU; `auto`: LayerNorm, but none in gcnii"""
+    heads: int = 4
+    """gat: heads of attention, concatenated in hidden layers, averaged in the last; they divide --model.hidden"""
+    residual: float = 0.0
+    """gcn and sage: share of a hidden layer's input in its output, 0 <= r < 1"""
+
+
+@dataclass(frozen=True)
+class OptimConfig:
+    """The optimiser: Adam."""
+
+    lr: float = 0.01
+    """learning rate"""
+    weight_decay: float = 0.0
+    """L2 penalty added to the gradients"""
+    clip: float = 0.0
+    """largest norm of the whole gradient; 0 is no limit"""
+    schedule: Literal["constant", "cosine", "linear", "step"] = "constant"
+    """how the learning rate changes over the run"""
+    warmup: int = 0
+    """epochs over which the learning rate rises linearly from 0"""
+    step_every: int = 100
+    """schedule `step`: epochs between two reductions"""
+    step_factor: float = 0.5
+    """schedule `step`: factor of each reduction"""
+
+
+@dataclass(frozen=True)
+class RateConfig:
+    """Bits per value on the wire, and which values travel."""
+
+    bits: Literal[32, 16, 8, 4, 2, 1] = 32
+    """bits per value of halo rows and their gradients (32: float32, 16: bf16)"""
+    backward_bits: Literal[0, 32, 16, 8, 4, 2, 1] = 0
+    """the same for the gradients alone; 0: as --rate.bits"""
+    code: Literal["minmax", "levels", "clipped"] = "minmax"
+    """`minmax`: stochastic between the row's ends; `levels`, up to 4 bits: at its conditional means and around them;
+    `clipped`, 1 bit: stochastic between levels 1.5 times as far apart as those means"""
+    backward_code: Literal["", "minmax", "levels", "clipped"] = ""
+    """the code of the gradients alone; empty: as --rate.code"""
+    share: float = 0.0
+    """more bits for narrow rows, while all rows take at most this share of their float32 bytes; 0: off"""
+    decay: float = -1.0
+    """delta coding of forward rows: send the change from this share of the last reconstruction; below 0: off"""
+    gain: float = 1.0
+    """delta coding: share of the coded change that the reconstruction keeps for the next epoch"""
+    ratio: float = 1.0
+    """columns: one of so many travels"""
+    columns: Literal["random", "first"] = "random"
+    """which columns travel: a random subset per epoch and layer, or always the first ones, as VARCO's scripts do"""
+    schedule: Literal["constant", "linear", "exponential", "steps", "budget"] = "constant"
+    """how the ratio changes over the run"""
+    max_ratio: float = 128.0
+    """schedules `linear` and `exponential`: the ratio at the start"""
+    min_ratio: float = 1.0
+    """schedules `linear` and `exponential`: the ratio at the end"""
+    slope: float = 5.0
+    """schedule `linear`: how many times faster than over the whole run the ratio falls"""
+    steps: str = ""
+    """schedule `steps`: EPOCH:RATIO pairs, such as 0:64,50:8,100:1"""
+    budget: float = 0.0
+    """schedule `budget`: halo and stage bytes of all workers in the whole run"""
+    rescale: bool = False
+    """multiply the columns that arrive by the ratio"""
+    spare_last: bool = False
+    """never drop columns in the last layer, as VARCO does, unless it is the only one that exchanges rows"""
+    resend_input: bool = False
+    """send the raw features of the halo in every epoch, coded as layer 0 (forward only), as VARCO's code does"""
+    rows: float = 1.0
+    """share of the halo rows that travel, a random subset per epoch, scaled by its inverse"""
+    base: Literal["constant", "loss", "loss-per-second"] = "constant"
+    """`loss`: double the bits (up to 8) while the loss falls ever more slowly, halve them while ever faster;
+    `loss-per-second`: judged by rank 0's clock, as published, so that runs do not repeat exactly"""
+    nodes: Literal["alike", "degree"] = "alike"
+    """`degree`: bits by in-degree, in equal shares of each list: from the bits given as base (1, 2 or 4) up to 8"""
+    weights: Literal[32, 16, 8, 1] = 32
+    """bits per value of the weight gradients, below 32 with error feedback"""
+    layers: str = ""
+    """other bits for single layers: LAYER:BITS or LAYER:FORWARD/BACKWARD, such as 1:1,2:8/4"""
+    layer_ratios: str = ""
+    """a fixed ratio for single layers, whatever the schedule: LAYER:RATIO pairs, such as 1:4,2:1"""
+
+
+@dataclass(frozen=True)
+class FreshnessConfig:
+    """How old a halo row may be."""
+
+    mode: Literal["fresh", "delayed", "adaptive", "never"] = "fresh"
+    """`fresh`: this epoch's rows; `delayed`: last epoch's;
+    `adaptive`: delayed until --rate.base raises the bits, then fresh until it lowers them;
+    `never`: train without the edges between workers"""
+    sync_every: int = 0
+    """delayed: every so many epochs one uses its own rows (with smoothing: they enter the mean at once); 0: none"""
+    smoothing: float = 0.0
+    """delayed: momentum of the running mean that is used instead of the last message; 0: off"""
+    threshold: float = 0.0
+    """delayed: synchronise the next epoch when the first rows sent (before dropout) changed by more than this share of
+    themselves; 0: off"""
+
+
+@dataclass(frozen=True)
+class MeshConfig:
+    """Workers as stages x parts."""
+
+    stages: int = 1
+    """stages the layers are split over; 0: workers / parts"""
+    parts: int = 0
+    """parts the nodes are split over; 0: workers / stages"""
+    chunks: int = 0
+    """chunks of a part that move through the stages one after another; 0: 4 x stages, 1 if there is one stage"""
+    shuffle: bool = True
+    """a new order of the chunks in every epoch (the default); --mesh.no-shuffle: always the same"""
+    history: int = 23
+    """epochs between two snapshots of the rows that chunks to come are seen with; 1: last epoch's rows"""
+    gradient_rule: Literal["double", "position", "unbiased", "stale"] = "double"
+    """gradients between chunks: double: weight 2 if current, else 0; position: by place, less biased; unbiased: no
+    bias, more noise; stale: last epoch's for the missing ones"""
+    keep: Literal["all", "aggregates"] = "all"
+    """kept for backward: input and aggregate of every layer, or the aggregates and every fourth input, to compute the
+    rest again"""
+    costs: Literal["predicted", "measured"] = "predicted"
+    """cost of a layer, by which the layers are split: from its sizes, or from a short run at set-up"""
+    split: str = ""
+    """layers of every stage, such as 8,8,16; by default so that the slowest stage is as fast as possible"""
+
+
+@dataclass(frozen=True)
+class PartitionConfig:
+    """Who owns which node."""
+
+    method: Literal["metis", "random", "range", "stream"] = "metis"
+    """partitioner"""
+    metis: Literal["auto", "recursive", "kway"] = "auto"
+    """method `metis`: recursive bisection or k-way; `auto`: recursive up to 8 parts"""
+    balance: Literal["both", "nodes"] = "both"
+    """method `metis`: parts alike in nodes plus edges, or in nodes alone (fewer halo rows, more uneven work)"""
+
+
+@dataclass(frozen=True)
+class TaskConfig:
+    """What is learnt, and how it is measured."""
+
+    kind: Literal["auto", "classification", "regression", "link"] = "auto"
+    """what is learnt: a node's class or labels, its values, or which pairs of nodes have an edge (`link`);
+    `auto`: classes or values, as the graph says. Also: --task KIND"""
+    loss: Literal["auto", "mse", "l1", "huber"] = "auto"
+    """of regression, per value; `auto`: mse. Classes have cross entropy"""
+    metric: Literal[
+        "auto", "accuracy", "micro-f1", "roc-auc", "mae", "rmse", "r2", "mrr", "hits@1", "hits@10", "hits@50"
+    ] = "auto"
+    """`auto`: accuracy, micro-F1 where a node has several labels, RMSE for values, MRR for links"""
+    inductive: bool = False
+    """train on the subgraph of the training nodes only"""
+    val_share: float = 0.05
+    """link: share of the linked pairs of nodes that are held out to validate"""
+    test_share: float = 0.1
+    """link: share of the linked pairs of nodes that are held out to test"""
+    negatives: int = 100
+    """link: nodes without an edge that each validation and test pair is ranked among"""
+    train_negatives: int = 1
+    """link: nodes without an edge that each training pair is learnt against, drawn anew in every epoch"""
+
+
+@dataclass(frozen=True)
+class GraphConfig:
+    """How the graph is read."""
+
+    undirected: bool = False
+    """add the reverse of every edge"""
+    features: str = ""
+    """file with the features of an edge list's nodes"""
+    labels: str = ""
+    """file with the labels of an edge list's nodes"""
+    regression: bool = False
+    """the labels are values to learn, not classes; `train` knows it from --task regression"""
+    root: str = ""
+    """folder of data sets that are given by name (planetoid:Cora, reddit, ogb:ogbn-arxiv, ...); by default data"""
+    split: Literal["given", "random"] = "given"
+    """`random`: half of the labelled nodes to train, a quarter each to validate and to test, the same in every run"""
+
+
+@dataclass(frozen=True)
+class EvalConfig:
+    """When the model is evaluated."""
+
+    every: int = 10
+    """epochs between two evaluations; the last epoch is always evaluated"""
+
+
+@dataclass(frozen=True)
+class CheckpointConfig:
+    """When the run is saved."""
+
+    every: int = 0
+    """epochs between two checkpoints; 0: only when the run ends or is interrupted"""
+
+
+@dataclass(frozen=True)
+class Config:
+    """Everything that decides how a run goes; `config.json` of the run folder holds it."""
+
+    recipe: str = "exact"
+    """named, complete setting; the other flags override it"""
+    epochs: int = 200
+    """passes over the whole graph"""
+    seed: int = 0
+    """seed of the partition, the weights and the dropout"""
+    early_stop: int = 0
+    """stop after this many evaluations without a better validation result; 0: never"""
+    threads: int = 0
+    """threads per worker; 0: the machine's cores shared by its workers"""
+    precision: Literal["fp32"] = "fp32"
+    """number format of the computation"""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """`auto`: CUDA where torch sees a GPU for every local worker, else the CPU"""
+    deadline: float = 600.0
+    """seconds a worker waits for the others before it gives up and says who is late"""
+    model: ModelConfig = field(default_factory=ModelConfig)
+    optim: OptimConfig = field(default_factory=OptimConfig)
+    rate: RateConfig = field(default_factory=RateConfig)
+    freshness: FreshnessConfig = field(default_factory=FreshnessConfig)
+    mesh: MeshConfig = field(default_factory=MeshConfig)
+    partition: PartitionConfig = field(default_factory=PartitionConfig)
+    task: TaskConfig = field(default_factory=TaskConfig)
+    graph: GraphConfig = field(default_factory=GraphConfig)
+    eval: EvalConfig = field(default_factory=EvalConfig)
+    checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
+
+    def replace(self, settings: Mapping[str, Any]) -> Config:
+        """A copy with dotted ``settings`` (``{"model.hidden": 64}``) put in; unknown names are errors."""
+        config = self
+        for name, value in settings.items():
+            config = _replace(config, name.replace("-", "_").split("."), value, name)
+        return config
+
+    def flat(self) -> dict[str, Any]:
+        """All settings under their dotted names."""
+        return dict(_flatten(self.to_dict()))
+
+    @property
+    def spans_the_run(self) -> bool:
+        """Whether what an epoch does depends on how many there will be, so that their number cannot change later."""
+        return self.rate.schedule in ("linear", "exponential", "budget") or self.optim.schedule in ("cosine", "linear")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Nested plain values, as in `config.json`."""
+        return dataclasses.asdict(self)
+
+    @staticmethod
+    def from_dict(values: Mapping[str, Any]) -> Config:
+        """The inverse of :meth:`to_dict`; unknown keys are errors."""
+        return Config().replace(dict(_flatten(values)))
+
+
+def _check_partition(given: PartitionConfig) -> None:
+    idle = () if given.method == "metis" else ("metis", "balance")
+    for name in idle:
+        if getattr(given, name) != getattr(PartitionConfig(), name):
+            raise InputError(f"--partition.{name} has no effect on --partition.method {given.method}")
+
+
+def check_config(config: Config) -> None:
+    """Refuse numbers that cannot be, before any work is done."""
+    at_least = {
+        "epochs": 1, "early_stop": 0, "threads": 0, "seed": 0, "model.layers": 1, "model.hidden": 1, "eval.every": 1,
+        "checkpoint.every": 0, "optim.warmup": 0, "optim.step_every": 1, "optim.clip": 0, "optim.weight_decay": 0,
+        "mesh.stages": 0, "mesh.parts": 0, "mesh.chunks": 0, "mesh.history": 1,
+    }  # fmt: skip
+    values = config.flat()
+    for name, least in at_least.items():
+        if not values[name] >= least:
+            raise InputError(f"--{name.replace('_', '-')} is {values[name]}; it must be at least {least}")
+    if not 0 <= config.model.dropout < 1:
+        raise InputError(f"--model.dropout is {config.model.dropout}; it must lie in 0 <= p < 1")
+    if not 0 <= config.model.residual < 1:
+        raise InputError(f"--model.residual is {config.model.residual}; it must lie in 0 <= r < 1")
+    if config.seed >= 2**63:
+        raise InputError(f"--seed is {config.seed}; it must be below 2**63")
+    for name in ("optim.lr", "optim.step_factor"):
+        if not 0 < values[name] < math.inf:
+            raise InputError(f"--{name.replace('_', '-')} is {values[name]}; it must be above 0 and finite")
+    if not 0 < config.deadline <= LONGEST_WAIT:
+        raise InputError(f"--deadline is {config.deadline}; it must be above 0 and at most {LONGEST_WAIT:.0f} seconds")
+    most = THREADS_PER_CORE * (os.cpu_count() or 1)
+    if config.threads > most:
+        raise InputError(f"--threads is {config.threads}; at most {most} make sense on this machine")
+    _check_partition(config.partition)
+    optim, default = config.optim, OptimConfig()
+    _check_task(config)
+    if optim.schedule != "step" and (optim.step_every, optim.step_factor) != (default.step_every, default.step_factor):
+        raise InputError("--optim.step-every and --optim.step-factor have no effect without --optim.schedule step")
+
+
+def _check_task(config: Config) -> None:
+    task, default, link = config.task, TaskConfig(), config.task.kind == "link"
+    for name in ("val_share", "test_share", "negatives", "train_negatives"):
+        flag = f"--task.{name.replace('_', '-')}"
+        if not link and getattr(task, name) != getattr(default, name):
+            raise InputError(f"{flag} has no effect without --task link")
+        if name.endswith("share") and not 0 < getattr(task, name) < 1:
+            raise InputError(f"{flag} is {getattr(task, name)}; it must lie in 0 < s < 1")
+        if name.endswith("negatives") and getattr(task, name) < 1:
+            raise InputError(f"{flag} is {getattr(task, name)}; it must be at least 1")
+    if not link:
+        return
+    if task.metric not in ("auto", *LINK_METRICS):
+        raise InputError(f"metric {task.metric} has no meaning for links; use one of {', '.join(LINK_METRICS)}")
+    if HITS.get(task.metric, 0) > task.negatives:
+        raise InputError(f"--task.metric {task.metric} is always 1 among {task.negatives} negatives; give more of them")
+    if task.inductive or task.loss != "auto":
+        raise InputError("--task link learns from the edges of all nodes, by cross entropy: leave --task.inductive "
+                         "and --task.loss out")  # fmt: skip
+    if config.freshness.mode == "never":
+        raise InputError("--task link learns edges between workers too, which --freshness.mode never leaves out")
+
+
+def _replace(config: Any, path: list[str], value: Any, name: str) -> Any:
+    known = {f.name for f in dataclasses.fields(config)}
+    if path[0] not in known or (len(path) == 1) == dataclasses.is_dataclass(getattr(config, path[0])):
+        raise InputError(f"setting {name!r} is unknown; here one of {', '.join(sorted(known))} is expected")
+    if len(path) > 1:
+        value = _replace(getattr(config, path[0]), path[1:], value, name)
+    else:
+        value = _checked(get_type_hints(type(config))[path[0]], value, name)
+    return dataclasses.replace(config, **{path[0]: value})
+
+
+def _checked(kind: Any, value: Any, name: str) -> Any:
+    if get_origin(kind) is Literal:
+        if value not in get_args(kind):
+            raise InputError(f"{name} is {value!r}; expected one of {', '.join(map(str, get_args(kind)))}")
+        return value
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise InputError(f"{name} is {value!r}; expected a value of type {kind.__name__}")
+    return value
+
+
+def _flatten(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    flat: list[tuple[str, Any]] = []
+    for key, value in values.items():
+        flat += _flatten(value, f"{prefix}{key}.") if isinstance(value, Mapping) else [(f"{prefix}{key}", value)]
+    return flat

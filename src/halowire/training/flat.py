@@ -1,0 +1,140 @@
+"""Weight gradients of all parameters in one flat buffer, reduced in a few pieces while backward still runs."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from halowire.wire import GradientCodec, Pending, Transport
+
+SMALLEST_PIECE = 1 << 18
+"""Bytes; the round trips of a smaller message cost more than its early start gains."""
+
+
+@dataclass
+class _Piece:
+    """Parameters ``first`` to ``stop``, their part of the buffer, and how many of their gradients are still to come."""
+
+    first: int
+    stop: int
+    values: Tensor
+    missing: int = 0
+
+
+class FlatGradients:
+    """Makes every ``parameter.grad`` a view of one float32 buffer that begins with ``extras`` numbers more.
+
+    The extras (the loss, the wish to stop, what the console shows) are summed together with the gradients and so cost
+    no message of their own. The buffer is cut into pieces of neighbouring parameters. Backward finishes the last layer
+    first: from the end, every piece is launched as soon as its gradients are complete, in the same order on every
+    worker, and travels while backward goes on. The first layers' piece leaves with the extras when backward is over.
+    There is one piece with a ``codec``, where the workers do not all share their parameters, and where several backward
+    passes add up.
+    """
+
+    def __init__(
+        self,
+        parameters: list[nn.Parameter],
+        extras: int,
+        transport: Transport,
+        codec: GradientCodec | None = None,
+        peers: Transport | None = None,
+        early: bool = True,
+        smallest: int = SMALLEST_PIECE,
+    ) -> None:
+        """``peers`` train the same parameters (all workers, if not given); ``early``: backward runs once per epoch."""
+        self._transport, self._peers = transport, peers or transport
+        self._codec, self.where = codec, "weight gradients"
+        sizes = [p.numel() for p in parameters]
+        self._buffer = torch.zeros(extras + sum(sizes), device=parameters[0].device)
+        self._extras, self.gradients = torch.split(self._buffer, [extras, sum(sizes)])
+        for parameter, part in zip(parameters, torch.split(self.gradients, sizes), strict=True):
+            parameter.grad = part.view_as(parameter)
+        whole = codec is not None or self._peers is not transport or not early
+        cuts = [0] if whole else cut_pieces(sizes, smallest // self._buffer.element_size())
+        self._pieces = _pieces(self._buffer, [extras, *sizes], cuts)
+        self._next, self._under_way = 0, list[Pending]()
+        for piece in self._pieces[:-1]:
+            for parameter in parameters[piece.first : piece.stop]:
+                parameter.register_post_accumulate_grad_hook(partial(self._complete, piece))  # type: ignore[no-untyped-call]
+
+    def zero(self) -> None:
+        """Forget the last epoch."""
+        self._buffer.zero_()
+        self._next = 0
+        for piece in self._pieces:
+            piece.missing = piece.stop - piece.first
+
+    def reduce(self, extras: Sequence[float], epoch: int = 0) -> list[float]:
+        """Sum ``extras`` over all workers, the gradients over the peers; the sums of the extras, never coded."""
+        self._extras.copy_(torch.tensor(extras))
+        if self._codec is None and self._peers is self._transport:
+            self._launch(len(self._pieces))
+            while self._under_way:
+                self._transport.wait(self._under_way.pop(0))
+            return [float(value) for value in self._extras]
+        if self._codec is None:
+            self._peers.all_reduce(self.gradients, self.where)
+        else:
+            self._codec.all_reduce(self.gradients, epoch, self.where)
+        self._transport.all_reduce(self._extras, self.where)
+        return [float(value) for value in self._extras]
+
+    def _complete(self, piece: _Piece, parameter: Tensor) -> None:
+        """A gradient of ``piece`` is complete: launch what is complete from the end."""
+        piece.missing -= 1
+        ready = itertools.takewhile(lambda piece: not piece.missing, self._pieces[:-1])
+        self._launch(len(list(ready)))
+
+    def _launch(self, stop: int) -> None:
+        for piece in self._pieces[self._next : stop]:
+            self._under_way.append(self._transport.start_reduce(piece.values, self.where))
+        self._next = max(self._next, stop)
+
+    def clip(self, largest: float, line: Transport | None = None) -> None:
+        """Scale the whole gradient down to the norm ``largest``, if it is longer; ``line`` holds the rest of it."""
+        if largest > 0:
+            norm = torch.linalg.vector_norm(self.gradients)
+            if line is not None and line.size > 1:
+                norm = line.all_reduce(norm.square()[None], "norm of the gradient")[0].sqrt()
+            self.gradients.mul_(torch.clamp(largest / (norm + 1e-12), max=1.0))
+
+
+def broadcast_parameters(parameters: list[nn.Parameter], transport: Transport) -> None:
+    """Give every worker rank 0's weights, in one message."""
+    with torch.no_grad():
+        flat = torch.cat([p.reshape(-1) for p in parameters])
+        transport.broadcast(flat, "broadcast of the weights")
+        for parameter, piece in zip(parameters, torch.split(flat, [p.numel() for p in parameters]), strict=True):
+            parameter.copy_(piece.view_as(parameter))
+
+
+def cut_pieces(sizes: Sequence[int], smallest: int) -> list[int]:
+    """The first parameter of every piece, from the end of the list; every piece but the first has ``smallest`` values.
+
+    >>> cut_pieces([5, 5, 1, 1, 8], 9)
+    [3, 0]
+    """
+    starts, gathered = [], 0
+    for number in range(len(sizes) - 1, 0, -1):
+        gathered += sizes[number]
+        if gathered >= smallest:
+            starts.append(number)
+            gathered = 0
+    return [*starts, 0]
+
+
+def _pieces(buffer: Tensor, sizes: Sequence[int], starts: Sequence[int]) -> list[_Piece]:
+    """Views of ``buffer``, whose parts have ``sizes`` (the extras, then the parameters), in the order of launch."""
+    offsets = [0, *itertools.accumulate(sizes)][1:]
+    stops = [len(sizes) - 1, *starts[:-1]]
+    found = []
+    for first, stop in zip(starts, stops, strict=True):
+        begin = offsets[first] if first else 0
+        found.append(_Piece(first, stop, buffer[begin : offsets[stop]]))
+    return found

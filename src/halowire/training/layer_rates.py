@@ -1,0 +1,84 @@
+"""Rates of single layers: the settings that name layers and directions, parsed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from halowire.errors import InputError
+from halowire.training.config import RateConfig
+from halowire.wire import BACKWARD, FORWARD
+from halowire.wire.rate import BITS
+
+LayerBits = dict[tuple[int, str], int]
+
+
+def layer_bits(rate: RateConfig, layers: Collection[int], sent: Collection[int] | None = None) -> LayerBits:
+    """Bits of every layer that exchanges rows, by (layer, direction).
+
+    ``sent``: the layers whose rows travel, if not all do, as between the stages of one part: the others have bits, but
+    giving them their own would have no effect. ``--rate.layers`` holds LAYER:BITS for both directions, or
+    LAYER:FORWARD/BACKWARD. Layer 0, the input, has no backward.
+    """
+    bits = {(layer, FORWARD): int(rate.bits) for layer in layers}
+    bits |= {(layer, BACKWARD): int(rate.backward_bits or rate.bits) for layer in layers if layer > 0}
+    form = "LAYER:BITS or LAYER:FORWARD/BACKWARD"
+    for layer, value in _pairs("--rate.layers", rate.layers, layers if sent is None else sent, form, "8/4"):
+        forward, slash, backward = value.partition("/")
+        if layer == 0 and slash:
+            raise InputError(f"--rate.layers gives layer 0 {value!r} bits; raw features have no gradient, give 0:BITS")
+        for number in (forward, backward) if slash else (forward,):
+            if number not in map(str, BITS):
+                known = ", ".join(map(str, BITS))
+                raise InputError(f"--rate.layers gives layer {layer} {value!r} bits; give {form}, bits one of {known}")
+        bits[layer, FORWARD] = int(forward)
+        if layer > 0:
+            bits[layer, BACKWARD] = int(backward if slash else forward)
+    return bits
+
+
+def layer_ratios(rate: RateConfig, layers: Collection[int], sent: Collection[int] | None = None) -> dict[int, float]:
+    """Ratios of the layers that have their own, whatever the schedule says.
+
+    ``sent`` is as in :func:`layer_bits`. ``--rate.layer-ratios`` holds LAYER:RATIO; ``--rate.spare-last`` gives the
+    last layer ratio 1, unless it is the only one: nothing would be left to drop. A ratio has no direction: the columns
+    of backward are those of forward.
+    """
+    ratios = {}
+    for layer, value in _pairs(
+        "--rate.layer-ratios", rate.layer_ratios, layers if sent is None else sent, "LAYER:RATIO", "4"
+    ):
+        try:
+            ratios[layer] = float(value)
+        except ValueError:
+            raise InputError(f"--rate.layer-ratios gives layer {layer} the ratio {value!r}; give a number") from None
+    if rate.spare_last and len(layers) > 1:
+        last = max(layers)
+        if last in ratios:
+            raise InputError(f"--rate.layer-ratios and --rate.spare-last both set the ratio of layer {last}; drop one")
+        ratios[last] = 1.0
+    return ratios
+
+
+def _pairs(flag: str, text: str, layers: Collection[int], form: str, example: str) -> Iterator[tuple[int, str]]:
+    """Layer and value of every pair in ``text``."""
+    seen: set[int] = set()
+    for part in text.split(",") if text else ():
+        name, colon, value = part.strip().partition(":")
+        if not layers:
+            raise InputError(f"{flag} is {text!r}, but a model of one layer exchanges no rows; leave it out")
+        if not colon or not name.isdecimal() or int(name) not in layers:
+            raise InputError(f"{flag} has {part!r}; give {form} with {_named(layers)}, such as {min(layers)}:{example}")
+        if int(name) in seen:
+            raise InputError(f"{flag} is {text!r}, which names layer {name} twice; name it once")
+        seen.add(int(name))
+        yield int(name), value
+
+
+def _named(layers: Collection[int]) -> str:
+    """Layers 1 to 4; or one by one, where the rows of others do not travel."""
+    first, last = min(layers), max(layers)
+    if len(layers) == 1:
+        return f"layer {first}, the only one whose rows travel"
+    if len(layers) == last - first + 1:
+        return f"layers {first} to {last}"
+    return f"layers {', '.join(map(str, sorted(layers)))}, the only ones whose rows travel"

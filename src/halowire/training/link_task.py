@@ -1,0 +1,121 @@
+"""Link prediction: pairs of rows scored by a decoder, learnt against drawn negatives, ranked over all workers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from halowire.errors import InputError
+from halowire.graph.negatives import draw_negatives, pair_keys
+from halowire.partitioning import Shard
+from halowire.partitioning.links import PartLinks
+from halowire.training.config import Config
+from halowire.training.metric_names import HITS, LINK_METRICS
+from halowire.training.metrics import SPLITS
+from halowire.training.pair_rows import PairRows
+from halowire.training.task import by_split
+from halowire.wire import Transport
+
+Decoder = Callable[[Tensor, Tensor], Tensor]
+"""``decoder(sources, targets)``: rows ``[m, k]`` each to scores ``[m]``, higher for likelier edges."""
+BLOCK = 1 << 22
+"""Values of rows that are gathered at once while pairs are ranked."""
+
+
+def dot_product(sources: Tensor, targets: Tensor) -> Tensor:
+    """``score(u, v) = <h_u, h_v>``."""
+    return (sources * targets).sum(-1)
+
+
+class LinkTask:
+    """The pairs of one worker: those whose source it owns. The other rows that they need are fetched."""
+
+    def __init__(
+        self,
+        links: PartLinks,
+        shard: Shard,
+        config: Config,
+        transport: Transport,
+        device: torch.device,
+        decoder: Decoder = dot_product,
+    ) -> None:
+        """All workers make it together: they agree on the rows that ranking needs."""
+        self._links, self._shard, self._transport, self._device = links, shard, transport, device
+        self.decoder, self._seed, self._count = decoder, config.seed, config.task.train_negatives
+        self.metric = "mrr" if config.task.metric == "auto" else config.task.metric
+        num_nodes = links.owner.numel()
+        # All training edges of a source are pairs of its owner, so this is all that its negatives must avoid.
+        self._known = pair_keys(links.train[0], links.train[1], num_nodes)
+        self._num_nodes, self._num_negatives = num_nodes, links.negatives["val"].shape[1]
+        self._ranked = {name: self._rows(links.ranked[name], links.negatives[name]) for name in SPLITS}
+
+    def loss(self, rows: Tensor, epoch: int = 0) -> Tensor:
+        """This worker's share of the binary cross entropy, averaged over all pairs and their negatives.
+
+        ``sum softplus(-s(u, v)) + sum softplus(s(u, w))`` over the training pairs ``(u, v)`` and, for each,
+        ``train_negatives`` nodes ``w`` without a training edge from ``u``, drawn anew in every epoch from the pair
+        alone; divided by the number of all workers' scores. The shares add up, and so do the gradients.
+        """
+        return self.values(rows, epoch).sum() / (self._links.num_train * (1 + self._count))
+
+    def values(self, rows: Tensor, epoch: int = 0) -> Tensor:
+        """The terms of that sum, ``[P (1 + train_negatives)]``: this worker's pairs, then their negatives."""
+        pairs = self._links.train
+        drawn = draw_negatives(pairs, self._count, self._known, self._num_nodes, self._seed, epoch)
+        # Messages of the last epoch have long arrived; their buffers are not used again.
+        self._transport.settle()
+        plan = self._rows(pairs, drawn)
+        table = plan.table(rows)
+        source = plan.places(pairs[0])
+        positive = self._score(table, source, plan.places(pairs[1]))
+        negative = self._score(table, source.repeat_interleave(self._count), plan.places(drawn.reshape(-1)))
+        return torch.cat([F.softplus(-positive), F.softplus(negative)])
+
+    def evaluate(self, rows: Tensor, transport: Transport) -> dict[str, float]:
+        """MRR and Hits@K of the ranked pairs of every split, over all workers, from exact sums.
+
+        The rank of a pair ``(u, v)`` is its place among ``(u, v)`` and its negatives ``(u, w)`` by score; a tie counts
+        one half. ``MRR = mean 1 / rank``, ``Hits@K = share of rank <= K``.
+        """
+        sums = torch.zeros(len(SPLITS), 1 + len(LINK_METRICS), dtype=torch.float64)
+        with torch.no_grad():
+            for place, name in enumerate(SPLITS):
+                rank = self._ranks(rows, name).double().cpu()
+                hits = [(rank <= k).sum() for k in HITS.values()]
+                sums[place] = torch.stack([torch.tensor(rank.numel()).double(), rank.reciprocal().sum(), *hits])
+        transport.all_reduce(sums, "reduction of the metrics", account=None)
+        values = dict(zip(LINK_METRICS, (sums[:, 1:] / sums[:, :1]).t().tolist(), strict=True))
+        # Among fewer than K negatives every pair is a hit.
+        told = {name: found for name, found in values.items() if HITS.get(name, 0) <= self._num_negatives}
+        return by_split(told, self.metric)
+
+    def _ranks(self, rows: Tensor, split: str) -> Tensor:
+        """float32 ``[q]``."""
+        pairs, negatives, plan = self._links.ranked[split], self._links.negatives[split], self._ranked[split]
+        table, count = plan.table(rows), negatives.shape[1]
+        block = max(1, BLOCK // max(1, count * table.shape[1]))
+        found = [torch.empty(0, device=self._device)]
+        for first in range(0, pairs.shape[1], block):
+            at = slice(first, first + block)
+            source = plan.places(pairs[0, at])
+            positive = self._score(table, source, plan.places(pairs[1, at]))[:, None]
+            away = plan.places(negatives[at].reshape(-1))
+            negative = self._score(table, source.repeat_interleave(count), away).view(-1, count)
+            # Scores that are no numbers must not look like the best ones, so what is not below counts as above.
+            tie = negative == positive
+            found.append(1 + (~(negative < positive) & ~tie).sum(1) + 0.5 * tie.sum(1))
+        return torch.cat(found)
+
+    def _score(self, table: Tensor, source: Tensor, target: Tensor) -> Tensor:
+        scores = self.decoder(table[source], table[target])
+        if not isinstance(scores, Tensor) or scores.shape != source.shape:
+            shape = list(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
+            raise InputError(f"the decoder gives {shape} for {source.numel()} pairs; it must give one score per pair")
+        return scores
+
+    def _rows(self, pairs: Tensor, negatives: Tensor) -> PairRows:
+        nodes = torch.cat([pairs[1], negatives.reshape(-1)])
+        return PairRows(nodes, self._links, self._shard, self._transport, self._device)

@@ -1,0 +1,332 @@
+"""The training loop: one code path for one and for many workers."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from halowire.errors import InputError, TrainingError
+from halowire.events import EVAL, GRADIENT, STAGE, TRAIN, EventLog, LedgerEntry
+from halowire.training.checkpoint import (
+    Progress,
+    load_wire,
+    newest_checkpoint,
+    parse_checkpoint,
+    read_checkpoint,
+    restore,
+    save_checkpoint,
+    save_wire,
+)
+from halowire.training.config import Config
+from halowire.training.flat import FlatGradients, broadcast_parameters
+from halowire.training.metric_names import is_better
+from halowire.training.runner import GraphParallel, Runner
+from halowire.training.schedule import learning_rate
+from halowire.training.summary import largest_memory, peak_memory, summarise, total_sent
+from halowire.training.view import View
+from halowire.training.whole import Whole
+from halowire.wire import GradientCodec, HaloExchange, Transport
+
+# Numbers reduced together with the gradients: loss, wish to stop, bytes, change and norm of the halo rows, and the
+# seconds of rank 0.
+EXTRAS = 6
+
+
+class Observer(Protocol):
+    """Hears how a run goes, on rank 0."""
+
+    def epoch(self, epoch: int, loss: float, seconds: float, wire_bytes: int) -> None:
+        """An epoch is done; ``wire_bytes`` are those of all workers."""
+
+    def evaluated(self, epoch: int, metrics: dict[str, float]) -> None:
+        """An evaluation is done."""
+
+
+class Silent:
+    """The observer that says nothing."""
+
+    def epoch(self, epoch: int, loss: float, seconds: float, wire_bytes: int) -> None:
+        """Nothing."""
+
+    def evaluated(self, epoch: int, metrics: dict[str, float]) -> None:
+        """Nothing."""
+
+
+@dataclass(frozen=True)
+class Hooks:
+    """What the loop asks of the world around it; ``keep``: whether checkpoints are written (a timed run needs none)."""
+
+    observer: Observer
+    should_stop: Callable[[], bool] = lambda: False
+    keep: bool = True
+
+
+class Trainer:
+    """Trains one model on this worker's shard, in step with the other workers."""
+
+    def __init__(
+        self,
+        train: View | Runner,
+        evaluation: View | None,
+        config: Config,
+        transport: Transport,
+        run: Path,
+    ) -> None:
+        """Give every worker the same weights. ``train`` is a runner, or a view for graph parallelism with the view
+        ``evaluation``, the same one unless the training is inductive."""
+        self.config, self.transport, self.run_folder, self.hooks = config, transport, run, Hooks(Silent())
+        if isinstance(train, View):
+            self.runner: Runner = GraphParallel(train, evaluation or train, config, transport)
+        else:
+            self.runner = train
+        self.model, self.parameters = self.runner.model, list(self.runner.parameters.values())
+        self._whole = Whole(self.model, self.runner.parameters, self.runner.peers, transport)
+        broadcast_parameters(list(self.model.parameters()), transport)
+        bits, peers = config.rate.weights, self.runner.peers
+        self.codec = None if bits == 32 else GradientCodec(bits, peers, config.seed)
+        self.flat = FlatGradients(self.parameters, EXTRAS, transport, self.codec, peers, self.runner.one_backward)
+        self.optimiser = torch.optim.Adam(
+            self.parameters, lr=config.optim.lr, weight_decay=config.optim.weight_decay, foreach=True
+        )
+        self.progress = Progress()
+        self._sent_before: dict[str, int] = {}
+
+    def resume(self) -> None:
+        """Go on from the newest checkpoint, which rank 0 reads and shares; without one, start from the beginning."""
+        record = tensors = b""
+        if self.transport.rank == 0 and (newest := newest_checkpoint(self.run_folder)) is not None:
+            record, tensors = read_checkpoint(newest)
+        record = self.transport.broadcast_bytes(record, "sharing of the checkpoint")
+        tensors = self.transport.broadcast_bytes(tensors, "sharing of the checkpoint")
+        if not record:
+            return
+        values, state = parse_checkpoint(record, tensors)
+        _refuse_changes(values["settings"], self._settings())
+        self.progress = restore(values, state, self.model, self.optimiser, self._whole.own_places)
+        self._sent_before = dict(self.progress.sent)
+        if self._wire_remembers:
+            self._load_wire(load_wire(self.run_folder, self.progress.epoch, self.transport.rank))
+
+    def run(self, hooks: Hooks | None = None) -> dict[str, Any]:
+        """Train to the end, or until told to stop; the summary, the same on every worker."""
+        self.hooks = hooks or self.hooks
+        log = EventLog(self.run_folder, self.transport.rank, self.progress.epoch or None)
+        log.write("start", time=time.time(), **self._facts())
+        status = "finished"
+        self.transport.ledger.take()
+        while self.progress.epoch < self.config.epochs:
+            stop = self._epoch(log)
+            if self._evaluate_now() and self._evaluate(log):
+                status = "early-stopped"
+            elif stop and self.progress.epoch < self.config.epochs:
+                status = "stopped"
+            self._checkpoint(status)
+            if status != "finished":
+                break
+        self.settle()
+        log.write(
+            "end", time=time.time(), status=status, best_epoch=self.progress.best_epoch, peak_memory_bytes=peak_memory()
+        )
+        log.close()
+        memory = largest_memory(self.transport)  # after all events are written: rank 0 reads them for the report
+        metric, graph = self.runner.task.metric, self.runner.shard.graph
+        return summarise(self.config, graph, self.transport.size, metric, self.progress, memory, status)
+
+    def settle(self) -> None:
+        """Wait until everything under way has left or arrived: the buffers may be freed then."""
+        self.runner.peers.drain()
+        self.transport.drain()
+
+    def forward_backward(self, epoch: int) -> Tensor:
+        """One pass forward and backward; this worker's share of the loss.
+
+        The weight gradients gather in ``self.flat``, whose ``reduce`` must follow: some are under way already.
+        """
+        self.flat.zero()
+        self.flat.where = f"epoch {epoch}, weight gradients"
+        return self.runner.forward_backward(epoch)
+
+    def logits(self) -> Tensor:
+        """Logits of the owned rows (of none where another stage has them), evaluated exactly: float32, fresh, nothing
+        dropped."""
+        return self.runner.logits()
+
+    def _epoch(self, log: EventLog) -> bool:
+        """Train one epoch; whether some worker was asked to stop."""
+        epoch, ledger = self.progress.epoch, self.transport.ledger
+        rate, wire = learning_rate(self.config.optim, epoch, self.config.epochs), self._wire_facts(epoch)
+        start = time.perf_counter()
+        with ledger.account(TRAIN):
+            loss = float(self.forward_backward(epoch))
+            mine = [loss, float(self.hooks.should_stop()), wire_bytes(ledger.now)]
+            mine += self.exchange.take_change()
+            mine.append(time.perf_counter() - start if self.transport.rank == 0 else 0.0)
+            with ledger.phase("reduce"):
+                total, stop, sent, change, norm, clock = self.flat.reduce(mine, epoch)
+            if not math.isfinite(total):
+                raise TrainingError(
+                    f"the loss became {total} in epoch {epoch}; try a smaller --optim.lr or --optim.clip 1"
+                )
+            self.steer(total, clock, change, norm)
+            with ledger.phase("optimise"):
+                self.flat.clip(self.config.optim.clip, self.runner.line)
+                self.optimiser.param_groups[0]["lr"] = rate
+                self.optimiser.step()
+        seconds, entry = time.perf_counter() - start, ledger.take()
+        self._record(log, epoch, total, rate, seconds, entry, wire)
+        self.hooks.observer.epoch(epoch, total, seconds, int(sent))
+        self.progress.epoch, self.progress.train_loss = epoch + 1, total
+        self.progress.epoch_seconds.append(seconds)
+        self.progress.wait_seconds.append(entry.phases["wait"] + entry.phases["reduce"])
+        return stop > 0
+
+    def steer(self, loss: float, seconds: float, change: float, norm: float) -> None:
+        """Decide on the next epoch's wire from this epoch's reduced numbers, which are the same on every worker."""
+        policy = self.exchange.policy
+        synchronise = 0 < policy.freshness.threshold * math.sqrt(norm) < math.sqrt(change)
+        if policy.base is not None:
+            policy.base.observe(loss, seconds)
+            synchronise |= policy.freshness.adaptive and policy.base.synchronous
+        self.exchange.synchronise_next = synchronise
+
+    def _wire_facts(self, epoch: int) -> dict[str, Any]:
+        """What was decided for ``epoch``, by the losses or by the change of the rows."""
+        policy = self.exchange.policy
+        bits = {} if policy.base is None else {"base_bits": policy.base.bits(epoch)}
+        if not policy.freshness.delayed and policy.base is None:
+            return bits
+        return bits | {"synchronous": self.exchange.synchronise_next or policy.freshness.synchronous(epoch)}
+
+    def _record(
+        self,
+        log: EventLog,
+        epoch: int,
+        loss: float,
+        rate: float,
+        seconds: float,
+        entry: LedgerEntry,
+        wire: dict[str, Any],
+    ) -> None:
+        log.write(
+            "epoch", epoch=epoch, loss=loss, lr=rate, seconds=seconds, phases=dict(entry.phases),
+            wire_bytes=wire_bytes(entry), stage_bytes=entry.sent[STAGE], gradient_bytes=entry.sent[GRADIENT],
+            exchanges=entry.exchange_list(), **wire,
+        )  # fmt: skip
+        if (more := self.runner.events(epoch)) is not None:
+            log.write("timeline", epoch=epoch, **more)
+
+    def _evaluate_now(self) -> bool:
+        return self.progress.epoch % self.config.eval.every == 0 or self.progress.epoch == self.config.epochs
+
+    def _evaluate(self, log: EventLog) -> bool:
+        """Evaluate, remember the best weights; whether it is time to stop early."""
+        progress, start = self.progress, time.perf_counter()
+        logits = self.logits()
+        with self.transport.ledger.account(EVAL):
+            metrics = self.runner.task.evaluate(logits, self.transport)
+        entry = self.transport.ledger.take()
+        if math.isnan(metrics["val"]):
+            raise InputError(
+                f"the {self.runner.task.metric} of the validation nodes is undefined, they lack a class or are all "
+                "alike; use another --task.metric or another split"
+            )
+        log.write(
+            "eval",
+            epoch=progress.epoch - 1,
+            **metrics,
+            seconds=time.perf_counter() - start,
+            wire_bytes=entry.sent[EVAL],
+        )
+        self.hooks.observer.evaluated(progress.epoch - 1, metrics)
+        if not progress.best or is_better(self.runner.task.metric, metrics["val"], progress.best["val"]):
+            progress.best, progress.best_epoch, progress.stale_evaluations = metrics, progress.epoch - 1, 0
+            progress.best_weights = {name: value.clone() for name, value in self.model.state_dict().items()}
+        else:
+            progress.stale_evaluations += 1
+        return 0 < self.config.early_stop <= progress.stale_evaluations
+
+    def _checkpoint(self, status: str) -> None:
+        every = self.config.checkpoint.every
+        done = status != "finished" or self.progress.epoch == self.config.epochs
+        if not done and not (every and self.progress.epoch % every == 0):
+            return
+        now = total_sent(self.transport)
+        self.progress.sent = {account: self._sent_before.get(account, 0) + sent for account, sent in now.items()}
+        if not self.hooks.keep:
+            return
+        if self._wire_remembers:
+            base = self.exchange.policy.base
+            state = self.runner.state() | (self.codec.state if self.codec else {}) | (base.state() if base else {})
+            save_wire(self.run_folder, self.progress.epoch, self.transport.rank, state)
+        weights = self._whole.complete(self.model.state_dict())
+        moments = self._whole.optimiser(self.optimiser)
+        best = self.progress.best_weights
+        whole = replace(self.progress, best_weights=self._whole.complete(best) if best else {})
+        if self.transport.rank == 0:
+            save_checkpoint(self.run_folder, whole, weights, moments, self._settings())
+
+    @property
+    def exchange(self) -> HaloExchange:
+        """The exchange that training uses."""
+        return self.runner.exchange
+
+    @property
+    def _wire_remembers(self) -> bool:
+        return self.runner.remembers or self.codec is not None or self.exchange.policy.base is not None
+
+    def _load_wire(self, state: dict[str, Tensor]) -> None:
+        weights = {name: value for name, value in state.items() if name.startswith("gradient.")}
+        if self.codec is not None:
+            self.codec.state = weights
+        base = {name: value for name, value in state.items() if name.startswith("base.")}
+        if self.exchange.policy.base is not None:  # before the messages, whose bits depend on it
+            self.exchange.policy.base.load_state(base)
+        rest = state.keys() - weights.keys() - base.keys()
+        self.runner.load_state({name: state[name] for name in rest})
+
+    def _settings(self) -> dict[str, Any]:
+        """What a resumed run must share with the one it continues."""
+        values = self.config.to_dict()
+        fixed = {
+            name: values[name]
+            for name in ("seed", "precision", "model", "optim", "rate", "freshness", "task", "recipe", "mesh")
+        }
+        length = {"epochs": self.config.epochs} if self.config.spans_the_run else {}
+        stages = {"split": list(self.runner.split)} if self.runner.split else {}
+        return fixed | length | stages | {"graph": self.runner.shard.graph, "workers": self.transport.size}
+
+    def _facts(self) -> dict[str, Any]:
+        shard = self.runner.shard
+        return {
+            "rank": self.transport.rank,
+            "workers": self.transport.size,
+            "graph": shard.graph,
+            "recipe": self.config.recipe,
+            "nodes": shard.num_nodes,
+            "features": self.runner.num_features,
+            "classes": shard.num_classes,
+            "metric": self.runner.task.metric,
+            "owned_rows": shard.num_owned,
+            "halo_rows": shard.num_halo,
+        } | self.runner.facts()
+
+
+def wire_bytes(entry: LedgerEntry) -> int:
+    """Halo and stage bytes sent by this worker in an epoch."""
+    return entry.sent[TRAIN] + entry.sent[STAGE]
+
+
+def _refuse_changes(before: dict[str, Any], now: dict[str, Any]) -> None:
+    for name, value in now.items():
+        if before.get(name) != value:
+            raise InputError(
+                f"the run to resume had {name} = {before.get(name)}, now it is {value}; resume with the same settings, "
+                "or train into a new folder"
+            )

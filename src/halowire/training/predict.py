@@ -1,0 +1,91 @@
+"""Predictions: logits of every node in the user's order, evaluated exactly on all workers."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from halowire.errors import InputError
+from halowire.events import EVAL
+from halowire.files import written_whole
+from halowire.partitioning import Shard
+from halowire.training.checkpoint import best_weights
+from halowire.training.runner import Runner
+from halowire.wire import Transport
+
+FORMATS = (".npy", ".csv")
+
+
+def check_format(out: Path) -> None:
+    """Refuse a file name whose ending names no format."""
+    if out.suffix not in FORMATS:
+        raise InputError(
+            f"predictions cannot be written to {out.name!r}; give a name that ends in .npy (outputs) or .csv (id,class "
+            "or id,value)"
+        )
+
+
+class Holder(Protocol):
+    """Who has logits: a view, or a runner."""
+
+    @property
+    def shard(self) -> Shard:
+        """The rows that the logits are of."""
+
+
+def predict(runner: Runner, run: Path) -> Tensor:
+    """Logits ``[n, C]`` of the owned rows (of none where another stage has them), from the best weights of ``run``."""
+    runner.model.load_state_dict(best_weights(run))
+    return runner.logits()
+
+
+def gather_predictions(logits: Tensor, holder: Holder, transport: Transport) -> tuple[Tensor, Tensor] | None:
+    """(logits, original ids) of all nodes in the order of the user's graph, on rank 0; None elsewhere."""
+    counts = torch.zeros(transport.size, dtype=torch.int64)
+    count = counts[transport.rank] = logits.shape[0]
+    with transport.ledger.account(EVAL):
+        transport.all_reduce(counts, "gathering of the predictions", EVAL)
+        each = [int(count) for count in counts]
+        rows = transport.gather_rows(holder.shard.rows[:count], each, "gathering of the predictions")
+        ids = transport.gather_rows(holder.shard.ids[:count], each, "gathering of the predictions")
+        values = transport.gather_rows(logits.cpu(), each, "gathering of the predictions")
+    if rows is None or ids is None or values is None:
+        return None
+    order = rows.argsort()
+    return values[order], ids[order]
+
+
+def write_predictions(logits: Tensor, ids: Tensor, multi_label: bool, out: Path, regression: bool = False) -> None:
+    """Write logits (``.npy``) or lines (``.csv``): ``id,class``, where several classes are separated by spaces; for
+    regression ``id,value``, or ``id,value0,value1,...``."""
+    check_format(out)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with written_whole(out) as temporary:
+        if out.suffix == ".npy":
+            np.save(temporary, logits.numpy(), allow_pickle=False)
+        else:
+            with temporary.open("w", newline="") as file:
+                csv.writer(file).writerows(_lines(logits, ids, multi_label, regression))
+
+
+def _lines(logits: Tensor, ids: Tensor, multi_label: bool, regression: bool) -> Iterator[list[object]]:
+    """The rows of a ``.csv`` file, the names of the columns first."""
+    if not regression:
+        yield ["id", "class"]
+        yield from map(list, zip(ids.tolist(), _classes(logits, multi_label), strict=True))
+        return
+    width = logits.shape[1]
+    yield ["id", *(["value"] if width == 1 else [f"value{column}" for column in range(width)])]
+    yield from ([node, *row] for node, row in zip(ids.tolist(), logits.tolist(), strict=True))
+
+
+def _classes(logits: Tensor, multi_label: bool) -> list[object]:
+    if not multi_label:
+        return list(logits.argmax(1).tolist())
+    return [" ".join(str(c) for c in row.nonzero()[:, 0].tolist()) for row in logits > 0]

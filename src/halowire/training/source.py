@@ -1,0 +1,91 @@
+"""Reading and cutting a graph as the settings say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from halowire.errors import InputError
+from halowire.graph import Graph, load
+from halowire.graph.checks import check
+from halowire.graph.link_split import LinkSplit, message_graph, split_links
+from halowire.graph.split import random_split
+from halowire.partitioning.cut_shards import Cutting, cut_shards
+from halowire.training.config import Config, GraphConfig
+from halowire.training.view import output_width, travelling_widths
+
+
+class Console(Protocol):
+    """Who tells the user how good a cut is."""
+
+    def line(self, text: str, /) -> None:
+        """A line of the report."""
+
+    def warn(self, text: str, /) -> None:
+        """Something to look at."""
+
+
+def load_source(graph: Any, source: GraphConfig, regression: bool = False) -> Graph:
+    """The graph that ``graph`` names, read under ``source``."""
+    found = load(
+        graph,
+        source.undirected,
+        features=source.features or None,
+        labels=source.labels or None,
+        regression=regression or source.regression,
+        root=source.root or None,
+    )
+    return found if source.split == "given" else check(_split(found))
+
+
+def _split(graph: Graph) -> Graph:
+    """Other masks, at random among the labelled nodes; data sets such as Amazon's have none of their own."""
+    if graph.y is None:
+        raise InputError(f"graph {graph.name!r} has no labels, so --graph.split random has nothing to split")
+    labelled = graph.y >= 0 if graph.y.dim() == 1 else torch.isfinite(graph.y).all(1)
+    nodes = labelled.nonzero()[:, 0]
+    masks = []
+    for part in random_split(nodes.numel(), np.random.default_rng(0)):
+        mask = torch.zeros(graph.num_nodes, dtype=torch.bool)
+        mask[nodes[part]] = True
+        masks.append(mask)
+    return graph.with_split(*masks)
+
+
+def hold_out(edge_index: Tensor, num_nodes: int, config: Config) -> LinkSplit:
+    """The edges that link prediction holds out under ``config``."""
+    task = config.task
+    return split_links(edge_index, num_nodes, task.val_share, task.test_share, task.negatives, config.seed)
+
+
+def load_for(graph: Any, config: Config) -> Graph:
+    """The same for a run."""
+    return load_source(graph, config.graph, config.task.kind == "regression")
+
+
+def cut_for(
+    graph: Graph,
+    num_parts: int,
+    out: Path,
+    config: Config,
+    console: Console,
+    widths: Sequence[int] | None = None,
+    links: LinkSplit | None = None,
+) -> Path:
+    """Cut ``graph`` into shards in the folder ``out`` as ``config`` says.
+
+    ``widths``: columns of the rows that travel, by default those of the configured model. ``links``: edges of link
+    prediction that ``graph`` holds no longer; by default they are held out here.
+    """
+    if config.task.kind == "link" and links is None:
+        links = hold_out(graph.edge_index(), graph.num_nodes, config)
+        graph = message_graph(graph, links.message)
+    if widths is None:
+        widths = travelling_widths(config.model, graph.num_features, output_width(config, graph.num_classes))
+    how = Cutting(**vars(config.partition), seed=config.seed, inductive=config.task.inductive)
+    return cut_shards(graph, num_parts, out, how, widths, console.line, console.warn, links)

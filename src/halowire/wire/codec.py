@@ -1,0 +1,143 @@
+"""Codecs: rows to bytes and back, with their exact size on the wire."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from halowire.kernels import Csr
+from halowire.kernels.packing import Packing, aggregate_packed, code_for, pack_rows, unpack_rows
+from halowire.kernels.rows import take_rows
+from halowire.wire.rate import FULL, Rate
+
+FLOAT_BYTES = 4
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """The rows of one message: where in the message each goes, and what its random numbers depend on.
+
+    Attributes:
+        ids: original id of every row of the matrix that is encoded, int64 ``[n]``.
+        index: row of the matrix at every place in the message, int64 ``[m]``; None: row ``i`` at place ``i``.
+        targets: the inverse as a matrix ``[n, m]``: the places of every row, so that a row is quantised only once.
+        columns: the columns that travel, int64; None for all.
+        stream: key of this message's random numbers.
+    """
+
+    ids: Tensor
+    index: Tensor | None
+    targets: Csr | None
+    columns: Tensor | None
+    stream: int
+
+
+class Codec(Protocol):
+    """Turns float32 rows into bytes and back."""
+
+    def sizes(self, counts: Sequence[int], columns: int) -> list[int]:
+        """Bytes of every peer's part of a message, for ``counts`` rows of ``columns`` values each."""
+
+    def encode(self, rows: Tensor, source: Source, out: Tensor) -> None:
+        """Write the message of ``source`` into ``out``, uint8 ``[sum of sizes]``."""
+
+    def decode(self, data: Tensor, columns: int) -> Tensor:
+        """The rows in ``data``, float32 ``[m, columns]``; may share its memory."""
+
+    def aggregate(self, matrix: Csr, data: Tensor, columns: int, out: Tensor) -> None:
+        """``out += matrix @ decode(data)``, without writing the decoded rows to memory where that is possible."""
+
+    def samples(self, count: int) -> list[tuple[Uniform, Tensor]]:
+        """At most about ``count`` rows of the encoded matrix, to measure the error of their codec on."""
+
+
+class Uniform(ABC):
+    """A codec that gives every row the same bytes."""
+
+    @abstractmethod
+    def row_bytes(self, columns: int) -> int:
+        """Bytes of one row of ``columns`` values on the wire."""
+
+    @abstractmethod
+    def encode(self, rows: Tensor, source: Source, out: Tensor) -> None:
+        """As :class:`Codec` has it."""
+
+    @abstractmethod
+    def decode(self, data: Tensor, columns: int) -> Tensor:
+        """As :class:`Codec` has it."""
+
+    @abstractmethod
+    def aggregate(self, matrix: Csr, data: Tensor, columns: int, out: Tensor) -> None:
+        """As :class:`Codec` has it."""
+
+    def sizes(self, counts: Sequence[int], columns: int) -> list[int]:
+        """Rows times bytes of a row."""
+        return [count * self.row_bytes(columns) for count in counts]
+
+    def samples(self, count: int) -> list[tuple[Uniform, Tensor]]:
+        """The first ``count`` rows."""
+        return [(self, torch.arange(count))]
+
+
+class Full(Uniform):
+    """float32 as it is: ``4 k`` bytes for a row of ``k`` columns, decoded without a copy."""
+
+    def row_bytes(self, columns: int) -> int:
+        """``4 k``."""
+        return FLOAT_BYTES * columns
+
+    def encode(self, rows: Tensor, source: Source, out: Tensor) -> None:
+        """Gather straight into the send buffer."""
+        rows = rows if source.columns is None else rows.index_select(1, source.columns)
+        target = out.view(torch.float32).view(-1, rows.shape[1])
+        if source.index is None:
+            target.copy_(rows)
+        else:
+            take_rows(rows, source.index, out=target)
+
+    def decode(self, data: Tensor, columns: int) -> Tensor:
+        """A view of the received bytes."""
+        return data.view(torch.float32).view(-1, columns)
+
+    def aggregate(self, matrix: Csr, data: Tensor, columns: int, out: Tensor) -> None:
+        """A product with the received bytes as they lie."""
+        matrix.matmul(self.decode(data, columns), out=out, accumulate=True)
+
+
+@dataclass(frozen=True)
+class Packed(Uniform):
+    """bf16 (``2 k`` bytes), or ``b`` bits per value and two bf16 numbers per row: ``ceil(b k / 8) + 4`` bytes."""
+
+    packing: Packing
+
+    def row_bytes(self, columns: int) -> int:
+        """The size that the packing defines."""
+        return self.packing.row_bytes(columns)
+
+    def encode(self, rows: Tensor, source: Source, out: Tensor) -> None:
+        """Quantise and pack every row once, and write it to all its places in the message."""
+        targets = None if source.targets is None else (source.targets.indptr, source.targets.indices)
+        columns = None if source.columns is None else source.columns.int()
+        if source.index is not None and source.targets is None:
+            rows, ids = rows[source.index], source.ids[source.index]
+        else:
+            ids = source.ids
+        pack_rows(rows, self.packing, source.stream, ids, out, columns, targets)
+
+    def decode(self, data: Tensor, columns: int) -> Tensor:
+        """The reconstruction, the same on every machine."""
+        return unpack_rows(data, self.packing, columns)
+
+    def aggregate(self, matrix: Csr, data: Tensor, columns: int, out: Tensor) -> None:
+        """Decode in registers, straight into the sums."""
+        aggregate_packed(matrix.indptr, matrix.indices, matrix.weight, data, self.packing, columns, out, True)
+
+
+def codec_of(rate: Rate) -> Uniform:
+    """The codec for the bits of ``rate``, the same for all rows."""
+    return Full() if rate.bits == FULL else Packed(Packing(rate.bits, code_for(rate.code, rate.bits)))

@@ -1,0 +1,105 @@
+"""The three ways in which a foreign model's values cross to other workers, as autograd functions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+
+from halowire.events import TRAIN
+from halowire.wire import Flight, HaloExchange, Transport
+
+
+@dataclass(frozen=True, eq=False)
+class Crossing:
+    """One crossing of a pass: its exchange, its number, and the training epoch whose rate and freshness apply.
+
+    Without an epoch the exchange is exact.
+    """
+
+    exchange: HaloExchange
+    number: int
+    epoch: int | None
+
+    def start(self, rows: Tensor) -> Flight | None:
+        """Launch the boundary's rows of ``rows`` ``[n, k]``."""
+        self.exchange.begin(self.epoch)
+        delta = self.epoch is not None and self.exchange.policy.decay is not None
+        return self.exchange.start(rows, self.number, delta)
+
+    def start_back(self, halo_grad: Tensor) -> Flight | None:
+        """Launch the gradients ``[h, k]`` of the halo's rows."""
+        self.exchange.begin(self.epoch)
+        with self.exchange.transport.ledger.account(TRAIN):  # in a loop of one's own nothing else says so
+            return self.exchange.start_back(halo_grad, self.number)
+
+
+class Extend(Function):
+    """``[n, k]`` owned rows to ``[n + h, k]`` owned and halo rows; backward, the halo's gradients return and are added.
+
+    Nothing hides the wire: what is computed with the rows is the model's own code, which needs all of them.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, crossing: Crossing) -> Tensor:
+        """Send the boundary rows, append what arrives."""
+        ctx.crossing = crossing
+        halo = crossing.exchange.finish_rows(crossing.start(rows), rows.shape[1])
+        return torch.cat([rows, halo])
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        """Send the halo's gradients back, add what returns to the owned rows' own."""
+        exchange: HaloExchange = ctx.crossing.exchange
+        own, halo = torch.split(grads[0], [grads[0].shape[0] - exchange.num_halo, exchange.num_halo])
+        flight = ctx.crossing.start_back(halo.contiguous())
+        total = own.clone(memory_format=torch.contiguous_format)
+        exchange.finish_back(flight, total)
+        return total, None
+
+
+class Return(Function):
+    """``[n + h, k]`` partial sums to ``[n, k]`` complete ones: the halo's parts return to their owners, exactly."""
+
+    @staticmethod
+    def forward(ctx: Any, parts: Tensor, exchange: HaloExchange, number: int) -> Tensor:
+        """Send the halo's parts to their owners, add what arrives."""
+        ctx.exchange, ctx.number = exchange, number
+        exchange.begin(None)
+        own, halo = torch.split(parts, [parts.shape[0] - exchange.num_halo, exchange.num_halo])
+        total = own.clone(memory_format=torch.contiguous_format)
+        exchange.finish_back(exchange.start_back(halo.contiguous(), number), total)
+        return total
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        """The gradient of a part is the gradient of its sum, which its owner knows."""
+        exchange: HaloExchange = ctx.exchange
+        exchange.begin(None)
+        grad = grads[0].contiguous()
+        with exchange.transport.ledger.account(TRAIN):
+            halo = exchange.finish_rows(exchange.start(grad, ctx.number), grad.shape[1])
+        return torch.cat([grad, halo]), None, None
+
+
+class WholeSum(Function):
+    """The sum of a tensor over all workers, on every worker; backward likewise, as every loss depends on it."""
+
+    @staticmethod
+    def forward(ctx: Any, value: Tensor, transport: Transport) -> Tensor:
+        """``sum over workers p of value_p``."""
+        ctx.transport = transport
+        return transport.all_reduce(value.clone(), "whole-graph sum of a layer", account=None)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        """``sum over workers p of grad_p``."""
+        total = grads[0].clone(memory_format=torch.contiguous_format)
+        return ctx.transport.all_reduce(total, "whole-graph sum of a layer's gradient", account=None), None

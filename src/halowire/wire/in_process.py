@@ -1,0 +1,130 @@
+"""Workers that are threads of one process: the transport's interface over shared memory, for rehearsals and tests."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from halowire.errors import LateError
+from halowire.events import Ledger
+from halowire.wire.pieces import Piece
+from halowire.wire.transport import Pending, Transport
+
+
+class Hub:
+    """Where the threads leave their messages for each other; one that fails wakes all others."""
+
+    def __init__(self, size: int, deadline: float = 60.0) -> None:
+        self.size, self.deadline = size, deadline
+        self._messages: dict[tuple[Any, ...], Tensor] = {}
+        self._changed = threading.Condition()
+        self._failed = False
+
+    def put(self, key: tuple[Any, ...], value: Tensor) -> None:
+        """Leave a copy of ``value``."""
+        with self._changed:
+            self._messages[key] = value.detach().clone()
+            self._changed.notify_all()
+
+    def take(self, key: tuple[Any, ...]) -> Tensor:
+        """Wait for the message ``key`` and take it away."""
+        with self._changed:
+            arrived = self._changed.wait_for(lambda: self._failed or key in self._messages, self.deadline)
+            if self._failed or not arrived:
+                raise LateError(f"the message {key} never came: another worker of this process failed or is late")
+            return self._messages.pop(key)
+
+    def fail(self) -> None:
+        """Wake all that wait: a message will not come."""
+        with self._changed:
+            self._failed = True
+            self._changed.notify_all()
+
+
+class _Arrival:
+    """A message to wait for; looks like torch's ``Work``."""
+
+    def __init__(self, finish: Callable[[], None]) -> None:
+        self._finish = finish
+
+    def wait(self, timeout: timedelta) -> bool:
+        """Wait for the message and put it into its place."""
+        self._finish()
+        return True
+
+
+class InProcessTransport(Transport):
+    """One thread's end of the wire between the threads of ``hub``."""
+
+    def __init__(self, hub: Hub, rank: int) -> None:
+        self.ledger, self.deadline = Ledger(), hub.deadline
+        self.size, self.rank = hub.size, rank
+        self._hub, self._number = hub, 0
+        self._limit, self._outgoing, self._expected = timedelta(seconds=hub.deadline), {}, {}
+
+    def open(self, send: Tensor, received: Tensor, incoming: Sequence[Piece], where: str) -> Pending:
+        """As `Transport.open`."""
+        self._number += 1
+        number = self._number
+
+        def finish() -> None:
+            for piece in incoming:
+                found = self._hub.take(("rows", number, piece.number, piece.peer, self.rank))
+                received[piece.start : piece.stop].copy_(found)
+
+        return Pending((_Arrival(finish),), received, send, where, number)  # type: ignore[arg-type]
+
+    def dispatch(self, pending: Pending, pieces: Sequence[Piece]) -> None:
+        """As `Transport.dispatch`."""
+        for piece in pieces:
+            key = ("rows", pending.tag, piece.number, self.rank, piece.peer)
+            self._hub.put(key, pending.sent[piece.start : piece.stop])
+
+    def start_reduce(self, tensor: Tensor, where: str, account: str | None = None) -> Pending:
+        """As `Transport.start_reduce`; added in rank order, so that all threads get the same sum."""
+        self._number += 1
+        number = self._number
+        for peer in range(self.size):
+            self._hub.put(("sum", number, self.rank, peer), tensor)
+
+        def finish() -> None:
+            parts = [self._hub.take(("sum", number, peer, self.rank)) for peer in range(self.size)]
+            tensor.copy_(torch.stack(parts).sum(0))
+
+        return Pending((_Arrival(finish),), tensor, tensor, where)  # type: ignore[arg-type]
+
+    def _wait(self, work: Any, where: str) -> None:
+        work.wait(self._limit)
+
+    def broadcast(self, tensor: Tensor, where: str, account: str | None = None) -> Tensor:
+        """As `Transport.broadcast`."""
+        return self.all_reduce(tensor if self.rank == 0 else tensor.zero_(), where, account)
+
+
+def run_threads(size: int, work: Callable[[InProcessTransport], Any]) -> list[Any]:
+    """``work`` with the transport of every rank, each in a thread; the results in rank order, or the first error."""
+    hub = Hub(size)
+    results: list[Any] = [None] * size
+    errors: list[tuple[bool, int, BaseException]] = []
+
+    def run(rank: int) -> None:
+        try:
+            results[rank] = work(InProcessTransport(hub, rank))
+        except BaseException as error:
+            errors.append((isinstance(error, LateError), rank, error))
+            hub.fail()
+
+    threads = [threading.Thread(target=run, args=(rank,), daemon=True) for rank in range(size)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        # Who only waited for the one that failed has nothing to say.
+        raise min(errors, key=lambda found: found[:2])[2]
+    return results

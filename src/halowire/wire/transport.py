@@ -1,0 +1,290 @@
+"""The transport: bytes between workers over a torch process group, with a deadline on every wait."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from weakref import WeakKeyDictionary
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from halowire.errors import LateError
+from halowire.events import GRADIENT, Ledger
+from halowire.wire.pieces import PIECES, Piece
+
+DEFAULT_DEADLINE = 600.0
+
+
+Works = tuple[dist.Work, ...]
+
+
+@dataclass
+class Pending:
+    """A message under way: what to wait for, and the buffers that must live until then."""
+
+    works: Works
+    received: Tensor
+    sent: Tensor
+    where: str
+    tag: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Circle:
+    """Some of the workers, by their ranks among all, with a process group for reductions and one for messages.
+
+    Every worker makes every circle, in the same order, also those it does not belong to.
+    """
+
+    members: tuple[int, ...]
+    group: dist.ProcessGroup | None
+    halos: dist.ProcessGroup | None
+
+    @staticmethod
+    def of(members: Sequence[int]) -> Circle:
+        """The circle of ``members``; a single worker needs no groups."""
+        if len(members) == 1:
+            return Circle(tuple(members), None, None)
+        return Circle(tuple(members), dist.new_group(list(members)), dist.new_group(list(members)))
+
+
+class Transport:
+    """One worker's end of the wire. With one worker there is no process group and every call is empty.
+
+    Halo messages travel on a process group, and so on connections, of their own: they and the reduction of weight
+    gradients never queue behind each other. The ledger counts what this worker sends: for an
+    all-to-all the bytes for the other ranks, for a reduction of ``B`` bytes the ring's ``2 (P - 1) / P * B``, for a
+    broadcast ``B`` for each receiving rank.
+    """
+
+    def __init__(
+        self, ledger: Ledger | None = None, deadline: float = DEFAULT_DEADLINE, circle: Circle | None = None
+    ) -> None:
+        """The wire among the members of ``circle``; by default among all workers."""
+        self.ledger = ledger or Ledger()
+        self.deadline = deadline
+        ranks = range(dist.get_world_size()) if dist.is_initialized() else range(1)
+        self.members = tuple(ranks) if circle is None else circle.members
+        self.size = len(self.members)
+        self.rank = self.members.index(dist.get_rank()) if dist.is_initialized() else 0
+        self._group = None if circle is None else circle.group
+        self._halos = None
+        if self.size > 1:
+            self._halos = _second_group(dist.group.WORLD) if circle is None else circle.halos
+        self._limit = timedelta(seconds=deadline)
+        self._tag = 0
+        self._outgoing: dict[int, Pending] = {}
+        self._expected: dict[int, Pending] = {} if self._halos is None else _EXPECTED.setdefault(self._halos, {})
+
+    def all_to_all(
+        self, send: Tensor, send_bytes: Sequence[int], received: Tensor, recv_bytes: Sequence[int], where: str
+    ) -> Pending:
+        """Launch one message to every peer: uint8 ``send`` split by ``send_bytes`` into uint8 ``received``.
+
+        ``send`` must not change before :meth:`settle` or the next message from it.
+        """
+        if self.size == 1:
+            return Pending((), received, send, where)
+        if send.is_cuda:
+            sizes = (list(recv_bytes), list(send_bytes))
+            work = dist.all_to_all_single(received, send, *sizes, group=self._halos, async_op=True)
+            return Pending((work,), received, send, where)
+        pending = self.open(send, received, _whole(recv_bytes), where)
+        self.dispatch(pending, _whole(send_bytes))
+        return pending
+
+    def open(self, send: Tensor, received: Tensor, incoming: Sequence[Piece], where: str) -> Pending:
+        """Expect the pieces ``incoming`` of ``received`` (in bytes); those of ``send`` follow with :meth:`dispatch`.
+
+        ``send`` must not change from the dispatch of a piece until :meth:`settle` or the next message from it.
+        """
+        # Receives are posted before sends: Gloo's own all-to-all lets the two directions of a link take turns when one
+        # worker is late, which halves its speed.
+        self.settle(send)
+        self._tag += PIECES
+        pending = Pending(self._post(dist.irecv, received, incoming, self._tag), received, send, where, self._tag)
+        # Gloo cannot pass over bytes whose buffer is gone: it would spin, and all later messages of the peer would wait
+        # behind them. So what was expected lives on here, though whoever expected it may not.
+        self._expected[id(pending)] = pending
+        return pending
+
+    def dispatch(self, pending: Pending, pieces: Sequence[Piece]) -> None:
+        """Send these pieces of an open message (in bytes)."""
+        if self.size == 1:
+            return
+        works = self._post(dist.isend, pending.sent, pieces, pending.tag)
+        key = pending.sent.data_ptr()
+        before = self._outgoing[key].works if key in self._outgoing else ()
+        self._outgoing[key] = Pending((*before, *works), pending.received, pending.sent, pending.where)
+
+    def wait(self, pending: Pending) -> Tensor:
+        """Wait for a message; the received bytes."""
+        # A receive of Gloo's can be waited for only once; a message may be, and is, used twice.
+        works, pending.works = pending.works, ()
+        for work in works:
+            self._wait(work, pending.where)
+        self._expected.pop(id(pending), None)
+        return pending.received
+
+    def settle(self, send: Tensor | None = None) -> None:
+        """Wait until the message from the buffer ``send`` has left, or all messages; then it may be written again."""
+        keys = list(self._outgoing) if send is None else [send.data_ptr()]
+        for key in keys:
+            if (pending := self._outgoing.pop(key, None)) is not None:
+                self.wait(pending)
+
+    def drain(self) -> None:
+        """Wait for all messages, also those that arrive: every member must have dispatched what the others expect."""
+        self.settle()
+        for pending in list(self._expected.values()):
+            self.wait(pending)
+
+    def send(self, data: Tensor, peer: int, tag: int, where: str) -> Pending:
+        """Launch the contiguous ``data`` towards ``peer``; it must not change before :meth:`wait`.
+
+        Tags tell apart messages that are under way at the same time between two workers of this circle.
+        """
+        work = dist.isend(data, self.members[peer], group=self._halos, tag=tag)
+        assert work is not None
+        return Pending((work,), data, data, where)
+
+    def receive(self, data: Tensor, peer: int, tag: int, where: str) -> Pending:
+        """Expect what ``peer`` sends under ``tag`` in ``data``, of the same size; :meth:`wait` for it before use."""
+        work = dist.irecv(data, self.members[peer], group=self._halos, tag=tag)
+        assert work is not None
+        return Pending((work,), data, data, where)
+
+    def _post(
+        self, operation: Callable[..., dist.Work | None], buffer: Tensor, pieces: Sequence[Piece], tag: int
+    ) -> Works:
+        """One operation for every piece of ``buffer``."""
+        works = []
+        for piece in pieces:
+            if piece.peer == self.rank:
+                raise ValueError("a worker does not send to itself")
+            part, member = buffer[piece.start : piece.stop], self.members[piece.peer]
+            work = operation(part, member, group=self._halos, tag=tag + piece.number)
+            assert work is not None
+            works.append(work)
+        return tuple(works)
+
+    def start_reduce(self, tensor: Tensor, where: str, account: str | None = GRADIENT) -> Pending:
+        """Launch the sum of ``tensor`` over all members, in place; every member launches the same ones in turn."""
+        if self.size == 1:
+            return Pending((), tensor, tensor, where)
+        self._book(account, 2 * (self.size - 1) * tensor.nbytes // self.size)
+        return Pending((dist.all_reduce(tensor, group=self._group, async_op=True),), tensor, tensor, where)
+
+    def all_reduce(self, tensor: Tensor, where: str, account: str | None = GRADIENT) -> Tensor:
+        """Sum ``tensor`` over all members, in place."""
+        return self.wait(self.start_reduce(tensor, where, account))
+
+    def broadcast(self, tensor: Tensor, where: str, account: str | None = None) -> Tensor:
+        """Copy the first member's ``tensor`` to all members, in place."""
+        if self.size == 1:
+            return tensor
+        self._book(account, (self.size - 1) * tensor.nbytes if self.rank == 0 else 0)
+        self._wait(dist.broadcast(tensor, src=self.members[0], group=self._group, async_op=True), where)
+        return tensor
+
+    def broadcast_bytes(self, data: bytes, where: str) -> bytes:
+        """Rank 0's ``data`` on every worker."""
+        if self.size == 1:
+            return data
+        length = self.broadcast(torch.tensor([len(data)]), where)
+        mine = bytearray(data) if self.rank == 0 else bytearray(int(length))
+        if mine:
+            self.broadcast(torch.frombuffer(mine, dtype=torch.uint8), where)
+        return bytes(mine)
+
+    def gather_rows(self, rows: Tensor, counts: Sequence[int], where: str) -> Tensor | None:
+        """Collect every worker's ``rows`` on rank 0, in rank order; None elsewhere. ``counts``: rows of each rank."""
+        if self.size == 1:
+            return rows
+        rows = rows.contiguous()
+        width = rows.nbytes // max(rows.shape[0], 1) if rows.shape[0] else _row_bytes(rows)
+        send = rows.view(-1).view(torch.uint8)
+        leads = self.rank == 0
+        send_bytes = [send.numel() if peer == 0 and not leads else 0 for peer in range(self.size)]
+        recv_bytes = [count * width if leads and peer else 0 for peer, count in enumerate(counts)]
+        received = torch.empty(sum(recv_bytes), dtype=torch.uint8, device=rows.device)
+        self.ledger.sent(sum(send_bytes))
+        self.wait(self.all_to_all(send, send_bytes, received, recv_bytes, where))
+        self.settle(send)
+        if not leads:
+            return None
+        return torch.cat([rows, received.view(rows.dtype).view(-1, *rows.shape[1:])])
+
+    def forget(self) -> None:
+        """Let go of the process group and of messages under way, so that destroying the group ends its threads."""
+        self._group = self._halos = None
+        self._outgoing.clear()
+        self._expected.clear()
+
+    def barrier(self, where: str) -> None:
+        """Wait until every worker is here."""
+        self.all_reduce(torch.zeros(1), where, account=None)
+
+    def _book(self, account: str | None, nbytes: int) -> None:
+        if account is None:
+            self.ledger.sent(nbytes)
+        else:
+            with self.ledger.account(account):
+                self.ledger.sent(nbytes)
+
+    def _wait(self, work: dist.Work, where: str) -> None:
+        try:
+            work.wait(self._limit)
+        except RuntimeError as error:
+            raise LateError(self._who_is_late(where, error)) from error
+
+    def _who_is_late(self, where: str, error: RuntimeError) -> str:
+        """Every worker that gives up says so in the store; who has not said so is late, or gone."""
+        store, mine = dist.distributed_c10d._get_default_store(), dist.get_rank()
+        # Gloo's messages begin with its source file and line, and may end with a wave.
+        reason = re.sub(r"^\[[^\]]*\]\s*", "", str(error).splitlines()[0]).partition("GLHF")[0].strip(" .")
+        try:
+            store.set(f"halowire/late/{mine}", where)
+            others = [rank for rank in range(dist.get_world_size()) if rank != mine]
+            seen = {r: store.get(f"halowire/late/{r}").decode() for r in others if store.check([f"halowire/late/{r}"])}
+        except RuntimeError:
+            return f"rank {mine} lost the other workers at {where}: {reason}"
+        silent = [rank for rank in others if rank not in seen]
+        also = "".join(f"; rank {rank} waits at {place}" for rank, place in seen.items())
+        late = f"; no word from rank {', '.join(map(str, silent))}: late or gone" if silent else ""
+        return f"rank {mine} gave up waiting at {where}{late}{also} ({reason})"
+
+
+# A group that outlives `destroy_process_group` ends with the interpreter, and a Gloo thread that lets go of a tensor at
+# that moment aborts the process: the groups are held weakly.
+_SECOND: WeakKeyDictionary[dist.ProcessGroup, dist.ProcessGroup] = WeakKeyDictionary()
+# What is expected on a group, by whichever transport of this process, and was not waited for.
+_EXPECTED: WeakKeyDictionary[dist.ProcessGroup, dict[int, Pending]] = WeakKeyDictionary()
+
+
+def _second_group(world: dist.ProcessGroup | None) -> dist.ProcessGroup:
+    """The group of the halo messages beside ``world``: one, however many transports a process makes."""
+    assert world is not None
+    if world not in _SECOND:
+        group = dist.new_group()
+        assert group is not None
+        _SECOND[world] = group
+    return _SECOND[world]
+
+
+def _whole(sizes: Sequence[int]) -> list[Piece]:
+    """One piece for every peer that has a part."""
+    ends = list(itertools.accumulate(sizes))
+    return [Piece(peer, 0, end - size, end) for peer, (size, end) in enumerate(zip(sizes, ends, strict=True)) if size]
+
+
+def _row_bytes(rows: Tensor) -> int:
+    columns = 1
+    for extent in rows.shape[1:]:
+        columns *= extent
+    return columns * rows.element_size()

@@ -1,0 +1,74 @@
+"""Layer by layer: how the wire was hidden and why not better, which kernels served a model of one's own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.support.fake_run import write_run
+from tests.support.pages import runs_page, section, words_of
+
+
+def overlap(page: str) -> str:
+    return words_of(section(page, "Overlap"), instead=" ")
+
+
+def test_the_page_says_how_the_wire_was_hidden(run: Path, tmp_path: Path) -> None:
+    said = overlap(runs_page([run], run / "report.html"))
+    assert "Layers 1 and 2: boundary first. Rows that other workers need" in said
+    assert "85.0% of a worker's rows have nothing to do with other workers" in said and "80.0% on the worker" in said
+    assert "plain overlap" not in said and "late" not in said
+    alone = write_run(tmp_path / "alone", workers=1)
+    assert "<h2>Overlap" not in runs_page([alone], tmp_path / "alone.html")
+
+
+def test_the_page_says_where_the_wire_was_not_hidden_well_and_why(run: Path, tmp_path: Path) -> None:
+    events = (run / "events-0.jsonl").read_text()
+    ways = {"1": "boundary first", "2": "plain overlap: <batch> norm", "3": "plain overlap: <batch> norm"}
+    old = json.dumps({"1": "boundary first", "2": "boundary first"})
+    assert old in events
+    (run / "events-0.jsonl").write_text(events.replace(old, json.dumps(ways)))
+    settings = json.loads((run / "config.json").read_text())
+    (run / "config.json").write_text(json.dumps(settings | {"freshness": {"mode": "delayed"}}))
+    said = overlap(runs_page([run], run / "report.html"))
+    assert "Layer 1: boundary first. " in said
+    assert (
+        "Layers 2 and 3: plain overlap (&lt;batch&gt; norm). A layer sends its rows when all of them are computed"
+        in said
+    )
+    assert "Rows are used one epoch late" in said
+    both = overlap(runs_page([run, write_run(tmp_path / "varco", "varco")], tmp_path / "both.html"))
+    assert "layer 1: boundary first; layers 2 and 3: plain overlap (&lt;batch&gt; norm); rows are used" in both
+    assert "layers 1 and 2: boundary first" in both
+
+
+def test_what_is_known_of_a_foreign_model_in_the_end_is_told(run: Path) -> None:
+    summary = json.loads((run / "summary.json").read_text())
+    layers = {"first": {"kind": "SAGEConv", "path": "native", "reason": ""}}
+    ways = {"first": "plain overlap: foreign model", "second": "not hidden: attention takes all rows at once"}
+    summary |= {"layer_paths": layers, "overlap": ways, "rows_as_they_are": True}
+    assert "halo bytes per epoch at 1 bit" in runs_page([run], run / "report.html")
+    summary["partition"]["bytes_per_epoch"] = {"32": 0, "1": 0}
+    (run / "summary.json").write_text(json.dumps(summary))
+    text = runs_page([run], run / "report.html")
+    said = overlap(text)
+    assert "Layer first: plain overlap (foreign model). A layer sends its rows" in said
+    assert "Layer second: not hidden (attention takes all rows at once). Nothing is computed while its rows" in said
+    assert "coded as they are, not as changes" in text
+    assert "halo bytes per epoch at" not in text, "unknown is not nothing"
+
+
+def test_the_layers_of_a_model_of_ones_own(run: Path, tmp_path: Path) -> None:
+    assert "<h2>Layers</h2>" not in runs_page([run], tmp_path / "without.html")
+    summary = json.loads((run / "summary.json").read_text())
+    summary["layer_paths"] = {
+        "first": {"kind": "GCNConv", "path": "native", "reason": ""},
+        "second": {"kind": "GATConv", "path": "general", "reason": "dropout of attention while training"},
+    }
+    (run / "summary.json").write_text(json.dumps(summary))
+    text = runs_page([run], tmp_path / "with.html")
+    assert "<h2>Layers</h2>" in text and "serve 1 of 2 layers" in text and "torch stands in" not in text
+    assert "<td>GATConv</td><td>general</td><td>dropout of attention while training</td>" in text
+    summary["kernels"] = "torch"
+    (run / "summary.json").write_text(json.dumps(summary))
+    assert "torch stands in" in runs_page([run], tmp_path / "twins.html")

@@ -1,0 +1,45 @@
+"""Curves and totals of a run: summed or compared over the ranks, the first epoch apart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from halowire.report import series
+from halowire.report.run_files import read_run
+from tests.support.fake_run import rewrite
+
+
+def test_curves_combine_the_ranks(run: Path) -> None:
+    found = read_run(run)
+    assert [rank.rank for rank in found.ranks] == [0, 1]
+    assert found.epochs() == list(range(60))
+    first = [rank.epochs[0] for rank in found.ranks]
+    assert series.wire_bytes(found)[0] == (0, sum(event["wire_bytes"] for event in first))
+    assert series.seconds(found)[0] == (0, max(event["seconds"] for event in first))
+    assert [epoch for epoch, _ in series.metrics(found, "val")] == [9, 19, 29, 39, 49, 59]
+
+
+def test_phases_add_up_to_the_epoch_and_leave_the_first_one_out(run: Path) -> None:
+    rank = read_run(run).ranks[1]
+    steady = [event["seconds"] for epoch, event in rank.epochs.items() if epoch > 0]
+    assert sum(series.mean_phases(rank).values()) == pytest.approx(sum(steady) / len(steady), rel=1e-3)
+
+
+def test_waiting_is_for_halo_rows_and_weight_gradients(run: Path) -> None:
+    found = read_run(run)
+    phases = [rank.epochs[7]["phases"] for rank in found.ranks]
+    assert dict(series.waits(found))[7] == pytest.approx(sum(one["wait"] + one["reduce"] for one in phases) / 2)
+
+
+def test_time_that_no_phase_claims_is_other(run: Path) -> None:
+    rewrite(run / "events-0.jsonl", lambda event: {**event, "seconds": 1.0} if event["event"] == "epoch" else event)
+    phases = series.mean_phases(read_run(run).ranks[0])
+    assert sum(phases.values()) == pytest.approx(1.0) and phases["other"] > 0.3
+
+
+def test_exchanges_are_summed_over_ranks(run: Path) -> None:
+    totals = series.exchange_totals(read_run(run))
+    assert [row[:2] for row in totals] == [(1, "forward"), (2, "forward"), (1, "backward"), (2, "backward")]
+    assert sum(row[2] for row in totals) == pytest.approx(12_900_000, rel=1e-3)

@@ -1,0 +1,57 @@
+"""A stage link: what waits for the wire is booked as waiting, on both sides."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from halowire.events import Ledger
+from halowire.schedules.link import Link
+from halowire.training.config import Config
+from halowire.training.wire import policy_of
+from halowire.wire import Pending
+
+SLOW = 0.25
+"""Seconds that every message takes, on a clock of its own."""
+
+
+class SlowLine:
+    """A line to the next stage on which every wait takes :data:`SLOW` seconds."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.ledger = Ledger(lambda: self.now)
+        self.told: list[str] = []
+
+    def send(self, data: Tensor, peer: int, tag: int, where: str) -> Pending:
+        self.told.append(where)
+        return Pending((), data, data, where)
+
+    receive = send
+
+    def wait(self, pending: Pending) -> Tensor:
+        self.now += SLOW
+        return pending.received
+
+
+def test_both_sides_book_their_waiting():
+    line = SlowLine()
+    policy = policy_of(Config().replace({"mesh.stages": 2}), [4] * 4, 0)
+    link = Link(line, 1, 3, 0, torch.arange(6), policy)
+    places = [slice(0, 2), slice(2, 6)]
+    with line.ledger.phase("backward"):
+        for number, at in enumerate(places):
+            link.send(torch.ones(6, 4)[at], number, at, "forward", 7)
+        link.settle()
+        link.expect(places, torch.ones(6, 4), "backward", 7)
+        for number in range(2):
+            link.take(number, "backward")
+        link.settle()
+    entry = line.ledger.take()
+    assert entry.phases == {"backward": 0.0, "wait": pytest.approx(4 * SLOW)}
+    assert entry.exchanges == {
+        (3, "stage forward"): [6 * 4 * 4, pytest.approx(2 * SLOW)],
+        (3, "stage backward"): [0.0, pytest.approx(2 * SLOW)],
+    }
+    assert set(line.told) == {f"epoch 7, stage link into layer 3, {way}" for way in ("forward", "backward")}

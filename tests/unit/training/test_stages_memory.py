@@ -1,0 +1,43 @@
+"""A finished pipeline's memory: its historical rows go with it, not with some later sweep of the collector."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from pathlib import Path
+
+import pytest
+
+from halowire.graph import block_model
+from halowire.partitioning import cut, partition
+from halowire.training.config import Config
+from halowire.training.loop import Hooks, Silent, Trainer
+from halowire.training.stages import Pipeline, mesh_of
+from halowire.wire import Transport
+
+
+def trainer_of(run: Path, chunks: int) -> Trainer:
+    graph = block_model(60, 240, 4, 3, seed=1)
+    shard = cut(graph, partition(graph, 1))[0]
+    settings = {"model.name": "gcnii", "model.layers": 3, "model.hidden": 8, "mesh.chunks": chunks, "epochs": 3}
+    config, transport = Config().replace(settings), Transport()
+    return Trainer(Pipeline(shard, shard, config, mesh_of(config, 1), transport), None, config, transport, run)
+
+
+@pytest.mark.parametrize("chunks", [1, 3])
+def test_a_finished_pipeline_is_freed_at_once(tmp_path, chunks):
+    trainer = trainer_of(tmp_path, chunks)
+    trainer.run()
+    runner = weakref.ref(trainer.runner)
+    gc.disable()
+    try:
+        del trainer
+        assert runner() is None
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_a_run_that_is_only_timed_keeps_no_checkpoint(tmp_path, keep):
+    trainer_of(tmp_path, 3).run(Hooks(Silent(), should_stop=lambda: True, keep=keep))
+    assert (tmp_path / "checkpoints").exists() == keep
