@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,8 @@ from bench.code_error.cases import CODES, config_of
 from bench.code_error.expected import squared_error
 from halowire.launch import Place, joined, set_threads
 from halowire.partitioning import Shard, read_shard
+from halowire.training.graph_parallel import GraphParallel
 from halowire.training.loop import Trainer
-from halowire.training.view import View
 from halowire.wire import Flight, HaloExchange, Transport
 from halowire.wire.halo import MEASURE_EVERY, MEASURED_ROWS
 from halowire.wire.loading import Loading
@@ -61,12 +60,11 @@ class WatchedExchange(HaloExchange):
 def train(name: str, seed: int, shard: Shard, transport: Transport, run: Path) -> list[dict[str, Any]]:
     """Train with one code; expected and measured errors."""
     config = config_of(name, seed)
-    view = View.of(shard, config, transport, CPU)
-    exchange = WatchedExchange(shard, transport, CPU, view.spread.exchange.policy)
-    exchange.found = []
-    view = replace(view, spread=replace(view.spread, exchange=exchange))
-    Trainer(view, view, config, transport, run).run()
-    return [{"code": name, **row} for row in exchange.found]
+    runner = GraphParallel(shard, shard, config, transport, exchange=WatchedExchange)
+    assert isinstance(runner.exchange, WatchedExchange)
+    runner.exchange.found = []
+    Trainer(runner, config, transport, run).run()
+    return [{"code": name, **row} for row in runner.exchange.found]
 
 
 def main() -> None:

@@ -16,7 +16,8 @@ from halowire.events import read_events
 from halowire.partitioning import read_shard
 from halowire.training.loop import Hooks, Silent, Trainer
 from halowire.training.recipes import recipe_config
-from halowire.training.stages import Pipeline, mesh_of
+from halowire.training.runner import mesh_of
+from halowire.training.staged import Staged
 from halowire.wire import Transport
 
 
@@ -31,7 +32,7 @@ def train_here(rank: int, shards: str, recipe: str, settings: dict[str, Any]) ->
     mesh = mesh_of(config, transport.size)
     shard = read_shard(shards, mesh.place(rank)[1], verify=False)
     run, start = Path(tempfile.mkdtemp(prefix="halowire-run-")), time.process_time()
-    trainer = Trainer(Pipeline(shard, shard, config, mesh, transport), None, config, transport, run)
+    trainer = Trainer(Staged(shard, shard, config, mesh, transport), config, transport, run)
     diverged = False
     try:
         trainer.run(Hooks(Silent(), keep=False))

@@ -29,8 +29,8 @@ from bench.epoch.torch_model import TorchModel
 from halowire.graph import Graph, mean, rmat, symmetric
 from halowire.partitioning import cut, partition
 from halowire.training.config import Config
+from halowire.training.graph_parallel import GraphParallel
 from halowire.training.loop import EXTRAS, Trainer
-from halowire.training.view import View
 from halowire.wire import Transport
 
 HERE = Path(__file__).parent
@@ -72,8 +72,8 @@ def contenders(graph: Graph, name: str, settings: dict[str, object]) -> dict[str
     config = Config().replace({"model.name": name, "model.hidden": 256, "model.layers": 3, **settings})
     shard = cut(graph, partition(graph, 1))[0]
     transport = Transport()
-    view = View.of(shard, config, transport, torch.device("cpu"))
-    trainer = Trainer(view, view, config, transport, Path(tempfile.mkdtemp()))
+    view = GraphParallel(shard, shard, config, transport)
+    trainer = Trainer(view, config, transport, Path(tempfile.mkdtemp()))
     weights = {key: value.clone() for key, value in trainer.model.state_dict().items()}
     matrix = symmetric(graph.adj) if name == "gcn" else mean(graph.adj)
     found = {"halowire": halowire_epoch(trainer)}

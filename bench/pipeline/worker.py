@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from bench.timing.null import NullTransport
-from bench.timing.serve import CPU, Stopper, serve
+from bench.timing.serve import Stopper, serve
 from halowire.partitioning import Shard, read_shard
+from halowire.training.graph_parallel import GraphParallel
 from halowire.training.loop import Hooks, Trainer
 from halowire.training.recipes import recipe_config
-from halowire.training.stages import Pipeline, mesh_of, needs_stages
-from halowire.training.view import View
+from halowire.training.runner import mesh_of, pipelined
+from halowire.training.staged import Staged
 from halowire.wire import Transport
 
 
@@ -35,13 +36,13 @@ class Desk:
         shard = self.shards[folder]
         transport = NullTransport(live=True) if request["null"] else self.transport
         stopper, run = Stopper(request["stop_after"]), Path(request["run"])
-        if needs_stages(config, mesh):
-            pipeline = Pipeline(shard, shard, config, mesh, transport)
+        if pipelined(config, mesh):
+            pipeline = Staged(shard, shard, config, mesh, transport)
             pipeline.recorded_epoch = request["stop_after"] - 1
-            trainer = Trainer(pipeline, None, config, transport, run)
+            trainer = Trainer(pipeline, config, transport, run)
         else:
-            view = View.of(shard, config, transport, CPU)
-            trainer = Trainer(view, view, config, transport, run)
+            view = GraphParallel(shard, shard, config, transport)
+            trainer = Trainer(view, config, transport, run)
         if isinstance(transport, NullTransport):
             transport.live = False
         trainer.run(Hooks(stopper, stopper, keep=False))

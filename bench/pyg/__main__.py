@@ -30,8 +30,8 @@ from halowire.graph import Graph, load
 from halowire.kernels import Csr
 from halowire.partitioning import cut, partition
 from halowire.training.config import Config
+from halowire.training.graph_parallel import GraphParallel
 from halowire.training.loop import EXTRAS, Trainer
-from halowire.training.view import View
 from halowire.wire import Transport
 
 HERE = Path(__file__).parent
@@ -44,8 +44,8 @@ SETTINGS = {"model.hidden": 128, "model.layers": 3, "model.norm": "none", "model
 def own_epoch(graph: Graph, config: Config) -> tuple[Callable[[], float], dict[str, torch.Tensor]]:
     """One training epoch of the model zoo, the loop's own steps; and the weights it starts from."""
     transport = Transport()
-    view = View.of(cut(graph, partition(graph, 1))[0], config, transport, torch.device("cpu"))
-    trainer = Trainer(view, view, config, transport, Path(tempfile.mkdtemp()))
+    view = GraphParallel(cut(graph, partition(graph, 1))[0], cut(graph, partition(graph, 1))[0], config, transport)
+    trainer = Trainer(view, config, transport, Path(tempfile.mkdtemp()))
     count = itertools.count()
 
     def epoch() -> float:

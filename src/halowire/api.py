@@ -44,8 +44,8 @@ from halowire.training.refuse import (
     refuse_untrainable,
 )
 from halowire.training.refuse_wire import refuse_wire
+from halowire.training.runner import mesh_of
 from halowire.training.source import cut_for, load_for
-from halowire.training.stages import mesh_of
 from halowire.worker import predict_worker, train_worker
 
 

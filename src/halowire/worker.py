@@ -34,13 +34,13 @@ from halowire.pyg.own_model import own_facts, own_runner
 from halowire.pyg.shard_data import place_data
 from halowire.report import Console, EpochProgress, write_report, write_tensorboard
 from halowire.training.checkpoint import kept_split
+from halowire.training.graph_parallel import GraphParallel
 from halowire.training.job import PREDICTIONS, Job
 from halowire.training.link_task import Decoder, LinkTask, dot_product
 from halowire.training.loop import Hooks, Trainer
 from halowire.training.predict import gather_predictions, predict, write_predictions
-from halowire.training.runner import GraphParallel, Runner
-from halowire.training.stages import Pipeline, mesh_of, needs_stages
-from halowire.training.view import View
+from halowire.training.runner import Runner, mesh_of, pipelined
+from halowire.training.staged import Staged
 from halowire.wire import Transport
 
 
@@ -136,7 +136,7 @@ def fit_worker(job: Job, folder: Path) -> dict[str, Any]:
         decoder = given.decoder.to(device) if isinstance(given.decoder, nn.Module) else given.decoder
         links = link_task(job, part, transport, device, decoder)
         runner = own_runner(given.model, data, job.config, given.loss, given.inputs, links, given.codec)
-        trainer = Trainer(runner, None, job.config, transport, job.run)
+        trainer = Trainer(runner, job.config, transport, job.run)
         if job.resume:
             trainer.resume()
         with console.progress(job.config.epochs, f"{job.graph} {job.config.recipe}", runner.task.metric) as bar:
@@ -160,12 +160,8 @@ def predict_worker(job: Job, out: Path) -> None:
     device = _device(job, place)
     set_threads(job.config.threads, place)
     with joined(device, job.config.deadline) as (transport, _):
-        shard, mesh = read_part(job, transport), mesh_of(job.config, transport.size)
-        if needs_stages(job.config, mesh):
-            runner: Runner = Pipeline(shard, shard, job.config, mesh, transport)
-        else:
-            view = View.of(shard, job.config, transport, device, link_task(job, shard, transport, device))
-            runner = GraphParallel(view, view, job.config, transport)
+        shard = read_part(job, transport)
+        runner = _runner(job, shard, shard, transport, device)
         found = gather_predictions(predict(runner, job.run), runner, transport)
         runner.peers.settle()
 
@@ -242,24 +238,30 @@ def _say_where(trainer: Trainer, place: Place, console: Console) -> None:
 
 def _device(job: Job, place: Place) -> torch.device:
     """The pipeline computes on the CPU; graph parallelism where the settings say."""
-    stages = needs_stages(job.config, mesh_of(job.config, place.size))
-    if stages and job.config.device == "cuda":
-        raise InputError("the pipeline and the deep models run on the CPU; leave --device cuda out")
-    return choose_device("cpu" if stages else job.config.device, place)
+    staged = pipelined(job.config, mesh_of(job.config, place.size))
+    if staged and job.config.device == "cuda":
+        raise InputError("the pipeline runs on the CPU; leave --device cuda out")
+    return choose_device("cpu" if staged else job.config.device, place)
 
 
 def _trainer(job: Job, transport: Transport, device: torch.device, goes_on: bool) -> Trainer:
-    config, mesh = job.config, mesh_of(job.config, transport.size)
     whole = read_part(job, transport)
-    part = read_part(job, transport, train=True) if config.task.inductive else whole
-    if config.freshness.mode == "never":
+    part = read_part(job, transport, train=True) if job.config.task.inductive else whole
+    if job.config.freshness.mode == "never":
         part = part.isolated()
-    if needs_stages(config, mesh):
+    runner = _runner(job, part, whole, transport, device, goes_on)
+    return Trainer(runner, job.config, transport, job.run)
+
+
+def _runner(
+    job: Job, train: Shard, whole: Shard, transport: Transport, device: torch.device, goes_on: bool = False
+) -> Runner:
+    """The schedule that the settings ask for, on this worker's part; ``goes_on``: the run was begun before."""
+    config, mesh = job.config, mesh_of(job.config, transport.size)
+    if pipelined(config, mesh):
         split = _split_before(job, transport) if goes_on else []
-        return Trainer(Pipeline(part, whole, config, mesh, transport, split), None, config, transport, job.run)
-    evaluation = View.of(whole, config, transport, device, link_task(job, whole, transport, device))
-    train = evaluation if part is whole else View.of(part, config, transport, device)
-    return Trainer(train, evaluation, config, transport, job.run)
+        return Staged(train, whole, config, mesh, transport, split)
+    return GraphParallel(train, whole, config, transport, device, link_task(job, whole, transport, device))
 
 
 def _split_before(job: Job, transport: Transport) -> list[int]:

@@ -13,8 +13,9 @@ from halowire.partitioning import cut, partition
 from halowire.schedules.chunks import Chunks
 from halowire.training.config import Config
 from halowire.training.loop import Trainer
-from halowire.training.stages import Pipeline, mesh_of
-from halowire.training.view import build_model, travelling_widths
+from halowire.training.model_setup import build_model, travelling_widths
+from halowire.training.runner import mesh_of
+from halowire.training.staged import Staged
 from halowire.training.wire import policy_of
 from halowire.wire import Transport
 from tests.parity.test_exact import CLASSES, FEATURES, assert_close, make_graph
@@ -116,8 +117,8 @@ def kept_here(rank: int, config: Config) -> tuple[int, list[str]]:
     graph, transport = make_graph("plain"), Transport()
     mesh = mesh_of(config, transport.size)
     shard = cut(graph, partition(graph, mesh.parts, method="random", seed=4))[rank % mesh.parts]
-    runner = Pipeline(shard, shard, config, mesh, transport)
-    engine, line, kept, told = runner.engine, runner.seat.line, [], []
+    runner = Staged(shard, shard, config, mesh, transport)
+    engine, line, kept, told = runner.pipeline, runner.seat.line, [], []
     backward, send, wait = engine._backward, line.send, line.wait
     sent = {}
 
@@ -136,7 +137,7 @@ def kept_here(rank: int, config: Config) -> tuple[int, list[str]]:
         return wait(pending)
 
     engine._backward, line.send, line.wait = watched_backward, watched_send, watched_wait
-    trainer = Trainer(runner, None, config, transport, Path(tempfile.mkdtemp()))
+    trainer = Trainer(runner, config, transport, Path(tempfile.mkdtemp()))
     trainer.forward_backward(0)
     trainer.settle()
     return len(kept), told

@@ -14,8 +14,9 @@ from halowire.kernels import Csr
 from halowire.partitioning import Partition, cut, partition
 from halowire.training.config import Config
 from halowire.training.flat import FlatGradients
+from halowire.training.graph_parallel import GraphParallel
 from halowire.training.loop import EXTRAS, Trainer
-from halowire.training.view import View, build_model
+from halowire.training.model_setup import build_model
 from halowire.wire import Transport
 from tests.support.reference import GatReference, Reference
 
@@ -102,11 +103,11 @@ def train_here(rank: int, case: str, method: str, config: Config) -> dict[str, o
     else:
         parts = partition(graph, transport.size, method=method, seed=4)
     shard = cut(graph, parts)[rank]
-    view = View.of(shard, config, transport, torch.device("cpu"))
-    trainer = Trainer(view, view, config, transport, Path(tempfile.mkdtemp()))
+    view = GraphParallel(shard, shard, config, transport)
+    trainer = Trainer(view, config, transport, Path(tempfile.mkdtemp()))
     trainer.flat = FlatGradients(trainer.parameters, EXTRAS, transport, smallest=64)  # many pieces, launched early
     names = [name for name, _ in trainer.model.named_parameters()]
-    record: dict[str, object] = {"rows": shard.rows.numpy(), "head": view.spread.head, "epochs": []}
+    record: dict[str, object] = {"rows": shard.rows.numpy(), "head": view.boundary, "epochs": []}
     for epoch in range(config.epochs):
         loss = trainer.forward_backward(epoch)
         total = trainer.flat.reduce([float(loss)] + [0.0] * (EXTRAS - 1))[0]

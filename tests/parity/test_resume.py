@@ -14,8 +14,8 @@ from halowire.events import read_events
 from halowire.graph import block_model
 from halowire.partitioning import cut, partition, read_shard, write_shards
 from halowire.training.config import Config
+from halowire.training.graph_parallel import GraphParallel
 from halowire.training.loop import EXTRAS, Hooks, Silent, Trainer
-from halowire.training.view import View
 from halowire.wire import Transport
 from tests.support.reference import Reference
 from tests.support.wire_reference import base_bits
@@ -35,8 +35,8 @@ def trainer_of(rank: int, run: str, settings: dict[str, object]) -> Trainer:
     transport = Transport()
     shard = cut(graph, partition(graph, transport.size, method="random", seed=1))[rank]
     config = Config().replace(SETTINGS | settings)
-    view = View.of(shard, config, transport, torch.device("cpu"))
-    return Trainer(view, view, config, transport, Path(run))
+    view = GraphParallel(shard, shard, config, transport)
+    return Trainer(view, config, transport, Path(run))
 
 
 def outcome(trainer: Trainer, summary: dict[str, object]) -> dict[str, object]:
@@ -201,16 +201,15 @@ def test_a_run_without_such_a_schedule_can(on_workers, tmp_path):
 def inductive_here(rank: int, shards: str) -> list[tuple[float, dict[str, np.ndarray]]]:
     transport = Transport()
     config = Config().replace({"model.hidden": 16, "task.inductive": True, "seed": 2})
-    train = View.of(read_shard(shards, rank, train=True), config, transport, torch.device("cpu"))
-    whole = View.of(read_shard(shards, rank), config, transport, torch.device("cpu"))
-    trainer = Trainer(train, whole, config, transport, Path(tempfile.mkdtemp()))
+    train, whole = read_shard(shards, rank, train=True), read_shard(shards, rank)
+    trainer = Trainer(GraphParallel(train, whole, config, transport), config, transport, Path(tempfile.mkdtemp()))
     names, record = [name for name, _ in trainer.model.named_parameters()], []
     for epoch in range(3):
         loss = trainer.forward_backward(epoch)
         total = trainer.flat.reduce([float(loss)] + [0.0] * (EXTRAS - 1))[0]
         record.append((total, {n: p.grad.numpy().copy() for n, p in zip(names, trainer.parameters, strict=True)}))
         trainer.optimiser.step()
-    assert trainer.logits().shape[0] == whole.shard.num_owned
+    assert trainer.logits().shape[0] == whole.num_owned
     return record
 
 
@@ -231,7 +230,7 @@ def test_inductive_training_equals_training_on_the_subgraph(on_workers, tmp_path
 
 
 def trainer_weights(graph) -> dict[str, torch.Tensor]:
-    from halowire.training.view import build_model
+    from halowire.training.model_setup import build_model
 
     return build_model(
         Config().replace({"model.hidden": 16}).model, graph.num_features, graph.num_classes, 2

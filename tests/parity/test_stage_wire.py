@@ -14,8 +14,9 @@ from halowire.kernels.random import stream_key
 from halowire.partitioning import cut, partition
 from halowire.training.config import Config
 from halowire.training.loop import Hooks, Silent, Trainer
-from halowire.training.stages import Pipeline, mesh_of
-from halowire.training.view import build_model
+from halowire.training.model_setup import build_model
+from halowire.training.runner import mesh_of
+from halowire.training.staged import Staged
 from halowire.training.wire import policy_of
 from halowire.wire import BACKWARD, FORWARD, Transport
 from halowire.wire.subset import column_subset
@@ -33,7 +34,7 @@ def trainer_of(rank: int, run: str, config: Config) -> Trainer:
     graph, transport = make_graph("plain"), Transport()
     mesh = mesh_of(config, transport.size)
     shard = cut(graph, partition(graph, mesh.parts, method="random", seed=4))[rank % mesh.parts]
-    return Trainer(Pipeline(shard, shard, config, mesh, transport), None, config, transport, Path(run))
+    return Trainer(Staged(shard, shard, config, mesh, transport), config, transport, Path(run))
 
 
 def bytes_here(rank: int, config: Config) -> tuple[int, int, int, int]:

@@ -16,8 +16,8 @@ from halowire.kernels.random import stream_key
 from halowire.partitioning import cut, partition
 from halowire.schedules.chunks import Chunks, chunk_numbers
 from halowire.training.config import Config
+from halowire.training.model_setup import build_model
 from halowire.training.recipes import recipe_config
-from halowire.training.view import build_model
 from halowire.training.wire import policy_of
 from halowire.wire import BACKWARD, FORWARD
 from halowire.wire.subset import column_subset

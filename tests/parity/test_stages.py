@@ -13,8 +13,9 @@ import torch
 from halowire.partitioning import cut, partition, read_shard, write_shards
 from halowire.training.config import Config
 from halowire.training.loop import EXTRAS, Trainer
-from halowire.training.stages import Pipeline, mesh_of
-from halowire.training.view import build_model
+from halowire.training.model_setup import build_model
+from halowire.training.runner import mesh_of
+from halowire.training.staged import Staged
 from halowire.training.wire import policy_of
 from halowire.wire import Transport
 from tests.parity.test_exact import CLASSES, FEATURES, NODES, assert_close, make_graph
@@ -38,10 +39,10 @@ def train_here(rank: int, case: str, config: Config) -> dict[str, object]:
     graph, transport = make_graph(case), Transport()
     mesh = mesh_of(config, transport.size)
     shard = cut(graph, partition(graph, mesh.parts, method="random", seed=4))[rank % mesh.parts]
-    runner = Pipeline(shard, shard, config, mesh, transport)
-    trainer = Trainer(runner, None, config, transport, Path(tempfile.mkdtemp()))
+    runner = Staged(shard, shard, config, mesh, transport)
+    trainer = Trainer(runner, config, transport, Path(tempfile.mkdtemp()))
     record: dict[str, object] = {"rows": runner.shard.rows.numpy(), "epochs": [], "last": runner.seat.last}
-    record["chunks"] = runner.engine.train.chunks.numbers().numpy()
+    record["chunks"] = runner.pipeline.train.chunks.numbers().numpy()
     for epoch in range(EPOCHS):
         loss = trainer.forward_backward(epoch)
         extras = [float(loss)] + [0.0] * (EXTRAS - 1)
@@ -133,8 +134,8 @@ def inductive_here(rank: int, shards: str, config: Config) -> dict[str, object]:
     transport = Transport()
     mesh = mesh_of(config, transport.size)
     train, whole = (read_shard(shards, rank % mesh.parts, train=train) for train in (True, False))
-    runner = Pipeline(train, whole, config, mesh, transport)
-    trainer = Trainer(runner, None, config, transport, Path(tempfile.mkdtemp()))
+    runner = Staged(train, whole, config, mesh, transport)
+    trainer = Trainer(runner, config, transport, Path(tempfile.mkdtemp()))
     trainer.forward_backward(0)
     trainer.flat.reduce([0.0] * EXTRAS)
     grads = {name: p.grad.numpy().copy() for name, p in runner.parameters.items()}

@@ -18,9 +18,10 @@ from halowire.graph import Graph, block_model
 from halowire.kernels import Csr
 from halowire.partitioning import cut, partition
 from halowire.training.config import Config
+from halowire.training.graph_parallel import GraphParallel
 from halowire.training.loop import EXTRAS, Trainer
+from halowire.training.model_setup import build_model
 from halowire.training.recipes import recipe_config
-from halowire.training.view import View, build_model
 from halowire.training.wire import policy_of
 from halowire.wire import Policy, Transport
 from tests.support.reference import dense_adjacency, dropout_factor
@@ -60,11 +61,8 @@ def trained(rank: int, settings: dict[str, object], method: str) -> dict[str, ob
     graph, transport = make_graph(method), Transport()
     shard = cut(graph, partition(graph, transport.size, method=method, seed=4))[rank]
     config = Config().replace(BASE | settings)
-    whole = View.of(shard, config, transport, torch.device("cpu"))
-    view = (
-        View.of(shard.isolated(), config, transport, torch.device("cpu")) if config.freshness.mode == "never" else whole
-    )
-    trainer = Trainer(view, whole, config, transport, Path(tempfile.mkdtemp()))
+    train = shard.isolated() if config.freshness.mode == "never" else shard
+    trainer = Trainer(GraphParallel(train, shard, config, transport), config, transport, Path(tempfile.mkdtemp()))
     names, record = [name for name, _ in trainer.model.named_parameters()], []
     for epoch in range(config.epochs):
         before = dict(transport.ledger.totals)
@@ -318,9 +316,9 @@ def threshold_here(rank: int, rate: float) -> list[bool]:
     shard = cut(graph, partition(graph, transport.size, method="random", seed=4))[rank]
     settings = {"freshness.mode": "delayed", "freshness.threshold": 0.01, "optim.lr": rate, "epochs": 6}
     config = Config().replace(BASE | settings)
-    view = View.of(shard, config, transport, torch.device("cpu"))
+    view = GraphParallel(shard, shard, config, transport)
     folder = Path(tempfile.mkdtemp())
-    Trainer(view, view, config, transport, folder).run()
+    Trainer(view, config, transport, folder).run()
     return [event["synchronous"] for event in read_events(folder / f"events-{rank}.jsonl") if event["event"] == "epoch"]
 
 
@@ -365,7 +363,7 @@ def sparse_here(rank: int) -> str:
     transport = Transport()
     shard = cut(graph, partition(graph, transport.size, method="random", seed=4))[rank]
     try:
-        View.of(shard, Config().replace(BASE | {"rate.resend_input": True}), transport, torch.device("cpu"))
+        GraphParallel(shard, shard, Config().replace(BASE | {"rate.resend_input": True}), transport)
     except InputError as error:
         return str(error)
     return ""

@@ -1,26 +1,35 @@
-"""Layers and models on a shard."""
+"""What is computed: segments, the aggregations between them, and one file for every model."""
 
-from halowire.layers.attention import Attention
-from halowire.layers.conv import GCNConv, GraphConv, SAGEConv
-from halowire.layers.features import Features
-from halowire.layers.gat import GATConv
-from halowire.layers.model import GAT, GCN, MODELS, SAGE, Block, GraphModel
-from halowire.layers.propagation import Propagation
-from halowire.layers.step import Step
+from halowire.layers.activation import Activation
+from halowire.layers.aggregation import (
+    Aggregation,
+    Gathering,
+    Incoming,
+    Sum,
+    Summing,
+    gather_whole,
+    mean,
+    scatter_whole,
+    symmetric,
+)
+from halowire.layers.attention import Attending, Attention
+from halowire.layers.dense import empty_on, empty_rows
+from halowire.layers.entry import Entry
+from halowire.layers.features import Columns, Inputs, densify
+from halowire.layers.gat import GAT
+from halowire.layers.gcn import GCN
+from halowire.layers.gcnii import GCNII
+from halowire.layers.layer import Layer, Work
+from halowire.layers.model import MODELS, Model, Shape, register
+from halowire.layers.output import Output
+from halowire.layers.resgcn import ResGCN
+from halowire.layers.rows import Kept, Rows
+from halowire.layers.sage import SAGE
+from halowire.layers.segment import Segment
 
 __all__ = [
-    "GAT",
-    "GCN",
-    "MODELS",
-    "SAGE",
-    "Attention",
-    "Block",
-    "Features",
-    "GATConv",
-    "GCNConv",
-    "GraphConv",
-    "GraphModel",
-    "Propagation",
-    "SAGEConv",
-    "Step",
-]
+    "GAT", "GCN", "GCNII", "MODELS", "SAGE", "Activation", "Aggregation", "Attending", "Attention", "Columns", "Entry",
+    "Gathering", "Incoming", "Inputs", "Kept", "Layer", "Model", "Output", "ResGCN", "Rows", "Segment", "Shape",
+    "Sum", "Summing", "Work", "densify", "empty_on", "empty_rows", "gather_whole", "mean", "register", "scatter_whole",
+    "symmetric",
+]  # fmt: skip

@@ -1,45 +1,59 @@
-"""What follows a graph layer: LayerNorm, ReLU and dropout in one pass each way, on any range of rows."""
+"""What stands between two graph layers: LayerNorm, ReLU and dropout in one pass each way, on any rows."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from halowire.kernels.activate import activate, activate_backward
-from halowire.kernels.random import Drop
+from halowire.layers.dense import gradient_of
+from halowire.layers.rows import Rows
 
 
 @dataclass(frozen=True, eq=False)
 class Activation:
-    """``h = dropout(relu(layer_norm(x)))`` for ``x`` ``[n, k]``; no normalisation where ``gamma`` is None.
+    """``v = dropout(relu(layer_norm(u)))`` for rows ``u`` ``[m, k]``.
 
-    The dropout mask depends on (seed, epoch, layer, original node id, column) alone: any worker can draw it for any
-    node, and a run is the same whatever the number of workers. Backward draws both masks again; from forward it needs
-    ``x`` and the two numbers per row that :meth:`forward` returns.
+    The dropout mask depends on (seed, epoch, ``layer``, original node id, column) alone: any worker can draw it for
+    any node, and a run is the same whatever the number of workers. Backward draws it again.
+
+    Attributes:
+        gamma, beta: scale and shift of LayerNorm, ``[k]``; None: the rows are not normalised.
+        p: the share of the values that are dropped.
+        layer: the number that the dropout mask is drawn for.
+        relu: whether negative values become zero.
     """
 
-    gamma: Tensor | None
-    beta: Tensor | None
-    drop: Drop | None
+    gamma: nn.Parameter | None
+    beta: nn.Parameter | None
+    p: float
+    layer: int
+    relu: bool = True
 
-    def forward(self, x: Tensor, h: Tensor, rows: slice) -> Tensor | None:
-        """Write ``h[rows]``; mean and reciprocal deviation of these rows, ``[rows, 2]``, where there is a norm."""
-        return activate(x[rows], self.gamma, self.beta, True, self._drop(rows), out=h[rows])[1]
+    @property
+    def parameters(self) -> list[nn.Parameter]:
+        """Gamma and beta, where there are any."""
+        return [parameter for parameter in (self.gamma, self.beta) if parameter is not None]
 
-    def undropped(self, x: Tensor, out: Tensor) -> None:
-        """Write ``relu(layer_norm(x))`` of some rows."""
-        activate(x, self.gamma, self.beta, True, None, out=out)
+    def stats_for(self, u: Tensor) -> Tensor | None:
+        """Room for mean and reciprocal deviation of the rows ``u``, ``[m, 2]``; None without LayerNorm."""
+        return None if self.gamma is None else u.new_empty(u.shape[0], 2)
 
-    def backward(
-        self, grad: Tensor, x: Tensor, stats: Tensor | None, out: Tensor, rows: slice
-    ) -> tuple[Tensor | None, Tensor | None]:
-        """Write ``x_grad`` to ``out[rows]``, which may be ``grad`` itself; these rows' parts of gamma's and beta's."""
-        drop = self._drop(rows)
-        _, gamma_grad, beta_grad = activate_backward(
-            grad[rows], x[rows], stats, self.gamma, self.beta, True, drop, out=out[rows]
-        )
-        return gamma_grad, beta_grad
+    def forward(self, u: Tensor, rows: Rows, out: Tensor, stats: Tensor | None) -> None:
+        """Write ``v`` to ``out`` and the statistics of the rows to ``stats``."""
+        found = activate(u, self.gamma, self.beta, self.relu, rows.drop(self.p, self.layer), out=out)[1]
+        if stats is not None and found is not None:
+            stats.copy_(found)
 
-    def _drop(self, rows: slice) -> Drop | None:
-        return None if self.drop is None else replace(self.drop, ids=self.drop.ids[rows])
+    def undropped(self, u: Tensor, out: Tensor) -> None:
+        """Write ``relu(layer_norm(u))`` to ``out``."""
+        activate(u, self.gamma, self.beta, self.relu, None, out=out)
+
+    def backward(self, grad: Tensor, u: Tensor, stats: Tensor | None, rows: Rows) -> None:
+        """Turn ``grad``, the gradient of ``v``, into that of ``u`` in place; add to those of gamma and beta."""
+        drop = rows.drop(self.p, self.layer)
+        _, gamma_grad, beta_grad = activate_backward(grad, u, stats, self.gamma, self.beta, self.relu, drop, out=grad)
+        for parameter, found in ((self.gamma, gamma_grad), (self.beta, beta_grad)):
+            if parameter is not None and found is not None:
+                gradient_of(parameter).add_(found)

@@ -1,60 +1,226 @@
-"""The edges that attention runs over, spread over the workers: own and halo edges of a row together."""
+"""Attention as an aggregation: a softmax over all edges of a row, from own rows and from the halo together."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
+from torch import Tensor, nn
 
 from halowire.errors import InputError
 from halowire.kernels import Csr
+from halowire.kernels.activate import activate
+from halowire.kernels.attend import Attended, Scores, attend, attend_sources, attend_targets
 from halowire.kernels.csr import row_range
-from halowire.layers.propagation import Propagation, head_of
+from halowire.layers.aggregation import Aggregation, Gathering, Incoming, boundary_of
+from halowire.layers.dense import empty_rows, gradient_of, product
+from halowire.layers.layer import Layer
 from halowire.partitioning import Shard
-from halowire.wire import HaloExchange
+from halowire.wire import Flight, HaloExchange
+
+SLOPE = 0.2
+"""of the leaky ReLU below zero"""
+
+
+class AttentionVectors(NamedTuple):
+    """Score vectors of sources and of targets, ``[H, C]`` each, one row for each of ``H`` heads."""
+
+    source: nn.Parameter
+    target: nn.Parameter
+
+
+class Attending:
+    """Attention over the rows ``z`` ``[n + h, H C]`` of a part and its halo; see :mod:`halowire.kernels.attend`.
+
+    ``forth`` ``[n, n + h]`` has the edges of every row. The owned rows of ``z`` and their scores come first; when the
+    halo's rows are written too, :meth:`halo_scores` makes theirs. Backward, the gradients of the halo's rows come
+    first, because others wait for them.
+    """
+
+    def __init__(
+        self, forth: Csr, inner_t: Csr, halo_t: Csr, z: Tensor, vectors: tuple[Tensor, Tensor], slope: float, keep: bool
+    ) -> None:
+        """``inner_t`` ``[n, n]`` and ``halo_t`` ``[h, n]`` are the transpose of ``forth``; ``keep``: for backward."""
+        self._forth = forth
+        self._inner_t = inner_t
+        self._halo_t = halo_t
+        self._slope = slope
+        self._scores = Scores(*vectors)
+        self._n = forth.num_rows
+        self._heads = vectors[0].shape[0]
+        self.z = z
+        self.out = empty_rows(z, self._n, z.shape[1])
+        self._positive = empty_rows(z, *self.out.shape) if keep else None
+        self._nodes = z.new_empty(self._n, 4, self._heads)
+        own = product(z[: self._n], score_columns(*vectors))
+        self._src = z.new_empty(z.shape[0], self._heads)
+        self._src[: self._n] = own[:, : self._heads]
+        self._dst = own[:, self._heads :]
+
+    def halo_scores(self) -> None:
+        """The halo's rows of ``z`` are written: make their scores."""
+        n = self._n
+        torch.mm(self.z[n:], score_columns(self._scores.source), out=self._src[n:])
+
+    def attend(self, rows: slice) -> None:
+        """Write these rows of ``out``."""
+        positive = None if self._positive is None else self._positive[rows]
+        matrix = row_range(self._forth, rows.start, rows.stop)
+        found = attend(
+            matrix, self.z, self._src, self._dst[rows], self._slope, positive is not None, self.out[rows], positive
+        )
+        if positive is not None:
+            self._nodes[rows] = found.nodes
+
+    def halo_back(self, grad: Tensor) -> Tensor:
+        """The gradient of the halo's rows of ``z``, ``[h, H C]``, from ``grad`` of ``out`` ``[n, H C]``."""
+        n = self._n
+        self._targets = attend_targets(grad, Attended(self.out, self._positive, self._nodes), self._slope)
+        halo, self._halo_src_grad = attend_sources(
+            self._halo_t, grad, self.z[n:], self._src[n:], self._targets, self._slope, self._scores, False
+        )
+        return halo
+
+    def own_back(self, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Gradients of the owned rows of ``z``, ``[n, H C]``, and of both score vectors; after :meth:`halo_back`."""
+        n, z = self._n, self.z
+        own, own_src_grad = attend_sources(
+            self._inner_t, grad, z[:n], self._src[:n], self._targets, self._slope, self._scores, True
+        )
+        source_grad = by_head(z[:n], own_src_grad) + by_head(z[n:], self._halo_src_grad)
+        return own, source_grad, by_head(z[:n], self._targets.dst_grad)
 
 
 @dataclass(frozen=True, eq=False)
-class Attention(Propagation):
-    """``forth`` ``[n, n + h]`` has a row's edges from owned and from halo nodes, cut into head and tail.
+class Attention(Aggregation):
+    """``forth`` ``[n, n + h]`` has a row's edges from owned and from halo nodes; every node has one self loop.
 
-    One softmax runs over both, so unlike a sum they cannot be taken one after the other. ``inner_t`` ``[n, n]`` and
-    ``halo_t`` ``[h, n]`` are the two parts of its transpose. Every node has one self loop; there are no weights.
+    One softmax runs over both, so unlike a sum they cannot be taken one after the other. There are no edge weights.
     """
 
-    forth_head: Csr
-    forth_tail: Csr
+    forth: Csr
 
-    @property
-    def num_rows_held(self) -> int:
-        """Owned and halo rows, ``n + h``: attention reads both from one matrix."""
-        return self.inner.num_rows + self.exchange.num_halo
+    is_linear = False
 
     @staticmethod
-    def over(shard: Shard, exchange: HaloExchange, device: torch.device) -> Attention:
+    def of(shard: Shard, exchange: HaloExchange) -> Attention:
         """The edges of ``shard``, with the self loops of PyG's ``GATConv``."""
         if shard.inner.weight is not None or shard.halo.weight is not None:
             raise InputError(
                 f"graph {shard.graph!r} has edge weights, which attention does not use; leave them out, or use "
                 "--model.name gcn or sage"
             )
-        (inner, halo), n = shard.looped(), shard.num_owned
+        (inner, halo), n, device = shard.looped(), shard.num_owned, exchange.halo_ids.device
         rows = torch.cat([inner.row_index(), halo.row_index()])
         cols = torch.cat([inner.indices.long(), halo.indices.long() + n])
         forth = Csr.from_edges(rows, cols, n, n + shard.num_halo)
-        back, forth = forth.transpose().to(device), forth.to(device)
-        inner, halo, head = inner.to(device), halo.to(device), head_of(halo, exchange)
-        return Attention(
-            inner,
-            halo,
-            row_range(back, 0, n),
-            row_range(back, n, n + shard.num_halo),
-            row_range(inner, 0, head),
-            row_range(inner, head, n),
-            row_range(halo, 0, head),
-            head,
-            exchange,
-            (),
-            row_range(forth, 0, head),
-            row_range(forth, head, n),
-        )
+        back = forth.transpose().to(device)
+        transposed = row_range(back, 0, n), row_range(back, n, n + shard.num_halo)
+        boundary = boundary_of(halo, exchange)
+        return Attention(inner.to(device), halo.to(device), *transposed, boundary, exchange, forth.to(device))
+
+    def rows_held(self, layer: Layer) -> int:
+        """Owned and halo rows, ``n + h``, where ``a`` is what the softmax runs over; else the owned ones."""
+        return self.forth.num_cols if layer.multiplies else self.inner.num_rows
+
+    def gather(self, layer: Layer, a: Tensor, training: bool) -> Gathering:
+        """Attention with the score vectors of ``layer``."""
+        assert isinstance(layer, AttentionLayer)
+        return _AttendingLayer(self, layer, a, training)
+
+    def attending(self, z: Tensor, vectors: AttentionVectors, training: bool) -> Attending:
+        """Attention over the rows ``z`` ``[n + h, H C]``, of which the owned ones are written."""
+        return Attending(self.forth, self.inner_t, self.halo_t, z, vectors, SLOPE, training)
+
+
+class AttentionLayer(Layer):
+    """A layer whose aggregation is attention, over ``z = v W^T``.
+
+    Attributes:
+        vectors: the score vectors.
+        late_weight: ``W`` ``[H C, in]`` where ``v`` is what travels, and the receiver multiplies too; None where ``z``
+            travels.
+    """
+
+    vectors: AttentionVectors
+    late_weight: nn.Parameter | None
+
+
+class _AttendingLayer:
+    """One attention in one pass; see :class:`Gathering`."""
+
+    def __init__(self, edges: Attention, layer: AttentionLayer, a: Tensor, training: bool) -> None:
+        self._edges = edges
+        self._layer = layer
+        self._a = a
+        self._n = edges.inner.num_rows
+        self._a_halo: Tensor | None = None
+        z = a
+        if layer.late_weight is not None:
+            z = empty_rows(a, edges.forth.num_cols, layer.late_weight.shape[0])
+            product(a, layer.late_weight.t(), out=z[: self._n])
+        self._attending = edges.attending(z, layer.vectors, training)
+        self.g = self._attending.out
+
+    def own(self, a: Tensor) -> None:
+        """Nothing: the softmax of a row takes all its edges at once."""
+
+    def wait(self, incoming: Incoming) -> None:
+        """The halo's rows of ``z``, received or made from what was received, and their scores."""
+        exchange, weight = self._edges.exchange, self._layer.late_weight
+        rows = exchange.finish_rows(incoming.flight, self._a.shape[1])
+        halo = self._attending.z[self._n :]
+        if weight is None:
+            halo.copy_(rows)
+        else:
+            dropped = None if incoming.drop is None else activate(rows, None, None, False, incoming.drop)[0]
+            self._a_halo = rows.clone() if dropped is None else dropped
+            product(self._a_halo, weight.t(), out=halo)
+        self._attending.halo_scores()
+
+    def complete(self, rows: slice) -> None:
+        """Attend over the edges of these rows."""
+        self._attending.attend(rows)
+
+    def interior(self, a: Tensor) -> None:
+        """Attend over the edges of the interior."""
+        self._attending.attend(slice(self._edges.boundary, self._n))
+
+    def send_back(self, g_grad: Tensor) -> Flight | None:
+        """The halo's gradients first: their owners wait for them."""
+        weight = self._layer.late_weight
+        self._halo_grad = self._attending.halo_back(g_grad)
+        rows = self._halo_grad if weight is None else product(self._halo_grad, weight)
+        return self._edges.exchange.start_back(rows, self._layer.number)
+
+    def own_back(self, g_grad: Tensor, into: Tensor | None) -> Tensor:
+        """Those of the owned rows, of the score vectors and, where it comes late, of ``W``."""
+        assert into is None, "attention has no product of a row with itself beside its self loop"
+        z_grad, source_grad, target_grad = self._attending.own_back(g_grad)
+        gradient_of(self._layer.vectors.source).add_(source_grad)
+        gradient_of(self._layer.vectors.target).add_(target_grad)
+        weight = self._layer.late_weight
+        if weight is None:
+            return z_grad
+        assert self._a_halo is not None
+        gradient_of(weight).addmm_(z_grad.t(), self._a).addmm_(self._halo_grad.t(), self._a_halo)
+        return product(z_grad, weight)
+
+
+def score_columns(*parts: Tensor) -> Tensor:
+    """Score vectors ``[H, C]`` as ``[H C, parts H]``: column ``h`` has the part of head ``h``, zeros elsewhere.
+
+    ``z @ score_columns(a, b)`` gives ``<z, a>`` and ``<z, b>``, head by head.
+    """
+    heads, cols = parts[0].shape
+    out = parts[0].new_zeros(heads, cols, len(parts) * heads)
+    for number, part in enumerate(parts):
+        out[:, :, number * heads : (number + 1) * heads].diagonal(dim1=0, dim2=2).copy_(part.t())
+    return out.view(heads * cols, -1)
+
+
+def by_head(z: Tensor, grad: Tensor) -> Tensor:
+    """``sum over rows of grad[i, h] z[i, h, c]``, ``[H, C]``, for ``z`` ``[m, H C]`` and ``grad`` ``[m, H]``."""
+    heads = grad.shape[1]
+    return (grad.t() @ z).view(heads, heads, -1).diagonal().t()

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from halowire.kernels.buffers import empty
 
 
+def empty_on(device: torch.device, rows: int, cols: int) -> Tensor:
+    """Uninitialised float32 ``[rows, cols]`` on ``device``, on the CPU from the pool."""
+    return empty(rows, cols) if device.type == "cpu" else torch.empty(rows, cols, device=device)
+
+
 def empty_rows(like: Tensor, rows: int, cols: int) -> Tensor:
-    """Uninitialised float32 ``[rows, cols]`` on the device of ``like``, from the pool where there is one."""
-    return empty(rows, cols) if like.device.type == "cpu" else like.new_empty(rows, cols)
+    """Uninitialised float32 ``[rows, cols]`` on the device of ``like``, on the CPU from the pool."""
+    return empty_on(like.device, rows, cols)
 
 
 def product(a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
@@ -23,12 +28,8 @@ def affine(a: Tensor, b: Tensor, bias: Tensor | None, out: Tensor) -> Tensor:
     return torch.mm(a, b, out=out) if bias is None else torch.addmm(bias, a, b, out=out)
 
 
-def add_rows(rows: Tensor, total: Tensor | None) -> Tensor:
-    """The sum over ``rows`` ``[n, k]``, and ``total`` if there is one: ``[k]``."""
-    found = rows.sum(0)
-    return found if total is None else found.add_(total)
-
-
-def add_product(total: Tensor | None, a: Tensor, b: Tensor) -> Tensor:
-    """``total + a @ b``, in place; ``a @ b`` where there is no total yet."""
-    return a @ b if total is None else total.addmm_(a, b)
+def gradient_of(parameter: nn.Parameter) -> Tensor:
+    """The gradient of ``parameter``, which backward adds to; it must exist before backward begins."""
+    if parameter.grad is None:
+        parameter.grad = torch.zeros_like(parameter)
+    return parameter.grad

@@ -1,25 +1,25 @@
-"""Input features on a worker: what layer 0 needs from other workers is fetched once, before training."""
+"""Input features on a worker: what the first layer needs from other workers is fetched once, before training."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from halowire.errors import InputError
 from halowire.kernels import Csr
 from halowire.kernels.csr import row_range
-from halowire.layers.attention import Attention
-from halowire.layers.dense import add_product
-from halowire.layers.propagation import Propagation
+from halowire.layers.aggregation import Aggregation
+from halowire.layers.dense import affine, gradient_of
 from halowire.partitioning import Shard
-from halowire.wire import HaloExchange, exchange_features
+from halowire.wire import exchange_features
 
-# A cached aggregate of more columns than this costs more memory than the product it saves is worth.
 WIDEST_CACHE = 4096
-# Bag-of-words rows fuller than this multiply faster as a dense matrix.
+"""A cached aggregate of more columns than this costs more memory than the product it saves is worth."""
 SPARSE_LIMIT = 0.25
+"""Bag-of-words rows fuller than this multiply faster as a dense matrix."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,96 +27,135 @@ class Columns:
     """A feature matrix ``[rows, F]``, dense or sparse, that multiplies weights from the right and from the left."""
 
     values: Tensor | Csr
-    transposed: Csr | None = None
 
-    @staticmethod
-    def of(values: Tensor | Csr, device: torch.device) -> Columns:
-        """Keep ``values``, and the transpose that backward needs if they are sparse."""
-        if isinstance(values, Csr):
-            return Columns(values.to(device), values.transpose().to(device))
-        return Columns(values.to(device))
-
-    @property
-    def num_cols(self) -> int:
-        """Number of features, ``F``."""
-        return self.values.num_cols if isinstance(self.values, Csr) else self.values.shape[1]
+    @cached_property
+    def transposed(self) -> Csr | None:
+        """The transpose of a sparse matrix, which backward needs; made when it is first asked for."""
+        return self.values.transpose() if isinstance(self.values, Csr) else None
 
     @property
     def num_rows(self) -> int:
         """Number of rows."""
         return self.values.num_rows if isinstance(self.values, Csr) else self.values.shape[0]
 
-    def rows(self, rows: slice) -> Columns:
-        """Some of the rows, for :meth:`times` alone; nothing is copied but row pointers."""
-        if isinstance(self.values, Csr):
-            return Columns(row_range(self.values, rows.start, rows.stop))
-        return Columns(self.values[rows])
-
-    def times(self, weight: Tensor, out: Tensor | None = None) -> Tensor:
-        """``values @ weight.T``, added to ``out`` if given: ``[rows, out]``."""
-        if isinstance(self.values, Csr):
-            return self.values.matmul(weight.t().contiguous(), out=out, accumulate=out is not None)
-        return torch.mm(self.values, weight.t()) if out is None else out.addmm_(self.values, weight.t())
-
-    def write(self, weight: Tensor, out: Tensor) -> None:
+    def write(self, weight: Tensor, out: Tensor) -> Tensor:
         """``out = values @ weight.T``, ``[rows, out]``."""
         if isinstance(self.values, Csr):
-            self.values.matmul(weight.t().contiguous(), out=out)
+            return self.values.matmul(weight.t().contiguous(), out=out)
+        return torch.mm(self.values, weight.t(), out=out)
+
+    def times(self, weight: Tensor) -> Tensor:
+        """``values @ weight.T``, ``[rows, out]``."""
+        if isinstance(self.values, Csr):
+            return self.values.matmul(weight.t().contiguous())
+        return torch.mm(self.values, weight.t())
+
+    def add_times(self, weight: Tensor, out: Tensor) -> None:
+        """``out += values @ weight.T``, ``[rows, out]``."""
+        if isinstance(self.values, Csr):
+            self.values.matmul(weight.t().contiguous(), out=out, accumulate=True)
         else:
-            torch.mm(self.values, weight.t(), out=out)
-
-    def weight_grad(self, grad: Tensor, total: Tensor | None = None) -> Tensor:
-        """``grad.T @ values``, added to ``total`` if given: ``[out, F]``, for ``grad`` ``[rows, out]``."""
-        if total is not None and not self.num_rows:
-            return total
-        if self.transposed is not None:
-            out = None if total is None else total.t()
-            return self.transposed.matmul(grad, out=out, accumulate=out is not None).t()
-        assert isinstance(self.values, Tensor)
-        return add_product(total, grad.t(), self.values)
+            out.addmm_(self.values, weight.t())
 
 
-@dataclass(frozen=True, eq=False)
-class Features:
-    """The input of layer 0: own rows, and either the finished aggregate or the raw halo rows.
+@dataclass(eq=False)
+class Inputs:
+    """The features of a part and, for a model whose first layer aggregates them, what that needs.
 
-    - ``gathered`` ``[n, F]`` is ``A x``, computed once (dense inputs): layer 0 becomes a plain linear map of
-      ``[x, A x]``.
-    - ``halo`` ``[h, F]`` are the raw halo rows (sparse or very wide inputs, attention): layer 0 multiplies them by its
-      weights locally. Neither needs the wire during training.
-    - ``inner_head`` ``[head, F]`` is ``inner_head @ x``, kept where the policy sends the halo's part in every epoch.
-
-    ``head`` and ``tail`` are the two parts of the own rows, cut where ``spread`` is.
+    Attributes:
+        x: own features ``[n, F]``.
+        gathered: ``A x`` ``[n, F]``, computed once, where features are dense, not too wide, and summed.
+        halo: the raw halo rows ``[h, F]``, where ``A x`` is not kept: the first layer multiplies them locally.
+        aggregation: the edges of the part.
+        own_boundary: what the boundary's rows ``[b, F]`` of ``A x`` get from own rows, where the policy sends the
+            halo's features in every epoch.
     """
 
-    own: Columns
-    head: Columns
-    tail: Columns
-    gathered: Tensor | None
-    halo: Columns | None
-    inner_head: Tensor | None = None
+    x: Tensor | Csr
+    gathered: Tensor | None = None
+    halo: Columns | None = None
+    aggregation: Aggregation | None = None
+    own_boundary: Tensor | None = None
+    _columns: dict[tuple[int, int], Columns] = field(default_factory=dict)
 
     @staticmethod
-    def of(shard: Shard, spread: Propagation, exchange: HaloExchange, device: torch.device) -> Features:
-        """Exchange the features of ``shard`` once and prepare layer 0."""
+    def of(shard: Shard, aggregation: Aggregation, aggregates: bool) -> Inputs:
+        """Make the features of ``shard`` ready; ``aggregates``: the first layer reads them over edges.
+
+        Then the halo's features cross the wire here, once, and neither way needs the wire during training.
+        """
         if shard.x is None:
             raise InputError(f"graph {shard.graph!r} has no features; give it `x` (one row per node) to train on it")
-        x = densify(shard.x)
-        # Sparse features are transposed before they move.
+        x, exchange = densify(shard.x), aggregation.exchange
+        device = exchange.halo_ids.device
+        # Sparse features are exchanged on the CPU.
         x = x if isinstance(x, Csr) else x.to(device)
+        if not aggregates:
+            return Inputs(x.to(device))
         if exchange.policy.resend_input:
             _refuse_unsendable(x, shard.graph)
         halo = exchange_features(x, shard, exchange)
-        own = Columns(x.to(device))
-        head, tail = (Columns.of(part, device) for part in _cut(x, spread.head))
-        # Attention is not linear in the rows: there is no aggregate to cache.
-        if isinstance(own.values, Csr) or own.values.shape[1] > WIDEST_CACHE or isinstance(spread, Attention):
-            return Features(own, head, tail, None, Columns.of(halo, device))
+        if isinstance(x, Csr) or x.shape[1] > WIDEST_CACHE or not aggregation.is_linear:
+            return Inputs(x.to(device), None, Columns(halo.to(device)), aggregation)
         assert isinstance(halo, Tensor)
-        gathered = spread.inner.matmul(own.values)
-        inner = gathered[: spread.head].clone() if exchange.policy.resend_input else None
-        spread.halo.matmul(halo, out=gathered, accumulate=True)
-        return Features(own, head, tail, gathered, None, inner)
+        gathered = aggregation.inner.matmul(x)
+        own = gathered[: aggregation.boundary].clone() if exchange.policy.resend_input else None
+        aggregation.halo.matmul(halo, out=gathered, accumulate=True)
+        return Inputs(x, gathered, None, aggregation, own)
+
+    @property
+    def num_rows(self) -> int:
+        """Number of own rows, ``n``."""
+        return self.x.num_rows if isinstance(self.x, Csr) else self.x.shape[0]
+
+    def columns(self, at: slice) -> Columns:
+        """The rows ``at`` of ``x``, ready for products from both sides."""
+        key = (at.start, at.stop)
+        if key not in self._columns:
+            self._columns[key] = Columns(row_range(self.x, *key) if isinstance(self.x, Csr) else self.x[at])
+        return self._columns[key]
+
+    def whole(self) -> Columns:
+        """All rows of ``x``."""
+        return self.columns(slice(0, self.num_rows))
+
+
+class FeatureMap:
+    """``x W^T (+ b)`` on ranges of rows; the gradient of ``W`` is summed over a pass.
+
+    The transpose of a sparse ``x`` gives the gradient as ``[F, out]``, so the sum is kept that way round until the end.
+    """
+
+    def __init__(self, weight: nn.Parameter) -> None:
+        self.weight = weight
+        self._sum: Tensor | None = None
+
+    def forward(self, columns: Columns, bias: Tensor | None, out: Tensor) -> None:
+        """``out = x W^T + b``."""
+        if isinstance(columns.values, Csr):
+            columns.write(self.weight, out)
+            if bias is not None:
+                out += bias
+        else:
+            affine(columns.values, self.weight.t(), bias, out)
+
+    def backward(self, columns: Columns, grad: Tensor) -> None:
+        """Add ``grad^T x`` to the gradient of ``W``."""
+        if not columns.num_rows:
+            return
+        if columns.transposed is None:
+            assert isinstance(columns.values, Tensor)
+            gradient_of(self.weight).addmm_(grad.t(), columns.values)
+        elif self._sum is None:
+            self._sum = columns.transposed.matmul(grad)
+        else:
+            columns.transposed.matmul(grad, out=self._sum, accumulate=True)
+
+    def end(self) -> None:
+        """Backward is over: hand in what was summed."""
+        if self._sum is not None:
+            gradient_of(self.weight).add_(self._sum.t())
+            self._sum = None
 
 
 def _refuse_unsendable(x: Tensor | Csr, graph: str) -> None:
@@ -127,12 +166,6 @@ def _refuse_unsendable(x: Tensor | Csr, graph: str) -> None:
             f"--rate.resend-input needs dense features of at most {WIDEST_CACHE} columns, but those of graph {graph!r} "
             f"are {kind} with {width}; leave it out"
         )
-
-
-def _cut(x: Tensor | Csr, head: int) -> tuple[Tensor | Csr, Tensor | Csr]:
-    if isinstance(x, Csr):
-        return row_range(x, 0, head), row_range(x, head, x.num_rows)
-    return x[:head], x[head:]
 
 
 def densify(x: Tensor | Csr) -> Tensor | Csr:

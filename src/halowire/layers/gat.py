@@ -1,4 +1,4 @@
-"""The graph attention layer: GAT."""
+"""GAT: graph attention (Velickovic et al. 2018)."""
 
 from __future__ import annotations
 
@@ -7,73 +7,193 @@ from torch import Tensor, nn
 
 from halowire.errors import InputError
 from halowire.layers.activation import Activation
-from halowire.layers.attend_input import AttendFeatures, AttendHidden
-from halowire.layers.attend_map import AttendMap, GatWeights
-from halowire.layers.boundary_first import boundary_first
-from halowire.layers.departure import Following
-from halowire.layers.features import Features
-from halowire.layers.step import Step
+from halowire.layers.attention import Attending, Attention, AttentionLayer, AttentionVectors
+from halowire.layers.dense import empty_rows, gradient_of
+from halowire.layers.entry import Entry
+from halowire.layers.features import FeatureMap, Inputs
+from halowire.layers.layer import Layer, Work
+from halowire.layers.model import Stack, register
+from halowire.layers.rows import Kept, Rows
+from halowire.partitioning import Shard
+from halowire.wire import HaloExchange
 
-SLOPE = 0.2
+
+class HeadJoin:
+    """How the results of ``H`` heads, ``[m, H C]``, become one row: side by side, or their mean ``[m, C]``."""
+
+    def __init__(self, heads: int, cols: int, concat: bool) -> None:
+        self._heads = heads
+        self._cols = cols
+        self._concat = concat
+        self.width = heads * cols if concat else cols
+
+    def forward(self, g: Tensor, bias: Tensor | None, out: Tensor) -> None:
+        """``out = joined heads + b``, ``[m, width]``."""
+        values = g if self._concat else g.view(len(g), self._heads, self._cols).mean(1)
+        out.copy_(values) if bias is None else torch.add(values, bias, out=out)
+
+    def backward(self, grad: Tensor) -> Tensor:
+        """The gradient of all heads' results, ``[m, H C]``."""
+        return grad if self._concat else (grad / self._heads).repeat(1, self._heads)
 
 
 class GATConv(nn.Module):
-    r"""Graph attention (Velickovic et al. 2018): in each of ``H`` heads, ``out_i = sum over j of a_ij W x_j`` with
+    """The parameters of a graph attention layer: ``W`` ``[H C, in]``, score vectors ``[H, C]``, ``b`` ``[out]``."""
 
-    ``a_ij = softmax over j of leaky_relu(<att_src, W x_j> + <att_dst, W x_i>)``, ``j`` the in-neighbours of ``i`` and
-    ``i`` itself. The heads are concatenated, or averaged (``concat=False``); then ``b`` is added.
-
-    Shapes: ``[n, in_channels]`` (or the prepared input :class:`Features` of layer 0) to ``[n, out_channels]``.
-    """
-
-    def __init__(
-        self, in_channels: int, out_channels: int, heads: int = 1, concat: bool = True, bias: bool = True
-    ) -> None:
+    def __init__(self, in_channels: int, out_channels: int, heads: int, concat: bool, seeds: torch.Generator) -> None:
         """``out_channels`` is the width of the result; where heads are concatenated, they divide it."""
         super().__init__()
         if heads < 1 or (concat and out_channels % heads):
             raise InputError(f"{heads} heads cannot make {out_channels} columns; --model.heads must divide the width")
-        self.concat = concat
         cols = out_channels // heads if concat else out_channels
         self.weight = nn.Parameter(torch.empty(heads * cols, in_channels))
         self.att_src = nn.Parameter(torch.empty(heads, cols))
         self.att_dst = nn.Parameter(torch.empty(heads, cols))
-        self.bias = nn.Parameter(torch.empty(out_channels)) if bias else None
-        self.width = out_channels
+        self.bias = nn.Parameter(torch.zeros(out_channels))
+        self.joins = HeadJoin(heads, cols, concat)
+        for parameter in (self.weight, self.att_src, self.att_dst):
+            nn.init.xavier_uniform_(parameter, generator=seeds)
 
-    def reset_parameters(self, generator: torch.Generator) -> None:
-        """Glorot for the map and the score vectors, zero for the bias, from ``generator`` alone."""
-        for weight in (self.weight, self.att_src, self.att_dst):
-            nn.init.xavier_uniform_(weight, generator=generator)
-        if self.bias is not None:
-            nn.init.zeros_(self.bias)
+    @property
+    def vectors(self) -> AttentionVectors:
+        """Both score vectors."""
+        return AttentionVectors(self.att_src, self.att_dst)
 
-    def followed(self, step: Step) -> Following:
-        """What the block before must know of this layer to launch its exchange.
 
-        Rows travel multiplied where that makes them no wider: the receiver need not multiply them again. Rows that
-        must travel before dropout (delta coding) can be multiplied only where that narrows them.
-        """
-        out, into = self.weight.shape
-        return Following(self.weight, out < into or (out == into and not step.sends_undropped))
+class GATLayer(AttentionLayer):
+    """A hidden or last layer: ``u' = joined heads of attention over z = v W^T, + b``.
 
-    def forward(
-        self,
-        x: Tensor | Features,
-        step: Step,
-        layer: int,
-        activation: Activation | None = None,
-        following: Following | None = None,
-    ) -> Tensor:
-        """Run the layer and ``activation`` after it; ``layer`` names its exchange in the ledger.
+    ``z`` is what travels where that is no wider than ``v``, and the receiver need not multiply again. Rows that must
+    travel before dropout (``undropped``, for delta coding) can be multiplied first only where that narrows them.
+    """
 
-        Given the layer after it, ``following``, it also launches that layer's exchange.
-        """
-        weights = GatWeights(self.weight, self.att_src, self.att_dst, self.bias)
-        if isinstance(x, Features):
-            layer_map: AttendMap = AttendFeatures(x, weights, self.concat, SLOPE, step)
-        else:
-            departure = step.departed.pop(layer, None)
-            layer_map = AttendHidden(x, self.followed(step), departure, weights, self.concat, SLOPE, step, layer)
-        rows = None if isinstance(x, Features) else x
-        return boundary_first(layer_map, rows, weights, self.width, activation, following, step, layer)
+    def __init__(self, number: int, activation: Activation, conv: GATConv, undropped: bool) -> None:
+        out, into = conv.weight.shape
+        early = out < into or (out == into and not undropped)
+        super().__init__(number, activation, out if early else into, conv.joins.width, conv.weight if early else None)
+        self.vectors = conv.vectors
+        self.late_weight = None if early else conv.weight
+        self.sum_width = out
+        self._conv = conv
+
+    @property
+    def finish_parameters(self) -> list[nn.Parameter]:
+        """Score vectors and bias, and ``W`` where it comes late."""
+        late = [] if self.late_weight is None else [self.late_weight]
+        return [*late, *self.vectors, self._conv.bias]
+
+    def finish(self, kept: Kept, out: Tensor) -> None:
+        """Join the heads, add the bias."""
+        assert kept.g is not None
+        self._conv.joins.forward(kept.g, self._conv.bias, out)
+
+    def finish_back(self, grad: Tensor, g_grad: Tensor) -> None:
+        """Part the heads."""
+        g_grad.copy_(self._conv.joins.backward(grad))
+
+    def finish_weights(self, kept: Kept, grad: Tensor, g_grad: Tensor, initial_grad: Tensor | None) -> None:
+        """The bias; those of ``W`` and of the score vectors come with the aggregation."""
+        gradient_of(self._conv.bias).add_(grad.sum(0))
+
+    @property
+    def work(self) -> Work:
+        """Two aggregations, two activations, and three products."""
+        out_width, in_width = self._conv.weight.shape
+        return Work(2 * out_width, 2 * in_width, 3 * out_width * in_width)
+
+
+class FeatureAttention(Entry):
+    """Layer 0 of GAT: attention over ``z = x W^T`` of own and halo rows, then ``heads`` joined and ``b`` added."""
+
+    def __init__(
+        self, weight: nn.Parameter, vectors: AttentionVectors, bias: nn.Parameter | None, joins: HeadJoin
+    ) -> None:
+        """``weight`` is ``[H C, F]``."""
+        self.width = joins.width
+        self._map = FeatureMap(weight)
+        self._vectors = vectors
+        self._bias = bias
+        self._joins = joins
+        self._attending: Attending | None = None
+
+    @property
+    def parameters(self) -> list[nn.Parameter]:
+        """``W``, both score vectors, and ``b``."""
+        return [self._map.weight, *self._vectors, *([] if self._bias is None else [self._bias])]
+
+    def begin(self, inputs: Inputs, rows: Rows) -> None:
+        """``z`` of all rows and their scores."""
+        super().begin(inputs, rows)
+        edges, n = inputs.aggregation, inputs.num_rows
+        assert isinstance(edges, Attention) and inputs.halo is not None
+        z = empty_rows(self._map.weight, edges.forth.num_cols, self._map.weight.shape[0])
+        inputs.whole().write(self._map.weight, z[:n])
+        inputs.halo.write(self._map.weight, z[n:])
+        self._attending = edges.attending(z, self._vectors, rows.training)
+        self._attending.halo_scores()
+
+    def forward(self, rows: Rows, out: Tensor, initial: Tensor | None) -> None:
+        """Attend over the edges of these rows."""
+        assert self._attending is not None
+        self._attending.attend(rows.at)
+        self._joins.forward(self._attending.out[rows.at], self._bias, out)
+
+    def backward(self, rows: Rows, u: Tensor, grad: Tensor, initial_grad: Tensor | None) -> None:
+        """The gradient of the bias."""
+        if self._bias is not None:
+            gradient_of(self._bias).add_(grad.sum(0))
+
+    @property
+    def needs_all_rows(self) -> bool:
+        """A source is read by any row."""
+        return True
+
+    def end(self, grad: Tensor | None) -> None:
+        """The gradients of ``W`` and of the score vectors."""
+        assert grad is not None and self._attending is not None and self.inputs.halo is not None
+        g_grad = self._joins.backward(grad)
+        halo = self._attending.halo_back(g_grad)
+        own, source_grad, target_grad = self._attending.own_back(g_grad)
+        gradient_of(self._vectors.source).add_(source_grad)
+        gradient_of(self._vectors.target).add_(target_grad)
+        self._map.backward(self.inputs.whole(), own)
+        self._map.backward(self.inputs.halo, halo)
+        self._map.end()
+        self._attending = None
+
+    @property
+    def work(self) -> Work:
+        """Two aggregations, an activation and two products."""
+        width = self._map.weight.shape[0]
+        return Work(sums=2 * width, values=width, feature_products=2 * width)
+
+
+@register("gat")
+class GAT(Stack):
+    r"""In each of ``H`` heads, ``u'_i = sum over j of a_ij W v_j`` with the in-neighbours ``j`` of ``i``, ``i`` itself,
+
+    and ``a_ij = softmax over j of leaky_relu(<att_src, W v_j> + <att_dst, W v_i>)``. Heads are concatenated in the
+    hidden layers and averaged in the last one; then ``b`` is added.
+    """
+
+    takes_heads = True
+    can_split = False
+
+    @staticmethod
+    def aggregation(shard: Shard, exchange: HaloExchange) -> Attention:
+        """Attention."""
+        return Attention.of(shard, exchange)
+
+    def new_conv(self, in_channels: int, out_channels: int, last: bool, seeds: torch.Generator) -> nn.Module:
+        """The parameters of a layer."""
+        return GATConv(in_channels, out_channels, self.heads, not last, seeds)
+
+    def entry_of(self, conv: nn.Module) -> Entry:
+        """Attention over features."""
+        assert isinstance(conv, GATConv)
+        return FeatureAttention(conv.weight, conv.vectors, conv.bias, conv.joins)
+
+    def layer_of(self, conv: nn.Module, number: int, activation: Activation, undropped: bool) -> Layer:
+        """Attention over hidden rows."""
+        assert isinstance(conv, GATConv)
+        return GATLayer(number, activation, conv, undropped)

@@ -1,135 +1,265 @@
-"""Models: lists of blocks, each a graph layer and what follows it."""
+"""Models: what a model of this library states about itself, and the stack of equal layers that most of them are.
+
+A model is one file and its registration: a class with ``@register("name")`` that says of which pieces it consists
+(:meth:`Model.make_entry`, :meth:`Model.make_layer`, :meth:`Model.make_output`) and what it can do (the class
+attributes of :class:`Model`). Schedules, recipes, stages, settings and checkpoints need nothing else to know it.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, TypeVar
+
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from halowire.errors import InputError
 from halowire.layers.activation import Activation
-from halowire.layers.conv import GCNConv, GraphConv, SAGEConv
-from halowire.layers.features import Features
-from halowire.layers.gat import GATConv
-from halowire.layers.overlap import BOUNDARY_FIRST
-from halowire.layers.step import Step
+from halowire.layers.aggregation import Aggregation
+from halowire.layers.entry import Entry, Projection
+from halowire.layers.layer import Layer
+from halowire.layers.output import Output
+from halowire.partitioning import Shard
+from halowire.wire import HaloExchange
 
-NORMS = ("layer", "none")
-Conv = GraphConv | GATConv
+NORMS = ("auto", "layer", "none")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The sizes of a model: ``in -> hidden -> ... -> hidden -> out`` through ``layers`` graph layers."""
+
+    in_channels: int
+    hidden_channels: int
+    out_channels: int
+    num_layers: int = 3
+    dropout: float = 0.5
+    norm: str = "auto"
+    residual: float = 0.0
+    heads: int = 1
+
+    def __post_init__(self) -> None:
+        if self.norm not in NORMS:
+            raise InputError(f"norm {self.norm!r} is unknown; use one of {', '.join(NORMS)}")
+        if self.num_layers < 1 or self.hidden_channels < 1:
+            raise InputError(
+                f"a model of {self.num_layers} layers, {self.hidden_channels} wide, cannot be; both must be at least 1"
+            )
+        if not 0 <= self.dropout < 1:
+            raise InputError(f"dropout is {self.dropout}; it must lie in 0 <= p < 1")
+
+
+class Model(nn.Module, ABC):
+    """A model of this library: its parameters, and the pieces that a schedule runs.
+
+    Attributes:
+        aggregates_input: its first layer reads raw features over edges, and counts as its first block; else the first
+            block follows the entry.
+        initial: every layer reads the initial rows, which the entry makes, beside its own.
+        takes_residual, takes_heads: whether those settings have a meaning.
+        can_split: whether it runs in stages and chunks, where a row does not see all its edges at once.
+        default_norm: what ``norm="auto"`` means.
+        blocks: what the stages of a pipeline share out.
+    """
+
+    aggregates_input: ClassVar[bool] = True
+    initial: ClassVar[bool] = False
+    takes_residual: ClassVar[bool] = False
+    takes_heads: ClassVar[bool] = False
+    can_split: ClassVar[bool] = True
+    default_norm: ClassVar[str] = "layer"
+    blocks: nn.ModuleList
+
+    def __init__(self, shape: Shape, seed: int = 0) -> None:
+        """Draw the weights from ``seed`` alone."""
+        super().__init__()
+        self.shape = shape
+        self.normed = (self.default_norm if shape.norm == "auto" else shape.norm) == "layer"
+        self.build(torch.Generator().manual_seed(seed))
+
+    @abstractmethod
+    def build(self, seeds: torch.Generator) -> None:
+        """Make all parameters, those of block ``l`` in ``self.blocks[l]``."""
+
+    @staticmethod
+    @abstractmethod
+    def aggregation(shard: Shard, exchange: HaloExchange) -> Aggregation:
+        """The edges of ``shard`` made ready for the way in which the layers aggregate."""
+
+    @abstractmethod
+    def make_entry(self) -> Entry:
+        """What turns features into the first hidden rows."""
+
+    @abstractmethod
+    def make_layer(self, block: int, undropped: bool) -> Layer:
+        """The layer of a block; ``undropped``: rows travel before dropout where that is possible."""
+
+    def make_output(self) -> Output | None:
+        """What turns the last hidden rows into logits; None where the last layer does."""
+        return None
+
+    @classmethod
+    @abstractmethod
+    def sent_widths(cls, shape: Shape) -> list[int]:
+        """Columns of the rows that travel between parts, of layers 1, 2, ..."""
+
+    @classmethod
+    def layer_number(cls, block: int) -> int:
+        """The number of the exchange of a block's rows; an entry that aggregates has none, so its block is 0."""
+        return block if cls.aggregates_input else block + 1
+
+    def norm_parameters(self, channels: int) -> tuple[nn.Parameter | None, nn.Parameter | None]:
+        """Gamma and beta of a LayerNorm, where this model has it."""
+        if not self.normed:
+            return None, None
+        return nn.Parameter(torch.ones(channels)), nn.Parameter(torch.zeros(channels))
+
+
+MODELS: dict[str, type[Model]] = {}
+"""All models by name."""
+AnyModel = TypeVar("AnyModel", bound=type[Model])
+
+
+def register(name: str) -> Callable[[AnyModel], AnyModel]:
+    """Make a model known by ``name``: to the command line, the settings and the checkpoints."""
+
+    def add(kind: AnyModel) -> AnyModel:
+        MODELS[name] = kind
+        return kind
+
+    return add
+
+
+class Linear(nn.Module):
+    """The parameters of ``x W^T [+ x W_self^T] + b``; Glorot weights, zero bias."""
+
+    def __init__(
+        self, in_channels: int, out_channels: int, seeds: torch.Generator, bias: bool = True, self_map: bool = False
+    ) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(out_channels, in_channels))
+        self.weight_self = nn.Parameter(torch.empty(out_channels, in_channels)) if self_map else None
+        self.bias = nn.Parameter(torch.zeros(out_channels)) if bias else None
+        for weight in (self.weight, self.weight_self):
+            if weight is not None:
+                nn.init.xavier_uniform_(weight, generator=seeds)
 
 
 class Block(nn.Module):
-    """A graph layer; in all but the last block followed by LayerNorm (optional), ReLU and dropout."""
+    """The parameters of one layer, ``conv``, and of a LayerNorm beside it, ``gamma`` and ``beta``."""
 
-    def __init__(self, conv: Conv, layer: int, channels: int, dropout: float, norm: bool, last: bool) -> None:
+    def __init__(self, conv: nn.Module, norm: Sequence[nn.Parameter | None] = (None, None)) -> None:
         super().__init__()
         self.conv = conv
-        self.layer = layer
-        self.dropout = dropout
-        self.last = last
-        self.gamma = nn.Parameter(torch.ones(channels)) if norm and not last else None
-        self.beta = nn.Parameter(torch.zeros(channels)) if norm and not last else None
-
-    def forward(self, h: Tensor | Features, step: Step, following: Conv | None = None) -> Tensor:
-        """``[n, in]`` to ``[n, channels]``; the exchange of the layer ``following`` is launched on the way."""
-        activation = None
-        if not self.last:
-            activation = Activation(self.gamma, self.beta, step.drop(self.dropout, self.layer))
-        out: Tensor = self.conv(
-            h, step, self.layer, activation, None if following is None else following.followed(step)
-        )
-        return out
+        self.gamma = norm[0]
+        self.beta = norm[1]
 
 
-class GraphModel(nn.Module):
-    """``layers`` blocks of one kind of graph layer: ``in -> hidden -> ... -> hidden -> out``."""
+class Stack(Model):
+    """Layers of one kind, ``in -> hidden -> ... -> out``, the first of which reads the features.
 
-    conv: type[GraphConv] = SAGEConv
-
-    def __init__(
-        self,
-        in_channels: int,
-        hidden_channels: int,
-        out_channels: int,
-        num_layers: int = 3,
-        dropout: float = 0.5,
-        norm: str = "layer",
-        seed: int = 0,
-        residual: float = 0.0,
-        heads: int = 1,
-    ) -> None:
-        """``residual``: share of a hidden block's input in its output (see ``pipeline``); 0 is none.
-
-        ``heads`` of attention, for models that have it.
-        """
-        super().__init__()
-        self.residual = residual
-        if norm not in NORMS:
-            raise InputError(f"norm {norm!r} is unknown; use one of {', '.join(NORMS)}")
-        if num_layers < 1 or hidden_channels < 1:
-            raise InputError(
-                f"a model of {num_layers} layers, {hidden_channels} wide, cannot be; both must be at least 1"
-            )
-        if not 0 <= dropout < 1:
-            raise InputError(f"dropout is {dropout}; it must lie in 0 <= p < 1")
-        widths = [in_channels, *[hidden_channels] * (num_layers - 1), out_channels]
-        generator = torch.Generator().manual_seed(seed)
-        self.blocks = nn.ModuleList()
-        for layer in range(num_layers):
-            last = layer == num_layers - 1
-            conv = self.make_conv(widths[layer], widths[layer + 1], heads, last)
-            conv.reset_parameters(generator)
-            self.blocks.append(Block(conv, layer, widths[layer + 1], dropout, norm == "layer", last))
-
-    @classmethod
-    def make_conv(cls, in_channels: int, out_channels: int, heads: int, last: bool) -> Conv:
-        """The graph layer of a block."""
-        return cls.conv(in_channels, out_channels)
-
-    def forward(self, x: Features, step: Step) -> Tensor:
-        """Logits of the owned rows, ``[n, out_channels]``."""
-        step.spread.exchange.begin(step.epoch if step.training else None)
-        h: Tensor | Features = x
-        following = [*(block.conv for block in self.blocks[1:]), None]
-        for block, conv in zip(self.blocks, following, strict=True):
-            h = block(h, step, conv)
-        assert isinstance(h, Tensor)
-        return h
-
-    def overlap(self) -> dict[int, str]:
-        """How the exchange of every layer is hidden; layer 0 has none. Each is launched by the block before."""
-        return dict.fromkeys(range(1, len(self.blocks)), BOUNDARY_FIRST)
-
-
-def exchanged_widths(
-    in_channels: int, hidden_channels: int, out_channels: int, num_layers: int, heads: int = 1
-) -> list[int]:
-    """Columns of the rows that travel in every exchange: ``min(in, out)`` of layers 1, 2, ...; layer 0 needs none.
-
-    The last layer's product has ``heads`` times ``out_channels`` columns.
+    In all but the last block LayerNorm (optional), ReLU and dropout follow; the layer after it runs them, on the rows
+    that it sends, so that rows between blocks are neither rectified nor dropped.
     """
-    widths = [in_channels, *[hidden_channels] * (num_layers - 1), heads * out_channels]
-    return [min(widths[layer], widths[layer + 1]) for layer in range(1, num_layers)]
 
+    @property
+    def heads(self) -> int:
+        """Heads of attention, where the model has it."""
+        return self.shape.heads
 
-class GCN(GraphModel):
-    """A stack of :class:`GCNConv` blocks."""
+    def build(self, seeds: torch.Generator) -> None:
+        """One block for every layer."""
+        widths, last = _widths(self.shape), self.shape.num_layers - 1
+        self.blocks = nn.ModuleList()
+        for number in range(last + 1):
+            conv = self.new_conv(widths[number], widths[number + 1], number == last, seeds)
+            norm = (None, None) if number == last else self.norm_parameters(widths[number + 1])
+            self.blocks.append(Block(conv, norm))
 
-    conv = GCNConv
+    @abstractmethod
+    def new_conv(self, in_channels: int, out_channels: int, last: bool, seeds: torch.Generator) -> nn.Module:
+        """The parameters of a layer."""
 
+    @abstractmethod
+    def entry_of(self, conv: nn.Module) -> Entry:
+        """The first layer, on features."""
 
-class SAGE(GraphModel):
-    """A stack of :class:`SAGEConv` blocks (mean aggregator)."""
+    @abstractmethod
+    def layer_of(self, conv: nn.Module, number: int, activation: Activation, undropped: bool) -> Layer:
+        """A later layer, on hidden rows, with the activation before it."""
 
-    conv = SAGEConv
+    def make_entry(self) -> Entry:
+        """The first layer."""
+        return self.entry_of(self._block(0).conv)
 
-
-class GAT(GraphModel):
-    """A stack of :class:`GATConv` blocks: heads concatenated in the hidden ones, averaged in the last."""
+    def make_layer(self, block: int, undropped: bool) -> Layer:
+        """The layer of ``block``, with the activation that follows the block before."""
+        before = self._block(block - 1)
+        activation = Activation(before.gamma, before.beta, self.shape.dropout, block - 1)
+        return self.layer_of(self._block(block).conv, block, activation, undropped)
 
     @classmethod
-    def make_conv(cls, in_channels: int, out_channels: int, heads: int, last: bool) -> Conv:
-        """The attention layer of a block."""
-        return GATConv(in_channels, out_channels, heads, concat=not last)
+    def sent_widths(cls, shape: Shape) -> list[int]:
+        """``min(in, out)`` of every layer; the last one's product has a column for each head and output."""
+        widths = _widths(shape)
+        widths[-1] *= shape.heads if cls.takes_heads else 1
+        return [min(widths[layer], widths[layer + 1]) for layer in range(1, shape.num_layers)]
+
+    def _block(self, number: int) -> Block:
+        block = self.blocks[number]
+        assert isinstance(block, Block)
+        return block
 
 
-MODELS: dict[str, type[GraphModel]] = {"gcn": GCN, "sage": SAGE, "gat": GAT}
+def _widths(shape: Shape) -> list[int]:
+    """Columns of the input, of the output of every hidden block, and of the last one."""
+    return [shape.in_channels, *[shape.hidden_channels] * (shape.num_layers - 1), shape.out_channels]
+
+
+class Deep(Model):
+    """``entry`` (features to hidden rows), blocks of equal width, ``output`` (hidden rows to logits).
+
+    The activation of a block, ``f(u) = dropout(relu(layer_norm(u)))`` with the norm optional, stands before its
+    aggregation; a last one stands before the output.
+    """
+
+    aggregates_input = False
+    bias: ClassVar[bool] = True
+
+    def build(self, seeds: torch.Generator) -> None:
+        """The input's map, one map for every block, the output's map."""
+        shape = self.shape
+        width = shape.hidden_channels
+        self.input = Linear(shape.in_channels, width, seeds)
+        self.blocks = nn.ModuleList(
+            Block(Linear(width, width, seeds, self.bias), self.norm_parameters(width)) for _ in range(shape.num_layers)
+        )
+        self.output = Linear(width, shape.out_channels, seeds)
+        self.gamma, self.beta = self.norm_parameters(width)
+
+    def make_entry(self) -> Entry:
+        """``u_0 = x W_in^T + b``."""
+        return Projection(self.input.weight, self.input.bias)
+
+    def make_output(self) -> Output:
+        """``f(u) W_out^T + b``."""
+        return Output(self.activation(len(self.blocks)), self.output.weight, self.output.bias)
+
+    @classmethod
+    def sent_widths(cls, shape: Shape) -> list[int]:
+        """The hidden width, in every layer."""
+        return [shape.hidden_channels] * shape.num_layers
+
+    def conv(self, block: int) -> Linear:
+        """The parameters of a block's map."""
+        own = self.blocks[block]
+        assert isinstance(own, Block) and isinstance(own.conv, Linear)
+        return own.conv
+
+    def activation(self, block: int) -> Activation:
+        """The activation before block ``block``, or before the output."""
+        owner = self if block == len(self.blocks) else self.blocks[block]
+        assert isinstance(owner, Deep | Block)
+        return Activation(owner.gamma, owner.beta, self.shape.dropout, block)

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
+from halowire.layers import Incoming, Summing, empty_rows, gather_whole, scatter_whole
 from halowire.pyg.edges import Edges, plain
 from halowire.pyg.layer_path import LayerPath, first_of
 from halowire.pyg.native_gat import NativeGat, misfit_of_gat
@@ -40,27 +41,27 @@ class WeightedSum(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, edges: Weighted, crossing: Crossing | None) -> Tensor:
-        """``inner @ x`` meanwhile, then the halo's rows, decoded as they are added."""
-        ctx.edges, ctx.crossing, x, n = edges, crossing, x.contiguous(), edges.inner.num_rows
-        flight = None if crossing is None else crossing.start(x)
-        out = edges.inner.matmul(x[:n])
-        if crossing is not None:
-            crossing.exchange.finish(flight, edges.halo, out)
-        elif edges.halo.nnz:
-            edges.halo.matmul(x[n:], out=out, accumulate=True)
-        return out
+        """Own edges are summed while the halo's rows come; those are decoded as they are added."""
+        x, n = x.contiguous(), edges.inner.num_rows
+        ctx.edges = edges
+        if crossing is None:
+            ctx.summing = None
+            out = edges.inner.matmul(x[:n])
+            return edges.halo.matmul(x[n:], out=out, accumulate=True) if edges.halo.nnz else out
+        incoming = Incoming(crossing.start(x))
+        ctx.crossing = crossing
+        ctx.summing = Summing(edges.sum(crossing.exchange), crossing.number, empty_rows(x, n, x.shape[1]))
+        return gather_whole(ctx.summing, x, incoming, n)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        """``halo_t @ grad`` leaves, ``inner_t @ grad`` meanwhile, then what returns is added."""
-        edges, crossing, grad = ctx.edges, ctx.crossing, grads[0].contiguous()
-        if crossing is None:  # one worker: rows that are held and have a halo have no gradient
-            return edges.inner_t.matmul(grad), None, None
-        flight = crossing.start_back(edges.halo_t.matmul(grad))
-        total = edges.inner_t.matmul(grad)
-        crossing.exchange.finish_back(flight, total)
-        return total, None, None
+        """The halo's gradients leave, own rows' are summed meanwhile, then what returns is added."""
+        grad = grads[0].contiguous()
+        if ctx.summing is None:  # one worker: rows that are held and have a halo have no gradient
+            return ctx.edges.inner_t.matmul(grad), None, None
+        with ctx.crossing.backward():
+            return scatter_whole(ctx.summing, grad, None, ctx.crossing.exchange), None, None
 
 
 class NativePropagate:

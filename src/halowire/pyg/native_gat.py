@@ -10,10 +10,9 @@ from torch import Tensor, nn
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from halowire.kernels.attend import MOST_HEADS, Attended, Scores, attend, attend_sources, attend_targets
-from halowire.kernels.buffers import empty
+from halowire.kernels.attend import MOST_HEADS
 from halowire.kernels.csr import row_range
-from halowire.layers.head_scores import by_head, score_columns
+from halowire.layers import Attending
 from halowire.pyg.edges import Edges, plain
 from halowire.pyg.layer_path import LayerPath, first_of
 from halowire.pyg.pattern import Pattern
@@ -33,34 +32,25 @@ class Attend(Function):
         ctx: Any, z: Tensor, source: Tensor, target: Tensor, pattern: Pattern, slope: float, backward: bool
     ) -> Tensor:
         """One softmax over own and halo edges."""
-        matrix, heads = pattern.forth.matrix(None), source.shape[0]
-        n = matrix.num_rows
-        scores = z @ score_columns(source, target)
-        src = scores[:, :heads].contiguous()
-        got = attend(matrix, z, src, scores[:n, heads:], slope, backward)
+        forth, back = pattern.forth.matrix(None), pattern.back.matrix(None)
+        n = forth.num_rows
+        transposed = row_range(back, 0, n), row_range(back, n, back.num_rows)
+        attending = Attending(forth, *transposed, z, (source, target), slope, backward)
+        attending.halo_scores()
+        attending.attend(slice(0, n))
         if backward:
-            assert got.positive is not None
-            ctx.save_for_backward(z, src, source, target, got.out, got.positive, got.nodes)
-            ctx.pattern, ctx.slope = pattern, slope
-        return got.out
+            ctx.save_for_backward(z, source, target)  # so that a change in place is noticed
+            ctx.attending = attending
+        return attending.out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         """Gradients of ``z`` and of both score vectors."""
-        z, src, source, target, out, positive, nodes = ctx.saved_tensors
-        grad, slope, matrix, n = grads[0], ctx.slope, ctx.pattern.back.matrix(None), out.shape[0]
-        targets = attend_targets(grad, Attended(out, positive, nodes), slope)
-        z_grad = empty(*z.shape) if z.device.type == "cpu" else torch.empty_like(z)
-        scores = Scores(source, target)
-        src_grads: list[Tensor] = []
-        for rows, own in ((slice(0, n), True), (slice(n, z.shape[0]), False)):
-            if rows.stop > rows.start:
-                part = row_range(matrix, rows.start, rows.stop)
-                where = z_grad[rows]
-                src_grads.append(attend_sources(part, grad, z[rows], src[rows], targets, slope, scores, own, where)[1])
-        source_grad = by_head(z, torch.cat(src_grads) if src_grads else src)
-        return z_grad, source_grad, by_head(z[:n], targets.dst_grad), None, None, None
+        _ = ctx.saved_tensors
+        halo = ctx.attending.halo_back(grads[0])
+        own, source_grad, target_grad = ctx.attending.own_back(grads[0])
+        return torch.cat([own, halo]), source_grad, target_grad, None, None, None
 
 
 class NativeGat:

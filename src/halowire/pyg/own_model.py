@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 from halowire.errors import InputError
 from halowire.events import EVAL
-from halowire.layers.step import Step
 from halowire.pyg.distribute import layer_paths, wire_policy
 from halowire.pyg.distributed import distribute, state_of
 from halowire.pyg.drop_edges import DropEdges
@@ -20,9 +19,9 @@ from halowire.pyg.layer_path import NATIVE, foreign_overlap
 from halowire.pyg.shard_data import ShardData
 from halowire.training.config import Config
 from halowire.training.link_task import Decoder, LinkTask
-from halowire.training.runner import OneStage
+from halowire.training.runner import Complete
 from halowire.training.task import Learnt, Task
-from halowire.wire import RowCodec, agree_on_codec
+from halowire.wire import RowCodec, Transport, agree_on_codec
 
 LossFunction = Callable[[Tensor, ShardData], Tensor]
 """``loss(out, data)`` gives one value for each of this worker's rows that count, or several."""
@@ -49,10 +48,10 @@ class OwnModel(nn.Module):
         values = [getattr(self._data, name) for name in self._inputs]
         return tuple(values[:first]), dict(zip(self._inputs[first:], values[first:], strict=True))
 
-    def forward(self, features: object, step: Step) -> Tensor:
-        """Output of the owned rows, ``[n, C]``."""
-        self.train(step.training)
-        state_of(self.model).epoch = step.epoch
+    def forward(self, epoch: int | None) -> Tensor:
+        """Output of the owned rows, ``[n, C]``, in training epoch ``epoch``; None: evaluation."""
+        self.train(epoch is not None)
+        state_of(self.model).epoch = epoch or 0
         args, kwargs = self.call_inputs()
         out = self.model(*args, **kwargs)
         if self._one_value and isinstance(out, Tensor) and out.dim() == 1:
@@ -80,21 +79,27 @@ class OwnTask(Task):
         return values.sum() / float(count)
 
 
-class OwnRunner(OneStage):
+class OwnRunner:
     """The user's model in graph parallelism; see :class:`halowire.training.runner.Runner`."""
 
-    def __init__(self, model: OwnModel, data: ShardData, task: Learnt, seed: int) -> None:
-        self.model, self.shard, self._seed = model, data.shard, seed
+    line: Transport | None = None
+    one_backward = True
+    split: tuple[int, ...] = ()
+
+    def __init__(self, model: OwnModel, data: ShardData, task: Learnt) -> None:
+        self.model = model
+        self.shard = data.shard
         self.task: Learnt = task
-        self.peers, self.num_features, self._ids = data.transport, data.shard.num_features, data.shard.ids
+        self.peers = data.transport
+        self.num_features = data.shard.num_features
         self.exchange = state_of(model.model).exchange_of(*model.call_inputs())
         self.parameters = {name: value for name, value in model.named_parameters() if value.requires_grad}
 
-    def forward_backward(self, epoch: int) -> Tensor:
-        """By autograd, through the user's code."""
+    def forward_backward(self, epoch: int, complete: Complete) -> Tensor:
+        """By autograd, through the user's code; its hooks tell which gradients are complete."""
         ledger = self.peers.ledger
         with ledger.phase("forward"):
-            loss = self.task.loss(self.model(None, self._step(epoch, True)), epoch)
+            loss = self.task.loss(self.model(epoch), epoch)
         with ledger.phase("backward"):
             loss.backward()  # type: ignore[no-untyped-call]
         return loss.detach()
@@ -102,7 +107,7 @@ class OwnRunner(OneStage):
     def logits(self) -> Tensor:
         """float32, fresh, nothing dropped."""
         with torch.no_grad(), self.peers.ledger.account(EVAL):
-            out: Tensor = self.model(None, self._step(0, False))
+            out: Tensor = self.model(None)
         return out
 
     def facts(self) -> dict[str, Any]:
@@ -117,7 +122,7 @@ class OwnRunner(OneStage):
     def state(self) -> dict[str, Tensor]:
         """That of the exchange, the random numbers of this worker, and how many passes dropped edges."""
         passes = {f"passes.{name}": torch.tensor(module.passes) for name, module in self._dropping()}
-        return super().state() | passes | {"random": torch.get_rng_state()}
+        return self.exchange.state() | passes | {"random": torch.get_rng_state()}
 
     def load_state(self, state: dict[str, Tensor]) -> None:
         """Each takes its own."""
@@ -125,14 +130,14 @@ class OwnRunner(OneStage):
             module.passes = int(state[f"passes.{name}"])
         torch.set_rng_state(state["random"])
         own = ("passes.", "random")
-        super().load_state({name: value for name, value in state.items() if not name.startswith(own)})
+        self.exchange.load_state({name: value for name, value in state.items() if not name.startswith(own)})
+
+    def events(self, epoch: int) -> dict[str, Any] | None:
+        """There is no timeline."""
+        return None
 
     def _dropping(self) -> list[tuple[str, DropEdges]]:
         return [(name, module) for name, module in self.model.named_modules() if isinstance(module, DropEdges)]
-
-    def _step(self, epoch: int, training: bool) -> Step:
-        nothing: Any = None  # a model of one's own finds its graph in its inputs
-        return Step(nothing, self._ids, self._seed, epoch, training)
 
 
 def own_runner(
@@ -153,11 +158,11 @@ def own_runner(
     decoder = None if links is None else links.decoder
     own = OwnModel(model, data, inputs or required_inputs(model, data.keys), decoder)
     if links is not None:
-        return OwnRunner(own, data, links, config.seed)
+        return OwnRunner(own, data, links)
     task = Task.of(data.shard, config.task, data.link.device)
     if loss is not None:
         task = OwnTask(**vars(task), function=loss, data=data)
-    return OwnRunner(own, data, task, config.seed)
+    return OwnRunner(own, data, task)
 
 
 def required_inputs(model: nn.Module, names: Sequence[str]) -> list[str]:

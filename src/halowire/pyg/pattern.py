@@ -9,7 +9,10 @@ import torch
 from torch import Tensor
 
 from halowire.kernels import Csr
+from halowire.kernels.csr import row_range
+from halowire.layers import Sum
 from halowire.pyg.link import Link
+from halowire.wire import HaloExchange
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +63,12 @@ class Weighted:
     halo: Csr
     inner_t: Csr
     halo_t: Csr
+
+    def sum(self, exchange: HaloExchange) -> Sum:
+        """The sum over these edges, fed by ``exchange``; all rows count as boundary."""
+        inner, n = self.inner, self.inner.num_rows
+        parts = inner, row_range(inner, n, n), self.halo
+        return Sum(inner, self.halo, self.inner_t, self.halo_t, n, exchange, *parts)
 
     def serves(self, weight: Tensor | None) -> bool:
         """Whether ``weight`` is the same memory, unchanged; it is kept alive here, so nothing else can be there."""

@@ -34,7 +34,7 @@ class Border:
         self._before: list[Link] = []
         self._after: list[Link] = []
         if not seat.first:
-            self._before = [Link(seat.line, seat.stage - 1, stage.layer, kind, ids, policy) for kind in kinds]
+            self._before = [Link(seat.line, seat.stage - 1, stage.number, kind, ids, policy) for kind in kinds]
         if not seat.last:
             self._after = [Link(seat.line, seat.stage + 1, next_layer, kind, ids, policy) for kind in kinds]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -51,17 +50,22 @@ class FlatGradients:
         self._transport, self._peers = transport, peers or transport
         self._codec, self.where = codec, "weight gradients"
         sizes = [p.numel() for p in parameters]
-        self._buffer = torch.zeros(extras + sum(sizes), device=parameters[0].device)
+        device = parameters[0].device if parameters else torch.device("cpu")
+        self._buffer = torch.zeros(extras + sum(sizes), device=device)
         self._extras, self.gradients = torch.split(self._buffer, [extras, sum(sizes)])
         for parameter, part in zip(parameters, torch.split(self.gradients, sizes), strict=True):
             parameter.grad = part.view_as(parameter)
         whole = codec is not None or self._peers is not transport or not early
         cuts = [0] if whole else cut_pieces(sizes, smallest // self._buffer.element_size())
         self._pieces = _pieces(self._buffer, [extras, *sizes], cuts)
-        self._next, self._under_way = 0, list[Pending]()
+        self._next = 0
+        self._under_way: list[Pending] = []
+        self._piece_of: dict[int, _Piece] = {}
         for piece in self._pieces[:-1]:
             for parameter in parameters[piece.first : piece.stop]:
-                parameter.register_post_accumulate_grad_hook(partial(self._complete, piece))  # type: ignore[no-untyped-call]
+                self._piece_of[id(parameter)] = piece
+                # Autograd tells of the gradients that it makes; the library's own schedules call `complete` themselves.
+                parameter.register_post_accumulate_grad_hook(self.complete)  # type: ignore[no-untyped-call]
 
     def zero(self) -> None:
         """Forget the last epoch."""
@@ -85,8 +89,11 @@ class FlatGradients:
         self._transport.all_reduce(self._extras, self.where)
         return [float(value) for value in self._extras]
 
-    def _complete(self, piece: _Piece, parameter: Tensor) -> None:
-        """A gradient of ``piece`` is complete: launch what is complete from the end."""
+    def complete(self, parameter: Tensor) -> None:
+        """The gradient of ``parameter`` is complete: launch what is complete from the end."""
+        piece = self._piece_of.get(id(parameter))
+        if piece is None:
+            return
         piece.missing -= 1
         ready = itertools.takewhile(lambda piece: not piece.missing, self._pieces[:-1])
         self._launch(len(list(ready)))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from halowire.errors import InputError, TrainingError
 from halowire.events import EVAL, GRADIENT, STAGE, TRAIN, EventLog, LedgerEntry
@@ -27,10 +27,9 @@ from halowire.training.checkpoint import (
 from halowire.training.config import Config
 from halowire.training.flat import FlatGradients, broadcast_parameters
 from halowire.training.metric_names import is_better
-from halowire.training.runner import GraphParallel, Runner
+from halowire.training.runner import Runner
 from halowire.training.schedule import learning_rate
 from halowire.training.summary import largest_memory, peak_memory, summarise, total_sent
-from halowire.training.view import View
 from halowire.training.whole import Whole
 from halowire.wire import GradientCodec, HaloExchange, Transport
 
@@ -71,29 +70,25 @@ class Hooks:
 class Trainer:
     """Trains one model on this worker's shard, in step with the other workers."""
 
-    def __init__(
-        self,
-        train: View | Runner,
-        evaluation: View | None,
-        config: Config,
-        transport: Transport,
-        run: Path,
-    ) -> None:
-        """Give every worker the same weights. ``train`` is a runner, or a view for graph parallelism with the view
-        ``evaluation``, the same one unless the training is inductive."""
-        self.config, self.transport, self.run_folder, self.hooks = config, transport, run, Hooks(Silent())
-        if isinstance(train, View):
-            self.runner: Runner = GraphParallel(train, evaluation or train, config, transport)
-        else:
-            self.runner = train
-        self.model, self.parameters = self.runner.model, list(self.runner.parameters.values())
+    def __init__(self, runner: Runner, config: Config, transport: Transport, run: Path) -> None:
+        """Give every worker the same weights."""
+        self.config = config
+        self.transport = transport
+        self.run_folder = run
+        self.hooks = Hooks(Silent())
+        self.runner = runner
+        self.model = runner.model
+        self.parameters = list(runner.parameters.values())
         self._whole = Whole(self.model, self.runner.parameters, self.runner.peers, transport)
         broadcast_parameters(list(self.model.parameters()), transport)
-        bits, peers = config.rate.weights, self.runner.peers
+        bits = config.rate.weights
+        peers = runner.peers
         self.codec = None if bits == 32 else GradientCodec(bits, peers, config.seed)
         self.flat = FlatGradients(self.parameters, EXTRAS, transport, self.codec, peers, self.runner.one_backward)
+        # A stage without parameters takes part in everything all the same; Adam refuses an empty list.
+        trained = self.parameters or [nn.Parameter(torch.empty(0))]
         self.optimiser = torch.optim.Adam(
-            self.parameters, lr=config.optim.lr, weight_decay=config.optim.weight_decay, foreach=True
+            trained, lr=config.optim.lr, weight_decay=config.optim.weight_decay, foreach=True
         )
         self.progress = Progress()
         self._sent_before: dict[str, int] = {}
@@ -151,7 +146,7 @@ class Trainer:
         """
         self.flat.zero()
         self.flat.where = f"epoch {epoch}, weight gradients"
-        return self.runner.forward_backward(epoch)
+        return self.runner.forward_backward(epoch, self.flat.complete)
 
     def logits(self) -> Tensor:
         """Logits of the owned rows (of none where another stage has them), evaluated exactly: float32, fresh, nothing

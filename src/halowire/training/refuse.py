@@ -13,11 +13,11 @@ from halowire.partitioning.links import links_record
 from halowire.partitioning.manifest import is_shard_folder
 from halowire.partitioning.store import EDGE
 from halowire.schedules.mesh import Mesh
-from halowire.schedules.split import parse_split
+from halowire.schedules.stage_split import parse_split
 from halowire.training.config import Config, MeshConfig
 from halowire.training.job import Job
 from halowire.training.refuse_gat import refuse_gat
-from halowire.training.stages import mesh_of, needs_stages
+from halowire.training.runner import mesh_of, pipelined
 
 MAY_CHANGE = ("epochs", "early_stop", "threads", "device", "deadline", "eval.every", "checkpoint.every")
 """Settings that a resumed run may change."""
@@ -101,7 +101,7 @@ def refuse_mesh(config: Config, workers: int) -> None:
     """Refuse a mesh that cannot be, and what has no meaning, or no effect, on it."""
     mesh = mesh_of(config, workers)
     mesh.refuse_impossible(config.model.layers, mesh.chunks)
-    if config.task.kind == "link" and needs_stages(config, mesh):
+    if config.task.kind == "link" and pipelined(config, mesh):
         raise InputError(
             "--task link runs plain gcn and sage in one stage: a pair needs rows of all chunks at once; leave "
             "--mesh.*, --model.residual and deep models out"
@@ -118,7 +118,7 @@ def refuse_mesh(config: Config, workers: int) -> None:
         "shuffle": ("more than one chunk", mesh.chunks > 1),
         "history": ("more than one chunk", mesh.chunks > 1),
         "gradient_rule": ("more than one chunk", mesh.chunks > 1),
-        "keep": ("stages, chunks, --model.residual, gcnii or resgcn", needs_stages(config, mesh)),
+        "keep": ("stages, chunks, --model.residual, gcnii or resgcn", pipelined(config, mesh)),
     }
     for name, (needed, has) in idle.items():
         if not has and getattr(given, name) != getattr(default, name):
@@ -175,7 +175,7 @@ def _refuse_wire(config: Config, mesh: Mesh) -> None:
             "--freshness.mode never has no effect with one part: no edges lie between workers; use more parts, or "
             "leave it out"
         )
-    if rate.resend_input and needs_stages(config, mesh):
+    if rate.resend_input and pipelined(config, mesh):
         raise InputError("--rate.resend-input belongs to plain gcn and sage in one stage; leave it out")
     if mesh.chunks > 1 and mesh.parts > 1:
         _refuse_chunk_halos(config)

@@ -1,19 +1,23 @@
-"""Runners: what the training loop drives. One runs graph parallelism boundary first, the other the pipeline."""
+"""Runners: what the training loop drives, one worker's part of a model on its part of a graph."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
-from halowire.events import EVAL
-from halowire.layers import GraphModel
+from halowire.layers import Model
 from halowire.partitioning import Shard
+from halowire.schedules.mesh import Mesh
 from halowire.training.config import Config
 from halowire.training.task import Learnt
-from halowire.training.view import View, build_model, output_width
 from halowire.wire import HaloExchange, Transport
+
+Complete = Callable[[nn.Parameter], None]
+"""Told of every parameter whose gradient is complete."""
 
 
 class Runner(Protocol):
@@ -41,7 +45,7 @@ class Runner(Protocol):
     def model(self) -> nn.Module:
         """The whole model."""
 
-    def forward_backward(self, epoch: int) -> Tensor:
+    def forward_backward(self, epoch: int, complete: Complete) -> Tensor:
         """One pass forward and backward; this worker's share of the loss."""
 
     def logits(self) -> Tensor:
@@ -52,7 +56,7 @@ class Runner(Protocol):
         """Whether the next epoch depends on more than the weights."""
 
     def state(self) -> dict[str, Tensor]:
-        """That more."""
+        """What the next epoch depends on beside the weights."""
 
     def load_state(self, state: dict[str, Tensor]) -> None:
         """Go on from :meth:`state`."""
@@ -64,64 +68,42 @@ class Runner(Protocol):
         """What is to be told of ``epoch`` beside its numbers: the timeline of a pipeline."""
 
 
-class OneStage:
-    """What runners of one stage share: their exchange alone remembers, and there is no timeline."""
-
-    exchange: HaloExchange
-    line: Transport | None = None
-    one_backward = True
-    split: tuple[int, ...] = ()
-
-    @property
-    def remembers(self) -> bool:
-        """The exchange does, with delta coding or delayed rows."""
-        return self.exchange.policy.decay is not None or self.exchange.policy.freshness.delayed
-
-    def state(self) -> dict[str, Tensor]:
-        """That of the exchange."""
-        return self.exchange.state()
-
-    def load_state(self, state: dict[str, Tensor]) -> None:
-        """That of the exchange."""
-        self.exchange.load_state(state)
-
-    def events(self, epoch: int) -> dict[str, Any] | None:
-        """Nothing more."""
-        return None
+def mesh_of(config: Config, workers: int) -> Mesh:
+    """The mesh that the settings ask for."""
+    return Mesh.of(config.mesh.stages, config.mesh.parts, config.mesh.chunks, workers, config.model.layers)
 
 
-class GraphParallel(OneStage):
-    """GCN, GraphSAGE and GAT on every worker's own part, boundary rows first."""
+def pipelined(config: Config, mesh: Mesh) -> bool:
+    """Whether chunks run through stages, or rows are computed again; else the boundary's rows come first."""
+    return mesh.stages > 1 or mesh.chunks > 1 or config.mesh.keep != "all"
 
-    def __init__(self, train: View, evaluation: View, config: Config, transport: Transport) -> None:
-        """``train`` and ``evaluation`` are one view unless the training is inductive."""
-        self._train, self._evaluation, self._config = train, evaluation, config
-        self._ledger = transport.ledger
-        self.peers, self.shard, self.task = transport, evaluation.shard, evaluation.task
-        width = train.features.own.num_cols
-        outputs = output_width(config, train.shard.num_classes)
-        self.model = build_model(config.model, width, outputs, config.seed).to(train.ids.device)
-        self.parameters = dict(self.model.named_parameters())
-        self.exchange, self.num_features = train.spread.exchange, width
 
-    def forward_backward(self, epoch: int) -> Tensor:
-        """By autograd, through the blocks of the model."""
-        with self._ledger.phase("forward"):
-            logits = self.model(self._train.features, self._train.step(self._config.seed, epoch, training=True))
-            loss = self._train.task.loss(logits, epoch)
-        with self._ledger.phase("backward"):
-            loss.backward()  # type: ignore[no-untyped-call]
-        return loss.detach()
+@dataclass(frozen=True)
+class LossGradient:
+    """A task's loss and the gradient of the logits that it gives."""
 
-    def logits(self) -> Tensor:
-        """float32, fresh, nothing dropped."""
-        with torch.no_grad(), self._ledger.account(EVAL):
-            out: Tensor = self.model(self._evaluation.features, self._evaluation.step())
-        return out
+    task: Learnt
 
-    def facts(self) -> dict[str, Any]:
-        """Layers run boundary first; the share of the rows that need nothing from other workers."""
-        spread, alone = self._train.spread, self.peers.size == 1 or self._config.freshness.mode == "never"
-        assert isinstance(self.model, GraphModel)
-        overlap = {} if alone else self.model.overlap()
-        return {"overlap": overlap, "interior_share": 1 - spread.head / max(1, spread.inner.num_rows)}
+    def __call__(self, logits: Tensor, epoch: int) -> tuple[Tensor, Tensor]:
+        """This worker's share of the loss, and its gradient ``[n, classes]``."""
+        with torch.enable_grad():
+            leaf = logits.detach().requires_grad_()
+            loss = self.task.loss(leaf, epoch)
+            (grad,) = torch.autograd.grad(loss, leaf)
+        return loss.detach(), grad
+
+
+def remembers(exchange: HaloExchange) -> bool:
+    """Whether an exchange has a state, as with delta coding or delayed rows."""
+    return exchange.policy.decay is not None or exchange.policy.freshness.delayed
+
+
+def exchange_numbers(model: Model) -> list[int]:
+    """The exchanges of a model."""
+    numbers = (model.layer_number(block) for block in range(len(model.blocks)))
+    return [number for number in numbers if number]
+
+
+def exchanges_rows(peers: Transport, config: Config) -> bool:
+    """Whether rows travel between parts."""
+    return peers.size > 1 and config.freshness.mode != "never"

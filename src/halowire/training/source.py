@@ -17,7 +17,7 @@ from halowire.graph.link_split import LinkSplit, message_graph, split_links
 from halowire.graph.split import random_split
 from halowire.partitioning.cut_shards import Cutting, cut_shards
 from halowire.training.config import Config, GraphConfig
-from halowire.training.view import output_width, travelling_widths
+from halowire.training.model_setup import output_width, travelling_widths
 
 
 class Console(Protocol):

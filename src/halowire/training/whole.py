@@ -36,18 +36,21 @@ class Whole:
         pieces = torch.split(flat, [shape.numel() for shape in self._shapes.values()])
         places = dict(zip(self._names, pieces, strict=True))
         for name in self._own if self._speaks else ():
-            places[name].copy_(tensors[name].detach().reshape(-1))
+            if name in tensors:
+                places[name].copy_(tensors[name].detach().reshape(-1))
         self._transport.all_reduce(flat, "gathering of the weights", account=None)
         return tensors | {name: piece.view(self._shapes[name]).clone() for name, piece in places.items()}
 
     def optimiser(self, optimiser: torch.optim.Optimizer) -> dict[int, dict[str, Tensor]]:
         """The state of Adam for all parameters, by their places."""
         own = optimiser.state_dict()["state"]
-        if len(self._own) == len(self._names) or not own:
+        if len(self._own) == len(self._names):
             return dict(own)
         moments = {}
         for key in MOMENTS:
-            moments[key] = self.complete({name: own[place][key] for place, name in enumerate(self._own)})
+            moments[key] = self.complete({name: own[place][key] for place, name in enumerate(self._own) if own})
+        if not own:  # no step was taken yet, or this stage has no parameters; rank 0, which writes, has some
+            return {}
         return {
             place: {STEP: own[0][STEP].clone(), **{key: moments[key][name] for key in MOMENTS}}
             for place, name in enumerate(self._names)

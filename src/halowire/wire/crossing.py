@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,9 +35,15 @@ class Crossing:
 
     def start_back(self, halo_grad: Tensor) -> Flight | None:
         """Launch the gradients ``[h, k]`` of the halo's rows."""
+        with self.backward():
+            return self.exchange.start_back(halo_grad, self.number)
+
+    @contextmanager
+    def backward(self) -> Iterator[None]:
+        """What follows belongs to the backward of this crossing's epoch."""
         self.exchange.begin(self.epoch)
         with self.exchange.transport.ledger.account(TRAIN):  # in a loop of one's own nothing else says so
-            return self.exchange.start_back(halo_grad, self.number)
+            yield
 
 
 class Extend(Function):

@@ -30,7 +30,7 @@ class GradientCodec:
 
     def all_reduce(self, vector: Tensor, epoch: int, where: str) -> None:
         """Replace ``vector`` by its sum over all workers (as coded)."""
-        if self._transport.size == 1:
+        if self._transport.size == 1 or not vector.numel():
             return
         rows = torch.nn.functional.pad(vector, (0, -vector.numel() % WIDTH)).view(-1, WIDTH)
         size = self._transport.size

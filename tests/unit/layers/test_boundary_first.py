@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 import torch
-
-from halowire.graph import Graph
-from halowire.kernels import Csr
-from halowire.layers import GCN, SAGE, Features, Propagation, Step
 from halowire.layers.aggregate_first import AggregateFirst
 from halowire.layers.gathered_input import Gathered
 from halowire.layers.input_map import Local
 from halowire.layers.weights_first import WeightsFirst
+
+from halowire.graph import Graph
+from halowire.kernels import Csr
+from halowire.layers import GCN, SAGE, Features, Propagation, Step
 from halowire.partitioning import Partition, Shard, cut
 from halowire.wire import HaloExchange, Policy, Transport
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
+from halowire.layers.propagation import row_range
 
 from halowire.graph import block_model
 from halowire.layers import Propagation
-from halowire.layers.propagation import row_range
 from halowire.partitioning import cut, partition
 from halowire.wire import HaloExchange, Transport
 from tests.unit.layers.test_boundary_first import ring, shard_of

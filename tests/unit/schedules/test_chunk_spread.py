@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 import pytest
 import torch
+from halowire.schedules.blocks import InitialBlock, Kept
+from halowire.schedules.chunk_spread import ChunkSpread
+from halowire.schedules.rows import Activate, Rows
 
 from halowire.graph import block_model
 from halowire.kernels import Csr
 from halowire.layers import Propagation
 from halowire.partitioning import cut, partition
-from halowire.schedules.blocks import InitialBlock, Kept
-from halowire.schedules.chunk_spread import ChunkSpread
 from halowire.schedules.chunks import Chunks, chunk_numbers, renumber
-from halowire.schedules.rows import Activate, Rows
 from halowire.schedules.timeline import Timeline
 from halowire.wire import HaloExchange, Transport
 

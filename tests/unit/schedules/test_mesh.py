@@ -10,7 +10,7 @@ from halowire.training.config import Config
 from halowire.training.recipes import recipe_config
 from halowire.training.refuse import refuse_mesh
 from halowire.training.refuse_wire import refuse_wire
-from halowire.training.stages import mesh_of, needs_stages
+from halowire.training.runner import mesh_of, pipelined
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_snapshots_are_23_epochs_apart_unless_told_otherwise():
 
 
 def test_plain_models_in_graph_parallelism_need_no_stages():
-    assert not needs_stages(Config(), Mesh(1, 4, 1))
+    assert not pipelined(Config(), Mesh(1, 4, 1))
     for settings in ({"model.name": "gcnii"}, {"model.name": "resgcn"}, {"model.residual": 0.1}):
-        assert needs_stages(Config().replace(settings), Mesh(1, 4, 1))
-    assert needs_stages(Config(), Mesh(2, 2, 1)) and needs_stages(Config(), Mesh(1, 2, 3))
+        assert pipelined(Config().replace(settings), Mesh(1, 4, 1))
+    assert pipelined(Config(), Mesh(2, 2, 1)) and pipelined(Config(), Mesh(1, 2, 3))

@@ -7,17 +7,17 @@ import random
 
 import pytest
 import torch
+from halowire.layers.deep import GCNII
+from halowire.schedules.measure import measured_costs
+from halowire.schedules.split import parse_split, predicted_costs, split
 
 from halowire.errors import InputError
 from halowire.graph import block_model
 from halowire.kernels import Csr
 from halowire.layers import GCN, SAGE
-from halowire.layers.deep import GCNII
 from halowire.partitioning import Shard, cut, partition
-from halowire.schedules.measure import measured_costs
-from halowire.schedules.split import parse_split, predicted_costs, split
 from halowire.training.config import Config
-from halowire.training.view import build_model
+from halowire.training.model_setup import build_model
 
 
 def largest(costs: list[float], counts: list[int]) -> float:

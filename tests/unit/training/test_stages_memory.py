@@ -12,7 +12,8 @@ from halowire.graph import block_model
 from halowire.partitioning import cut, partition
 from halowire.training.config import Config
 from halowire.training.loop import Hooks, Silent, Trainer
-from halowire.training.stages import Pipeline, mesh_of
+from halowire.training.runner import mesh_of
+from halowire.training.staged import Staged
 from halowire.wire import Transport
 
 
@@ -21,7 +22,7 @@ def trainer_of(run: Path, chunks: int) -> Trainer:
     shard = cut(graph, partition(graph, 1))[0]
     settings = {"model.name": "gcnii", "model.layers": 3, "model.hidden": 8, "mesh.chunks": chunks, "epochs": 3}
     config, transport = Config().replace(settings), Transport()
-    return Trainer(Pipeline(shard, shard, config, mesh_of(config, 1), transport), None, config, transport, run)
+    return Trainer(Staged(shard, shard, config, mesh_of(config, 1), transport), config, transport, run)
 
 
 @pytest.mark.parametrize("chunks", [1, 3])

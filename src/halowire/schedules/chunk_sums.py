@@ -21,23 +21,21 @@ from torch import Tensor
 
 from halowire.kernels import Csr
 from halowire.kernels.csr import row_range
-from halowire.layers.propagation import Propagation
-from halowire.schedules.blocks import GraphBlock, Kept
+from halowire.layers import Aggregation, Kept, Layer, Rows
 from halowire.schedules.chunk_exchange import ChunkExchange
 from halowire.schedules.chunks import Chunks
 from halowire.schedules.history import History, zeros
 from halowire.schedules.hop_weight import STALE, hop_weight
-from halowire.schedules.rows import Rows
 from halowire.schedules.timeline import Timeline
 from halowire.wire import BACKWARD, FORWARD
 
 
-class ChunkSpread:
+class ChunkSums:
     """See above; ``exchange`` is None where there is one part."""
 
     def __init__(
         self,
-        propagation: Propagation,
+        edges: Aggregation,
         exchange: ChunkExchange | None,
         chunks: Chunks,
         widths: Sequence[int],
@@ -45,15 +43,19 @@ class ChunkSpread:
         rule: str,
         timeline: Timeline,
     ) -> None:
-        self._exchange, self._chunks, self._rule, self._timeline = exchange, chunks, rule, timeline
-        self._inner = _by_chunk(propagation.inner, chunks)
-        self._inner_t = _by_chunk(propagation.inner_t, chunks)
-        n = propagation.inner.num_rows
+        self._exchange = exchange
+        self._chunks = chunks
+        self._rule = rule
+        self._timeline = timeline
+        self._inner = _by_chunk(edges.inner, chunks)
+        self._inner_t = _by_chunk(edges.inner_t, chunks)
+        n = edges.inner.num_rows
         self._own = History(n, widths, period)
         self._grads = [zeros(n, width) for width in widths]
-        self._others, self._other_grads = History(0, [], period), list[Tensor]()
+        self._others = History(0, [], period)
+        self._other_grads: list[Tensor] = []
         if exchange is not None:
-            self._halo = _by_chunk(propagation.halo, chunks)
+            self._halo = _by_chunk(edges.halo, chunks)
             self._halo_t = _by_chunk(exchange.routes.transposed, chunks)
             self._others = History(exchange.routes.forward.size, widths, period)
             self._other_grads = [zeros(exchange.routes.backward.size, width) for width in widths]
@@ -79,38 +81,38 @@ class ChunkSpread:
             for matrix in (*self._grads, *self._other_grads):
                 matrix.zero_()
 
-    def room(self, number: int, block: GraphBlock, rows: Rows) -> Tensor:
+    def room(self, place: int, layer: Layer, rows: Rows) -> Tensor:
         """The chunk's rows of ``B``."""
-        return self._own.now[number][rows.at]
+        return self._own.now[place][rows.at]
 
-    def gather(self, number: int, block: GraphBlock, a: Tensor, kept: Kept, rows: Rows) -> Tensor:
+    def gather(self, place: int, layer: Layer, a: Tensor, kept: Kept, rows: Rows) -> Tensor:
         """The peers' rows of this step come in while ``A[c, own] B`` is computed."""
-        chunk, now = self._chunk(rows), self._own.now[number]
+        chunk, now = self._chunk(rows), self._own.now[place]
         swap = None
         if self._exchange is not None:
-            swap = self._exchange.start(now, self._in_work(rows), self._epoch, block.layer, FORWARD)
+            swap = self._exchange.start(now, self._in_work(rows), self._epoch, layer.number, FORWARD)
         g = self._inner[chunk].matmul(now)
         if self._exchange is not None and swap is not None:
-            with self._timeline.span("exchange", chunk, block.layer):
-                self._exchange.finish(swap, self._others.now[number])
-            self._halo[chunk].matmul(self._others.now[number], out=g, accumulate=True)
+            with self._timeline.span("exchange", chunk, layer.number):
+                self._exchange.finish(swap, self._others.now[place])
+            self._halo[chunk].matmul(self._others.now[place], out=g, accumulate=True)
         return g
 
-    def grad_room(self, number: int, block: GraphBlock, rows: Rows) -> Tensor:
+    def grad_room(self, place: int, layer: Layer, rows: Rows) -> Tensor:
         """The chunk's rows of ``G``."""
-        return self._grads[number][rows.at]
+        return self._grads[place][rows.at]
 
-    def scatter(self, number: int, block: GraphBlock, g_grad: Tensor, into: Tensor | None, rows: Rows) -> Tensor:
+    def scatter(self, place: int, layer: Layer, g_grad: Tensor, into: Tensor | None, rows: Rows) -> Tensor:
         """The same backward."""
-        chunk, grads = self._chunk(rows), self._grads[number]
+        chunk, grads = self._chunk(rows), self._grads[place]
         swap = None
         if self._exchange is not None:
-            swap = self._exchange.start(grads, self._in_work(rows), self._epoch, block.layer, BACKWARD)
+            swap = self._exchange.start(grads, self._in_work(rows), self._epoch, layer.number, BACKWARD)
         a_grad = self._inner_t[chunk].matmul(grads, out=into, accumulate=into is not None)
         if self._exchange is not None and swap is not None:
-            with self._timeline.span("exchange", chunk, block.layer):
-                self._exchange.finish(swap, self._other_grads[number])
-            self._halo_t[chunk].matmul(self._other_grads[number], out=a_grad, accumulate=True)
+            with self._timeline.span("exchange", chunk, layer.number):
+                self._exchange.finish(swap, self._other_grads[place])
+            self._halo_t[chunk].matmul(self._other_grads[place], out=a_grad, accumulate=True)
         return a_grad
 
     def done(self, rows: Rows) -> None:

@@ -6,12 +6,6 @@ import itertools
 from collections.abc import Sequence
 
 from halowire.errors import InputError
-from halowire.layers.deep import DeepBlock, DeepModel
-from halowire.layers.model import Block
-from halowire.schedules.stage import Model
-
-EDGE, VALUE, PRODUCT = 1.0, 4.0, 0.08
-"""Relative cost of adding one value along an edge, of one value's activation both ways, of a multiplication."""
 
 
 def split(costs: Sequence[float], stages: int) -> list[int]:
@@ -56,26 +50,3 @@ def parse_split(text: str, stages: int, blocks: int) -> list[int]:
             f"stages and {blocks} blocks"
         )
     return sizes
-
-
-def predicted_costs(model: Model, nodes: int, edges: int, features: int) -> list[float]:
-    """Relative cost of every block, forward and backward, from edges, rows and widths alone.
-
-    Features, of which ``features`` values are not zero, and logits count with the first and the last block.
-    """
-    convs = [block.conv for block in model.blocks if isinstance(block, Block | DeepBlock)]
-    costs = []
-    for number, conv in enumerate(convs):
-        out_width, in_width = conv.weight.shape
-        maps = 2 if getattr(conv, "weight_self", None) is not None else 1
-        graph = EDGE * edges * min(out_width, in_width) + VALUE * nodes * in_width
-        if number == 0 and not isinstance(model, DeepModel):
-            # The first aggregation of GCN and GraphSAGE is computed once; its products remain.
-            costs.append(maps * PRODUCT * 2 * features * out_width + VALUE * nodes * out_width)
-        else:
-            costs.append(2 * graph + maps * PRODUCT * 3 * nodes * out_width * in_width)
-    if isinstance(model, DeepModel):
-        width, classes = model.input.weight.shape[0], model.output.weight.shape[0]
-        costs[0] += PRODUCT * 2 * features * width
-        costs[-1] += PRODUCT * 3 * nodes * width * classes + VALUE * nodes * width
-    return costs

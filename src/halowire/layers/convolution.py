@@ -1,0 +1,103 @@
+"""The layer of GCN, GraphSAGE and ResGCN+: linear in the aggregate."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from halowire.layers.activation import Activation
+from halowire.layers.dense import affine, empty_rows, gradient_of, product
+from halowire.layers.layer import Layer, Work
+from halowire.layers.rows import Kept
+
+
+class Convolution(Layer):
+    """``u' = scale (A v W^T + v W_self^T + b) + skip u``.
+
+    The weights come first where they narrow the rows: ``A (v W^T)`` instead of ``(A v) W^T``.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        activation: Activation,
+        weight: nn.Parameter,
+        weight_self: nn.Parameter | None,
+        bias: nn.Parameter | None,
+        scale: float = 1.0,
+        skip: float = 0.0,
+    ) -> None:
+        """``weight`` and ``weight_self`` are ``[out, in]``, ``bias`` is ``[out]``."""
+        narrows = weight.shape[0] < weight.shape[1]
+        super().__init__(number, activation, min(weight.shape), weight.shape[0], weight if narrows else None)
+        self.needs_v = weight_self is not None
+        self.skip = skip
+        self._weight = weight
+        self._self = weight_self
+        self._bias = bias
+        self._scale = scale
+
+    @property
+    def finish_parameters(self) -> list[nn.Parameter]:
+        """All maps and the bias, but for a weight that came first."""
+        last = None if self.multiplies else self._weight
+        return [parameter for parameter in (last, self._self, self._bias) if parameter is not None]
+
+    def finish_own(self, kept: Kept, out: Tensor) -> None:
+        """``v W_self^T + b``."""
+        if self._self is not None:
+            assert kept.v is not None
+            affine(kept.v, self._self.t(), self._bias, out)
+
+    def finish(self, kept: Kept, out: Tensor) -> None:
+        """``g W^T``, or ``g`` where the weights came first, added to the own part."""
+        assert kept.g is not None
+        if self._self is not None:
+            out.add_(kept.g) if self.multiplies else out.addmm_(kept.g, self._weight.t())
+        elif not self.multiplies:
+            affine(kept.g, self._weight.t(), self._bias, out)
+        elif self._bias is None:
+            out.copy_(kept.g)
+        else:
+            torch.add(kept.g, self._bias, out=out)
+        if self._scale != 1:
+            out.mul_(self._scale)
+        if self.skip:
+            assert kept.u is not None
+            out.add_(kept.u, alpha=self.skip)
+
+    def finish_back(self, grad: Tensor, g_grad: Tensor) -> None:
+        """``g_grad = scale grad W``, or ``scale grad`` where the weights came first."""
+        if not self.multiplies:
+            torch.mm(grad, self._weight, out=g_grad)
+        else:
+            g_grad.copy_(grad)
+        if self._scale != 1:
+            g_grad.mul_(self._scale)
+
+    def direct_back(self, grad: Tensor) -> Tensor | None:
+        """``scale grad W_self``."""
+        if self._self is None:
+            return None
+        found = product(grad, self._self)
+        return found.mul_(self._scale) if self._scale != 1 else found
+
+    def finish_weights(self, kept: Kept, grad: Tensor, g_grad: Tensor, initial_grad: Tensor | None) -> None:
+        """``W += grad^T g``, ``W_self += grad^T v``, ``b += sum of grad``, each times the scale."""
+        if self._scale != 1:
+            grad = torch.mul(grad, self._scale, out=empty_rows(grad, *grad.shape))
+        if self._bias is not None:
+            gradient_of(self._bias).add_(grad.sum(0))
+        if not self.multiplies:
+            assert kept.g is not None
+            gradient_of(self._weight).addmm_(grad.t(), kept.g)
+        if self._self is not None:
+            assert kept.v is not None
+            gradient_of(self._self).addmm_(grad.t(), kept.v)
+
+    @property
+    def work(self) -> Work:
+        """Two aggregations, two activations, and three products for each map."""
+        out_width, in_width = self._weight.shape
+        maps = 1 if self._self is None else 2
+        return Work(2 * self.width, 2 * in_width, 3 * maps * out_width * in_width)

@@ -1,0 +1,196 @@
+"""The entry of a model: what turns its input features into the first hidden rows, without the wire."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from torch import Tensor, nn
+
+from halowire.kernels.activate import activate
+from halowire.kernels.csr import row_range
+from halowire.layers.dense import affine, empty_rows, gradient_of
+from halowire.layers.features import FeatureMap, Inputs
+from halowire.layers.layer import Work
+from halowire.layers.rows import Rows
+from halowire.wire.arrival import Arrival
+
+
+class Entry(ABC):
+    """The first thing that a model does. Features never change, so what it reads of other workers is here already.
+
+    A pass is :meth:`begin`, :meth:`forward` on all rows in any ranges, :meth:`backward` on all rows in any ranges,
+    :meth:`end`.
+
+    Attributes:
+        width: columns of the rows that it makes.
+    """
+
+    width: int
+
+    @property
+    @abstractmethod
+    def parameters(self) -> list[nn.Parameter]:
+        """All parameters of the entry."""
+
+    def begin(self, inputs: Inputs, rows: Rows) -> None:
+        """A pass over all ``rows`` of a part begins."""
+        self.inputs = inputs
+
+    @abstractmethod
+    def forward(self, rows: Rows, out: Tensor, initial: Tensor | None) -> None:
+        """Write the first hidden rows ``[m, width]`` and, where the model has them, its initial rows."""
+
+    @abstractmethod
+    def backward(self, rows: Rows, u: Tensor, grad: Tensor, initial_grad: Tensor | None) -> None:
+        """Add to the weight gradients what ``grad`` of these rows gives, all that needs no other rows.
+
+        ``u`` are the rows that forward wrote. ``initial_grad`` is added to ``grad`` where there are initial rows.
+        """
+
+    @property
+    def needs_all_rows(self) -> bool:
+        """Whether :meth:`end` needs the gradient of all rows in one matrix."""
+        return False
+
+    def end(self, grad: Tensor | None) -> None:
+        """Backward is over for all rows; ``grad`` ``[n, width]`` is given where :attr:`needs_all_rows`."""
+        return
+
+    @property
+    @abstractmethod
+    def work(self) -> Work:
+        """What the entry computes, forward and backward."""
+
+
+class Projection(Entry):
+    """``u = x W^T + b``, and the initial rows ``relu(u)`` where the model has them."""
+
+    def __init__(self, weight: nn.Parameter, bias: nn.Parameter | None) -> None:
+        """``weight`` is ``[width, F]``, ``bias`` is ``[width]``."""
+        self.width = weight.shape[0]
+        self._map = FeatureMap(weight)
+        self._bias = bias
+
+    @property
+    def parameters(self) -> list[nn.Parameter]:
+        """``W`` and ``b``."""
+        return [self._map.weight, *([] if self._bias is None else [self._bias])]
+
+    def forward(self, rows: Rows, out: Tensor, initial: Tensor | None) -> None:
+        """The product with these rows' features."""
+        self._map.forward(self.inputs.columns(rows.at), self._bias, out)
+        if initial is not None:
+            activate(out, None, None, True, None, out=initial)
+
+    def backward(self, rows: Rows, u: Tensor, grad: Tensor, initial_grad: Tensor | None) -> None:
+        """The gradients of ``W`` and ``b``."""
+        if initial_grad is not None:
+            grad.addcmul_(initial_grad, (u > 0).float())
+        self._map.backward(self.inputs.columns(rows.at), grad)
+        if self._bias is not None:
+            gradient_of(self._bias).add_(grad.sum(0))
+
+    def end(self, grad: Tensor | None) -> None:
+        """Hand in the sums."""
+        self._map.end()
+
+    @property
+    def work(self) -> Work:
+        """A product forward, one backward."""
+        return Work(feature_products=2 * self.width)
+
+
+class FeatureSum(Entry):
+    """Layer 0 of GCN and GraphSAGE, ``u = A x W^T + x W_self^T + b``.
+
+    Dense features: ``A x`` was computed once. Sparse or very wide ones: ``z = x W^T`` of own and halo rows at the
+    beginning of a pass, ``A z`` on the rows in work; backward multiplies by the transposed edges once, at the end.
+    Where the policy sends the features in every epoch, as VARCO's code does, ``A x`` of the boundary is made anew from
+    what arrives: what does not travel (columns, rows) is zero, and nothing is sent back.
+    """
+
+    def __init__(self, weight: nn.Parameter, weight_self: nn.Parameter | None, bias: nn.Parameter | None) -> None:
+        """``weight`` and ``weight_self`` are ``[width, F]``, ``bias`` is ``[width]``."""
+        self.width = weight.shape[0]
+        self._map = FeatureMap(weight)
+        self._self = None if weight_self is None else FeatureMap(weight_self)
+        self._bias = bias
+        self._z: tuple[Tensor, Tensor] | None = None
+        self._boundary: Tensor | None = None
+
+    @property
+    def parameters(self) -> list[nn.Parameter]:
+        """Both maps and the bias."""
+        found = [self._map.weight, None if self._self is None else self._self.weight, self._bias]
+        return [parameter for parameter in found if parameter is not None]
+
+    def begin(self, inputs: Inputs, rows: Rows) -> None:
+        """``z`` of all rows where ``A x`` is not cached; ``A x`` of the boundary where features are sent anew."""
+        super().begin(inputs, rows)
+        self._z = None
+        self._boundary = None
+        if inputs.halo is not None:
+            self._z = inputs.whole().times(self._map.weight), inputs.halo.times(self._map.weight)
+        elif inputs.own_boundary is not None and rows.training:
+            self._receive(inputs, inputs.own_boundary)
+
+    def _receive(self, inputs: Inputs, own: Tensor) -> None:
+        assert inputs.aggregation is not None and isinstance(inputs.x, Tensor)
+        edges = inputs.aggregation
+        flight = edges.exchange.start(inputs.x, 0)
+        self._boundary = empty_rows(own, *own.shape).copy_(own)
+        arrival: Arrival = edges.exchange.arrive(flight)
+        arrival.add(row_range(edges.halo, 0, edges.boundary), self._boundary)
+
+    def forward(self, rows: Rows, out: Tensor, initial: Tensor | None) -> None:
+        """See the class."""
+        if self._z is None:
+            affine(self._gathered(rows.at), self._map.weight.t(), self._bias, out)
+        else:
+            edges = self.inputs.aggregation
+            assert edges is not None
+            row_range(edges.inner, rows.at.start, rows.at.stop).matmul(self._z[0], out=out)
+            row_range(edges.halo, rows.at.start, rows.at.stop).matmul(self._z[1], out=out, accumulate=True)
+            if self._bias is not None:
+                out += self._bias
+        if self._self is not None:
+            self.inputs.columns(rows.at).add_times(self._self.weight, out)
+
+    def _gathered(self, at: slice) -> Tensor:
+        """Some rows of ``A x``: all of the boundary, or none."""
+        if self._boundary is not None and at.stop <= self._boundary.shape[0]:
+            return self._boundary[at]
+        assert self.inputs.gathered is not None
+        return self.inputs.gathered[at]
+
+    def backward(self, rows: Rows, u: Tensor, grad: Tensor, initial_grad: Tensor | None) -> None:
+        """The gradients that need no other rows."""
+        if self._z is None:
+            gradient_of(self._map.weight).addmm_(grad.t(), self._gathered(rows.at))
+        if self._self is not None:
+            self._self.backward(self.inputs.columns(rows.at), grad)
+        if self._bias is not None:
+            gradient_of(self._bias).add_(grad.sum(0))
+
+    @property
+    def needs_all_rows(self) -> bool:
+        """Where ``A x`` is not cached."""
+        return self._z is not None
+
+    def end(self, grad: Tensor | None) -> None:
+        """``W += (inner^T grad)^T x + (halo^T grad)^T x_halo`` where ``A x`` is not cached; hand in the sums."""
+        if self._z is not None:
+            inputs, edges = self.inputs, self.inputs.aggregation
+            assert grad is not None and edges is not None and inputs.halo is not None
+            self._map.backward(inputs.whole(), edges.inner_t.matmul(grad))
+            self._map.backward(inputs.halo, edges.halo_t.matmul(grad[: edges.halo_t.num_cols]))
+            self._z = None
+        self._map.end()
+        if self._self is not None:
+            self._self.end()
+
+    @property
+    def work(self) -> Work:
+        """The aggregation is computed once in a run; products and an activation remain."""
+        maps = 1 if self._self is None else 2
+        return Work(values=self.width, feature_products=2 * maps * self.width)

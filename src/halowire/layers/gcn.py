@@ -1,0 +1,43 @@
+"""GCN: the graph convolutional network (Kipf and Welling 2017)."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from halowire.layers.activation import Activation
+from halowire.layers.aggregation import Sum, symmetric
+from halowire.layers.convolution import Convolution
+from halowire.layers.entry import Entry, FeatureSum
+from halowire.layers.layer import Layer
+from halowire.layers.model import Linear, Stack, register
+from halowire.partitioning import Shard
+from halowire.wire import HaloExchange
+
+
+@register("gcn")
+class GCN(Stack):
+    r"""``u' = D^-1/2 (A + I) D^-1/2 v W^T + b``, degrees of the whole graph."""
+
+    takes_residual = True
+    self_map = False
+
+    @staticmethod
+    def aggregation(shard: Shard, exchange: HaloExchange) -> Sum:
+        """A sum with symmetric weights."""
+        return symmetric(shard, exchange)
+
+    def new_conv(self, in_channels: int, out_channels: int, last: bool, seeds: torch.Generator) -> nn.Module:
+        """The parameters of a layer."""
+        return Linear(in_channels, out_channels, seeds, self_map=self.self_map)
+
+    def entry_of(self, conv: nn.Module) -> Entry:
+        """The first layer, on features."""
+        assert isinstance(conv, Linear)
+        return FeatureSum(conv.weight, conv.weight_self, conv.bias)
+
+    def layer_of(self, conv: nn.Module, number: int, activation: Activation, undropped: bool) -> Layer:
+        """A later layer; a share ``residual`` of a hidden layer's output is its input."""
+        assert isinstance(conv, Linear)
+        share = 0.0 if number == len(self.blocks) - 1 else self.shape.residual
+        return Convolution(number, activation, conv.weight, conv.weight_self, conv.bias, 1 - share, share)

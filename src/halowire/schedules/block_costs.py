@@ -1,0 +1,71 @@
+"""What the blocks of a model cost, forward and backward: predicted from sizes alone, or measured on one part."""
+
+from __future__ import annotations
+
+import time
+
+import torch
+
+from halowire.layers import Inputs, Model, Rows, Work
+from halowire.partitioning import Shard
+from halowire.schedules.boundary_first import BoundaryFirst, Part
+from halowire.schedules.stage import Stage
+from halowire.wire import HaloExchange, Transport
+
+EDGE, VALUE, PRODUCT = 1.0, 4.0, 0.08
+"""Relative cost of adding one value along an edge, of one value's activation both ways, of a multiplication."""
+TURNS = 3
+"""The fastest of so many turns counts; the first one also fills the buffer pool and transposes what stays."""
+
+
+def predicted_costs(model: Model, nodes: int, edges: int, features: int) -> list[float]:
+    """Relative cost of every block from edges, rows and widths alone.
+
+    Features, of which ``features`` values are not zero, count with the first block, logits with the last one.
+    """
+
+    def cost(work: Work) -> float:
+        per_node = VALUE * work.values + PRODUCT * work.products
+        return EDGE * edges * work.sums + nodes * per_node + PRODUCT * features * work.feature_products
+
+    costs = []
+    for number in range(len(model.blocks)):
+        stage = Stage.of(model, number, number + 1)
+        pieces = [piece for piece in (stage.entry, *stage.layers, stage.output) if piece is not None]
+        costs.append(sum(cost(piece.work) for piece in pieces))
+    return costs
+
+
+def measured_costs(model: Model, shard: Shard, alone: Transport) -> list[float]:
+    """Seconds of every block, forward and backward, on the rows of ``shard``; ``alone`` has no other worker.
+
+    All blocks but the first and the last are alike, so at most three are run. Gradients are left as they were found.
+    """
+    blocks = len(model.blocks)
+    kinds = sorted({0, min(1, blocks - 1), blocks - 1})
+    shard = shard.isolated()
+    edges = model.aggregation(shard, HaloExchange(shard, alone, torch.device("cpu")))
+    part = Part(shard.ids, Inputs.of(shard, edges, model.aggregates_input), edges)
+    before = {name: parameter.grad for name, parameter in model.named_parameters()}
+    seconds: dict[int, float] = {}
+    for number in kinds:
+        stage = Stage.of(model, number, number + 1)
+        for parameter in stage.parameters.values():
+            parameter.grad = torch.zeros_like(parameter)
+        seconds[number] = min(_turn(stage, part) for _ in range(TURNS))
+    for name, parameter in model.named_parameters():
+        parameter.grad = before[name]
+    middle = seconds[min(1, blocks - 1)]
+    return [seconds.get(number, middle) for number in range(blocks)]
+
+
+@torch.no_grad()
+def _turn(stage: Stage, part: Part) -> float:
+    """Seconds of one pass of one block over all rows, forward and backward."""
+    schedule = BoundaryFirst(stage)
+    rows = Rows.whole(part.ids, training=True)
+    entering = None if stage.entry is not None else torch.zeros(rows.count, stage.width)
+    start = time.perf_counter()
+    out, passed = schedule.forward(part, rows, entering)
+    schedule.backward(part, passed, out, lambda parameter: None)
+    return time.perf_counter() - start

@@ -1,0 +1,308 @@
+"""The order of graph parallelism: boundary rows first, so that the wire works while the interior is computed.
+
+The rows of a part are its boundary, which has to do with other workers, and its interior, which has not. Forward, the
+segment between layers l and l + 1 runs over
+
+    the boundary (waits for the halo's rows of l), whose rows leave for l + 1 in pieces  ->  the interior
+
+and the interior, together with what the boundary of l + 1 needs from this worker, hides the flight of l + 1. The last
+segment has nothing to send and takes the interior first, to hide the flight of its own rows. Backward it runs over
+
+    the interior  ->  the boundary, when the gradients of l + 1 have returned  ->  halo gradients of l leave
+
+and they fly while the weight gradients, the own sums of l and the interior of the segment before are computed. Nothing
+is approximated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from halowire.layers import Aggregation, Entry, Gathering, Incoming, Inputs, Kept, Rows, Segment, empty_on
+from halowire.schedules.departure import Departure
+from halowire.schedules.stage import Stage
+from halowire.wire import Flight
+
+Complete = Callable[[nn.Parameter], None]
+"""Told of every parameter whose gradient is complete."""
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A part of a graph made ready: the ids of its rows, its features, its edges."""
+
+    ids: Tensor
+    inputs: Inputs | None
+    aggregation: Aggregation
+
+
+@dataclass(eq=False)
+class Between:
+    """What one segment of a pass leaves to backward: its rows ``u``, and of the layer after it ``a`` and ``kept``."""
+
+    u: Tensor
+    a: Tensor | None = None
+    kept: Kept | None = None
+    gathering: Gathering | None = None
+
+
+@dataclass(eq=False)
+class Passed:
+    """A forward pass over a part, for its backward."""
+
+    rows: Rows
+    initial: Tensor | None
+    segments: list[Between] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class _Returning:
+    """Gradients on their way down: of what a layer sent, ``a``; of the same rows beside it, ``v``; of its output.
+
+    ``flight`` carries what other workers return for the boundary's rows; without one the gradient is complete.
+    """
+
+    a_grad: Tensor | None
+    v_grad: Tensor | None = None
+    out_grad: Tensor | None = None
+    flight: Flight | None = None
+
+
+class BoundaryFirst:
+    """Runs all segments of a model over a part."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+
+    def forward(self, part: Part, rows: Rows, entering: Tensor | None = None) -> tuple[Tensor, Passed]:
+        """Logits ``[n, classes]`` of all ``rows`` of ``part``, and what backward needs.
+
+        ``entering`` ``[n, k]`` are the rows that enter a stage without an entry.
+        """
+        stage = self._stage
+        part.aggregation.exchange.begin(rows.epoch if rows.training else None)
+        stage.begin(part.inputs, rows)
+        initial = empty_on(rows.device, rows.count, stage.width) if stage.initial else None
+        if initial is not None and stage.entry is None:
+            initial.zero_()
+        passed = Passed(rows, initial)
+        incoming: Incoming | None = None
+        for segment in stage.segments:
+            before = passed.segments[-1] if passed.segments else None
+            run = _ForwardSegment(segment, part, rows, before, incoming, initial)
+            if before is None and entering is not None:
+                run.between.u.copy_(entering)
+            if segment.following is not None:
+                incoming = run.boundary_first()
+            else:
+                run.interior_first()
+            passed.segments.append(run.between)
+            if before is not None:
+                before.a = None  # backward does not need it
+            if not rows.training:
+                passed.segments = passed.segments[-1:]
+        last = passed.segments[-1]
+        return last.u if last.a is None else last.a, passed
+
+    def backward(self, part: Part, passed: Passed, grad: Tensor, complete: Complete) -> None:
+        """Add to all weight gradients, from ``grad`` of the logits; ``passed`` is used up."""
+        initial_grad = None if passed.initial is None else torch.zeros_like(passed.initial)
+        has_output = self._stage.output is not None
+        coming = _Returning(grad if has_output else None, out_grad=None if has_output else grad)
+        for segment in reversed(self._stage.segments):
+            between = passed.segments.pop()
+            before = passed.segments[-1] if passed.segments else None
+            run = _BackwardSegment(segment, part, passed.rows, before, between, initial_grad)
+            coming = run.interior_first(coming, complete)
+
+
+class _ForwardSegment:
+    """One segment in one forward pass."""
+
+    def __init__(
+        self,
+        segment: Segment,
+        part: Part,
+        rows: Rows,
+        before: Between | None,
+        incoming: Incoming | None,
+        initial: Tensor | None,
+    ) -> None:
+        self._segment = segment
+        self._rows = rows
+        self._aggregation = part.aggregation
+        self._incoming = incoming
+        self._initial = initial
+        self._gathering = None if before is None else before.gathering
+        self._kept = None if before is None else before.kept
+        self._sent = rows.part_ids if before is None or before.a is None else before.a
+        if self._kept is not None and self._gathering is not None:
+            self._kept.g = self._gathering.g
+        self.between = self._make()
+
+    def _make(self) -> Between:
+        """Room for the rows of the segment and for what the layer after it sends."""
+        count, device, second = self._rows.count, self._rows.device, self._segment.second
+        u = empty_on(device, count, self._segment.width)
+        if second is None:
+            return Between(u)
+        following = self._segment.following
+        held = count if following is None else self._aggregation.rows_held(following)
+        a = empty_on(device, held, second.width)
+        return Between(u, a, second.keep(u, a[:count]))
+
+    def boundary_first(self) -> Incoming:
+        """Run over the boundary, whose rows leave in pieces, then over the interior; what the halo gets."""
+        layer, between, exchange = self._segment.following, self.between, self._aggregation.exchange
+        assert layer is not None and between.a is not None and between.kept is not None
+        self._arrive()
+        departure = Departure(layer, between.kept, between.a[: self._rows.count], self._rows, exchange)
+        start = 0
+        for stop in exchange.cuts:
+            self._boundary(start, stop)
+            departure.add(stop)
+            start = stop
+        incoming = departure.close()
+        self._boundary(start, self._aggregation.boundary)
+        self._interior()
+        between.gathering = self._aggregation.gather(layer, between.a, self._rows.training)
+        return incoming
+
+    def interior_first(self) -> None:
+        """Run over the interior while the rows for the boundary fly."""
+        self._interior()
+        self._arrive()
+        self._boundary(0, self._aggregation.boundary)
+
+    def _arrive(self) -> None:
+        """Do what the boundary needs no other worker for, then wait for the halo's rows."""
+        layer, gathering = self._segment.layer, self._gathering
+        if layer is None or gathering is None:
+            return
+        assert self._kept is not None and self._incoming is not None
+        boundary = slice(0, self._aggregation.boundary)
+        gathering.own(self._sent)
+        layer.finish_own(self._kept.part(boundary), self.between.u[boundary])
+        gathering.wait(self._incoming)
+
+    def _boundary(self, start: int, stop: int) -> None:
+        if stop > start:
+            if self._gathering is not None:
+                self._gathering.complete(slice(start, stop))
+            self._run(start, stop, own=False)
+
+    def _interior(self) -> None:
+        start, stop = self._aggregation.boundary, self._rows.count
+        if stop > start:
+            if self._gathering is not None:
+                self._gathering.interior(self._sent)
+            self._run(start, stop, own=True)
+
+    def _run(self, start: int, stop: int, own: bool) -> None:
+        at, between = slice(start, stop), self.between
+        rows = self._rows.range(start, stop)
+        self._segment.finish(rows, _part(self._kept, at), _slice(self._initial, at), between.u[at], own)
+        self._segment.prepare(rows, _part(between.kept, at), _slice(between.a, at))
+
+
+class _BackwardSegment:
+    """One segment in one backward pass."""
+
+    def __init__(
+        self,
+        segment: Segment,
+        part: Part,
+        rows: Rows,
+        before: Between | None,
+        between: Between,
+        initial_grad: Tensor | None,
+    ) -> None:
+        self._segment = segment
+        self._aggregation = part.aggregation
+        self._rows = rows
+        self._before = before
+        self._between = between
+        self._initial_grad = initial_grad
+
+    def interior_first(self, coming: _Returning, complete: Complete) -> _Returning:
+        """Run over the interior, then over the boundary when its gradients are here; those of the layer before."""
+        segment, layer, count = self._segment, self._segment.layer, self._rows.count
+        u_grad = self._input_grad(coming)
+        g_grad = None if layer is None else empty_on(self._rows.device, count, layer.sum_width)
+        if coming.flight is None:
+            self._run(0, count, coming, u_grad, g_grad)
+        else:
+            assert coming.a_grad is not None
+            self._run(self._aggregation.boundary, count, coming, u_grad, g_grad)
+            self._aggregation.exchange.finish_back(coming.flight, coming.a_grad)
+            self._run(0, self._aggregation.boundary, coming, u_grad, g_grad)
+        flight = None
+        if layer is not None:
+            assert g_grad is not None and self._before is not None and self._before.gathering is not None
+            flight = self._before.gathering.send_back(g_grad)
+        self._weights_after(coming, complete)
+        if isinstance(segment.first, Entry):
+            segment.first.end(u_grad)
+            _tell(complete, segment.first.parameters)
+        return _Returning(None) if layer is None else self._layer_before(u_grad, g_grad, flight, complete)
+
+    def _input_grad(self, coming: _Returning) -> Tensor:
+        """Where the gradient of the segment's rows ``u`` is made."""
+        if self._segment.second is None:
+            assert coming.out_grad is not None
+            return coming.out_grad
+        assert coming.a_grad is not None
+        return self._segment.second.input_grad(coming.a_grad, coming.v_grad)
+
+    def _run(self, start: int, stop: int, coming: _Returning, u_grad: Tensor, g_grad: Tensor | None) -> None:
+        if stop == start:
+            return
+        at, segment, between = slice(start, stop), self._segment, self._between
+        rows = self._rows.range(start, stop)
+        a_grad, out_grad = _slice(coming.a_grad, at), _slice(coming.out_grad, at)
+        adds = coming.v_grad is not None
+        segment.prepare_back(rows, _part(between.kept, at), a_grad, u_grad[at], out_grad, adds)
+        if segment.layer is not None:
+            assert g_grad is not None
+            segment.layer.finish_back(u_grad[at], g_grad[at])
+        elif isinstance(segment.first, Entry):
+            segment.first.backward(rows, between.u[at], u_grad[at], _slice(self._initial_grad, at))
+
+    def _weights_after(self, coming: _Returning, complete: Complete) -> None:
+        """The weight gradients of the half layer that this segment ends with."""
+        second, kept = self._segment.second, self._between.kept
+        if second is not None:
+            assert kept is not None and coming.a_grad is not None
+            second.prepare_weights(kept, coming.a_grad)
+            _tell(complete, second.prepare_parameters)
+
+    def _layer_before(
+        self, u_grad: Tensor, g_grad: Tensor | None, flight: Flight | None, complete: Complete
+    ) -> _Returning:
+        """The weight gradients of the layer that this segment finishes, and the gradients of what it sent."""
+        layer, before = self._segment.layer, self._before
+        assert layer is not None and g_grad is not None
+        assert before is not None and before.kept is not None and before.gathering is not None
+        layer.finish_weights(before.kept, u_grad, g_grad, self._initial_grad)
+        v_grad = layer.direct_back(u_grad)
+        a_grad = before.gathering.own_back(g_grad, None if layer.multiplies else v_grad)
+        before.gathering = None
+        _tell(complete, layer.finish_parameters)
+        return _Returning(a_grad, v_grad if layer.multiplies else None, u_grad, flight)
+
+
+def _tell(complete: Complete, parameters: Iterable[nn.Parameter]) -> None:
+    for parameter in parameters:
+        complete(parameter)
+
+
+def _part(kept: Kept | None, at: slice) -> Kept | None:
+    return None if kept is None else kept.part(at)
+
+
+def _slice(matrix: Tensor | None, at: slice) -> Tensor | None:
+    return None if matrix is None else matrix[at]

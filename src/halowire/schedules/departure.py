@@ -1,0 +1,59 @@
+"""Departure: what a layer sends leaves piece by piece, while the rest of it is still computed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from torch import Tensor
+
+from halowire.layers import Incoming, Kept, Layer, Rows, empty_rows
+from halowire.wire import HaloExchange
+
+
+class Departure:
+    """Launches the rows that ``layer`` sends to the halos of other parts.
+
+    Those are ``a``, ``[n, width]``. Where changes of rows are coded and ``a`` are the activated rows, they travel
+    before dropout, because rows under ever new masks do not change slowly; the receiver applies the owner's dropout.
+    """
+
+    def __init__(self, layer: Layer, kept: Kept, a: Tensor, rows: Rows, exchange: HaloExchange) -> None:
+        """``rows`` are all rows of the part, ``kept`` and ``a`` theirs."""
+        self._activation = layer.activation
+        self._exchange = exchange
+        self._kept = kept
+        self._a = a
+        self._drop = rows.drop(layer.activation.p, layer.activation.layer)
+        self._done = 0
+        self._undropped: Tensor | None = None
+        delta = rows.training and exchange.sends_undropped and not layer.multiplies
+        if delta and self._drop is not None:
+            self._undropped = empty_rows(a, exchange.num_boundary, a.shape[1])
+        self._message = exchange.load(layer.number, a.shape[1], delta)
+
+    def add(self, stop: int) -> None:
+        """The rows of ``a`` before ``stop`` are computed: send the pieces that are complete."""
+        new = slice(self._done, stop)
+        self._done = stop
+        if self._undropped is not None:
+            assert self._kept.u is not None
+            self._activation.undropped(self._kept.u[new], self._undropped[new])
+        self._message.add(self._a if self._undropped is None else self._undropped, stop)
+
+    def close(self) -> Incoming:
+        """All rows that are sent are computed; what the own halo gets."""
+        rows = self._a if self._undropped is None else self._undropped
+        flight = self._exchange.launch(self._message, rows, self._watched())
+        if self._undropped is None or self._drop is None:
+            return Incoming(flight)
+        return Incoming(flight, replace(self._drop, ids=self._exchange.halo_ids))
+
+    def _watched(self) -> Tensor | None:
+        """The boundary's rows before dropout, where their change decides when to synchronise."""
+        if self._undropped is not None or self._drop is None or not self._exchange.watches:
+            return self._undropped
+        assert self._kept.u is not None
+        sent = self._kept.u[: self._exchange.num_boundary]
+        rows = empty_rows(sent, *sent.shape)
+        self._activation.undropped(sent, rows)
+        return rows

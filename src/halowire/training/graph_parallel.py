@@ -1,0 +1,116 @@
+"""Graph parallelism: a whole model of this library on every worker's own part, boundary rows first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from halowire.events import EVAL
+from halowire.layers import Inputs, Model, Rows
+from halowire.layers.overlap import BOUNDARY_FIRST
+from halowire.partitioning import Shard
+from halowire.schedules.boundary_first import BoundaryFirst, Part
+from halowire.schedules.stage import Stage
+from halowire.training.config import Config
+from halowire.training.model_setup import build_model, output_width, policy_for
+from halowire.training.runner import Complete, LossGradient, exchange_numbers, exchanges_rows, remembers
+from halowire.training.task import Learnt, Task
+from halowire.wire import HaloExchange, Transport
+
+CPU = torch.device("cpu")
+
+
+class GraphParallel:
+    """A whole model on every worker's own part, boundary rows first; see :class:`Runner`."""
+
+    line: Transport | None = None
+    one_backward = True
+    split: tuple[int, ...] = ()
+
+    def __init__(
+        self,
+        train: Shard,
+        whole: Shard,
+        config: Config,
+        transport: Transport,
+        device: torch.device = CPU,
+        task: Learnt | None = None,
+        exchange: type[HaloExchange] = HaloExchange,
+    ) -> None:
+        """``train`` and ``whole`` are one shard unless training leaves out nodes or edges; all workers call this.
+
+        ``task`` is what is learnt where that is not what the labels of the nodes say; ``exchange`` is what carries the
+        rows while training, for those who want to watch it.
+        """
+        self._config = config
+        self._ledger = transport.ledger
+        self.peers = transport
+        self.shard = whole
+        self.num_features = whole.num_features
+        outputs = output_width(config, whole.num_classes)
+        self.model: Model = build_model(config.model, self.num_features, outputs, config.seed).to(device)
+        policy = policy_for(train, config, transport, self.num_features)
+        stage = Stage.of(self.model, 0, len(self.model.blocks), policy.decay is not None)
+        self.parameters = stage.parameters
+        self.exchange = exchange(train, transport, device, policy)
+        self._train = self._part(train, self.exchange)
+        self._evaluation = self._train
+        if train is not whole:
+            self._evaluation = self._part(whole, HaloExchange(whole, transport, device, policy))
+        self._schedule = BoundaryFirst(stage)
+        self._loss = LossGradient(task or Task.of(train, config.task, device))
+        self.task: Learnt = task or Task.of(whole, config.task, device)
+
+    def _part(self, shard: Shard, exchange: HaloExchange) -> Part:
+        """``shard`` made ready; its features, where the model reads them over edges, cross the wire here, once."""
+        edges = self.model.aggregation(shard, exchange)
+        return Part(shard.ids.to(exchange.halo_ids.device), Inputs.of(shard, edges, self.model.aggregates_input), edges)
+
+    @property
+    def boundary(self) -> int:
+        """How many rows of this worker have to do with others."""
+        return self._train.aggregation.boundary
+
+    @torch.no_grad()
+    def forward_backward(self, epoch: int, complete: Complete) -> Tensor:
+        """All segments forward, the loss, all segments backward."""
+        rows = Rows.whole(self._train.ids, self._config.seed, epoch, training=True)
+        with self._ledger.phase("forward"):
+            logits, passed = self._schedule.forward(self._train, rows)
+            loss, grad = self._loss(logits, epoch)
+        with self._ledger.phase("backward"):
+            self._schedule.backward(self._train, passed, grad, complete)
+        return loss
+
+    def logits(self) -> Tensor:
+        """float32, fresh, nothing dropped."""
+        with torch.no_grad(), self._ledger.account(EVAL):
+            return self._schedule.forward(self._evaluation, Rows.whole(self._evaluation.ids))[0]
+
+    @property
+    def remembers(self) -> bool:
+        """Whether the exchange does, with delta coding or delayed rows."""
+        return remembers(self.exchange)
+
+    def state(self) -> dict[str, Tensor]:
+        """The state of the exchange."""
+        return self.exchange.state()
+
+    def load_state(self, state: dict[str, Tensor]) -> None:
+        """Put the exchange into ``state``."""
+        self.exchange.load_state(state)
+
+    def facts(self) -> dict[str, Any]:
+        """Every layer runs boundary first; the share of the rows that need nothing from other workers."""
+        overlap = (
+            dict.fromkeys(exchange_numbers(self.model), BOUNDARY_FIRST)
+            if exchanges_rows(self.peers, self._config)
+            else {}
+        )
+        return {"overlap": overlap, "interior_share": self._train.aggregation.interior_share}
+
+    def events(self, epoch: int) -> dict[str, Any] | None:
+        """There is no timeline."""
+        return None

@@ -1,0 +1,214 @@
+"""The pipeline and its hybrid: one stage of a model of this library on one part of the graph, chunk after chunk."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from halowire.kernels import Csr
+from halowire.layers import Aggregation, Inputs, Model
+from halowire.layers.overlap import plain_overlap
+from halowire.partitioning import Shard
+from halowire.schedules.block_costs import measured_costs, predicted_costs
+from halowire.schedules.border import Border
+from halowire.schedules.chunk_exchange import ChunkExchange
+from halowire.schedules.chunk_sums import ChunkSums
+from halowire.schedules.chunks import Chunks, chunk_numbers, renumber
+from halowire.schedules.lists import Routes
+from halowire.schedules.mesh import Mesh, Seat
+from halowire.schedules.pipeline import Pipeline, Side
+from halowire.schedules.stage import Stage
+from halowire.schedules.stage_split import parse_split, split
+from halowire.schedules.timeline import Timeline, ideal_bubble
+from halowire.schedules.whole_sums import Sums, WholeSums
+from halowire.training.config import Config
+from halowire.training.model_setup import build_model, policy_for
+from halowire.training.runner import Complete, LossGradient, exchange_numbers, exchanges_rows, remembers
+from halowire.training.task import Learnt, Task
+from halowire.training.wire_bytes import StageLink
+from halowire.wire import Circle, HaloExchange, Policy, Transport
+
+TIMELINE_EPOCH = 2
+"""The last epoch whose timeline is recorded, and the one that is shown: the first ones warm up caches and buffers, but
+a run may end with one of them."""
+CPU = torch.device("cpu")
+
+
+class Staged:
+    """One stage of a model on one part, chunk after chunk; see :class:`Runner`."""
+
+    one_backward = False
+
+    def __init__(
+        self,
+        train: Shard,
+        whole: Shard,
+        config: Config,
+        mesh: Mesh,
+        transport: Transport,
+        split: Sequence[int] = (),
+    ) -> None:
+        """``train`` and ``whole`` are one shard unless training leaves out nodes or edges; all workers call this.
+
+        ``split``: the blocks of every stage in the run that is continued; without it they are chosen here.
+        """
+        self._config = config
+        self.seat = Seat.of(mesh, transport)
+        self.recorded_epoch = TIMELINE_EPOCH
+        seat = self.seat
+        self.peers = seat.peers
+        self.line: Transport | None = seat.line
+        self.num_features = whole.num_features
+        self.model: Model = build_model(config.model, self.num_features, whole.num_classes, config.seed)
+        self.split = tuple(split or self._choose_split(train))
+        self._bounds = list(itertools.pairwise(itertools.accumulate(self.split, initial=0)))
+        same = train is whole
+        if not seat.first:
+            train, whole = replace(train, x=None), replace(whole, x=None)
+        train, chunks = self._chunk(train)
+        policy = policy_for(train, config, seat.peers, self.num_features, self._links(train))
+        self._stage = Stage.of(self.model, *self._bounds[seat.stage], policy.decay is not None)
+        self.parameters = self._stage.parameters
+        self._timeline = Timeline()
+        side, self.exchange, exact = self._side(train, chunks, policy)
+        if same:
+            whole, evaluation = train, replace(side, chunks=Chunks.whole(train.num_owned), sums=exact)
+        else:
+            evaluation = self._side(whole, Chunks.whole(whole.num_owned), policy)[0]
+        self.shard = whole
+        found = Task.of(whole, config.task, CPU)
+        self.task: Learnt = found if seat.last else found.part(slice(0, 0))
+        self.pipeline = Pipeline(
+            seat, self._stage, side, evaluation, _chunk_loss(train, chunks, config), config.mesh.keep == "all",
+            self._timeline,
+        )  # fmt: skip
+
+    def forward_backward(self, epoch: int, complete: Complete) -> Tensor:
+        """All chunks through this worker's stage and back; gradients are complete when all of them are done."""
+        return self.pipeline.forward_backward(self._config.seed, epoch, epoch <= self.recorded_epoch)
+
+    def logits(self) -> Tensor:
+        """Those of this part on the last stage, none on the others."""
+        found = self.pipeline.logits()
+        return found if self.seat.last else found.new_zeros(0, self.shard.num_classes)
+
+    @property
+    def remembers(self) -> bool:
+        """Historical rows do, and the wires with delta coding or delayed rows."""
+        return self.seat.mesh.chunks > 1 or remembers(self.exchange)
+
+    def state(self) -> dict[str, Tensor]:
+        """The state of the exchange and of the stage links, and the historical rows."""
+        side = self.pipeline.train
+        return self.exchange.state() | side.border.state() | side.sums.state()
+
+    def load_state(self, state: dict[str, Tensor]) -> None:
+        """Give the border, the historical rows and the exchange their parts of ``state``."""
+        side = self.pipeline.train
+        side.border.load_state(state)
+        side.sums.load_state(state)
+        others = ("border.", "history.", "stale.")
+        self.exchange.load_state({name: value for name, value in state.items() if not name.startswith(others)})
+
+    def facts(self) -> dict[str, Any]:
+        """The split; every layer launches its own exchange, so only its own sums hide it."""
+        overlap = {}
+        if exchanges_rows(self.peers, self._config):
+            words = plain_overlap("chunks of a pipeline")
+            overlap = {str(number): words for number in exchange_numbers(self.model)}
+        return {"overlap": overlap, "split": list(self.split)}
+
+    def events(self, epoch: int) -> dict[str, Any] | None:
+        """The timeline of an epoch that was recorded, and the first and the last layer of the stage."""
+        if epoch > self.recorded_epoch:
+            return None
+        mesh, before = self.seat.mesh, sum(self.split[: self.seat.stage])
+        return {
+            "stage": self.seat.stage,
+            "part": self.seat.part,
+            "layers": [before + 1, before + self.split[self.seat.stage]],
+            "spans": self._timeline.spans,
+            "ideal_bubble": ideal_bubble(mesh.stages, mesh.chunks),
+        }
+
+    def _choose_split(self, shard: Shard) -> list[int]:
+        """How many blocks every stage takes, the same on all workers."""
+        mesh, blocks, world = self.seat.mesh, len(self.model.blocks), self.seat.world
+        sizes = torch.zeros(world.size, 3, dtype=torch.int64)
+        sizes[world.rank] = torch.tensor([shard.num_owned, shard.num_edges, _values(shard.x)])
+        world.all_reduce(sizes, "reduction of the sizes", account=None)
+        mesh.refuse_impossible(blocks, int(sizes[:, 0].min()))
+        nodes, edges, values = (int(size) // mesh.stages for size in sizes.sum(0))
+        if self._config.mesh.split:
+            return parse_split(self._config.mesh.split, mesh.stages, blocks)
+        costs = torch.tensor(predicted_costs(self.model, nodes, edges, values), dtype=torch.float64)
+        if self._config.mesh.costs == "measured" and mesh.stages > 1:
+            if world.rank == 0:
+                alone = Transport(circle=Circle.of([world.rank]))
+                costs = torch.tensor(measured_costs(self.model, shard, alone), dtype=torch.float64)
+            world.broadcast(costs, "sharing of the measured costs")
+        return split(costs.tolist(), mesh.stages)
+
+    def _links(self, shard: Shard) -> list[StageLink]:
+        """What crosses the borders of the stages, of all parts together; initial rows go beside the others."""
+        nodes = torch.tensor([shard.num_owned])
+        self.seat.peers.all_reduce(nodes, "reduction of the sizes", account=None)
+        rows, width = int(nodes) * (2 if self.model.initial else 1), self.model.shape.hidden_channels
+        return [StageLink(self.model.layer_number(first), width, rows) for first, _ in self._bounds[1:]]
+
+    def _chunk(self, shard: Shard) -> tuple[Shard, Chunks]:
+        """The first stage of every part cuts it into chunks and tells the others."""
+        seat, config = self.seat, self._config
+        count = seat.mesh.chunks
+        if count == 1:
+            return shard, Chunks.whole(shard.num_owned)
+        numbers = torch.empty(shard.num_owned, dtype=torch.int64)
+        if seat.first:
+            numbers = chunk_numbers(shard, count, config.seed)
+        seat.line.broadcast(numbers, "sharing of the chunks")
+        shard, bounds = renumber(shard, numbers, count)
+        return shard, Chunks(bounds, seat.part, config.seed, config.mesh.shuffle)
+
+    def _side(self, shard: Shard, chunks: Chunks, policy: Policy) -> tuple[Side, HaloExchange, Sums]:
+        """``shard`` made ready for the stage, its exchange, and the exact sums over all its rows.
+
+        The features, where the stage needs them, cross the wire here, once.
+        """
+        exchange = HaloExchange(shard, self.seat.peers, CPU, policy)
+        edges = self.model.aggregation(shard, exchange)
+        inputs = None
+        if self._stage.entry is not None:
+            inputs = Inputs.of(shard, edges, self.model.aggregates_input)
+        exact: Sums = WholeSums(edges, self._timeline)
+        sums = exact if chunks.count == 1 else self._chunk_sums(shard, chunks, edges, policy)
+        seat = self.seat
+        next_number = 0 if seat.last else self.model.layer_number(self._bounds[seat.stage + 1][0])
+        border = Border(seat, self._stage, next_number, shard.ids, policy)
+        return Side(chunks, shard.ids, inputs, sums, border), exchange, exact
+
+    def _chunk_sums(self, shard: Shard, chunks: Chunks, edges: Aggregation, policy: Policy) -> ChunkSums:
+        mesh, swaps = self._config.mesh, None
+        if self.seat.mesh.parts > 1:
+            routes = Routes.of(shard, edges.halo, chunks, edges.exchange)
+            swaps = ChunkExchange(routes, self.seat.peers, policy, shard.ids)
+        widths = [layer.width for layer in self._stage.layers]
+        return ChunkSums(edges, swaps, chunks, widths, mesh.history, mesh.gradient_rule, self._timeline)
+
+
+def _chunk_loss(shard: Shard, chunks: Chunks, config: Config) -> Callable[[int, Tensor], tuple[Tensor, Tensor]]:
+    """The loss of every chunk; it holds no runner, which would otherwise hold itself through its pipeline."""
+    task = Task.of(shard, config.task, CPU)
+    losses = [LossGradient(task.part(chunks.at(chunk))) for chunk in range(chunks.count)]
+    return lambda chunk, logits: losses[chunk](logits, 0)
+
+
+def _values(x: Tensor | Csr | None) -> int:
+    """How many values of the features are stored."""
+    if x is None:
+        return 0
+    return x.nnz if isinstance(x, Csr) else x.numel()
