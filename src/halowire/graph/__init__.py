@@ -2,10 +2,21 @@
 
 from halowire.graph.block_model import block_model
 from halowire.graph.checks import check
+from halowire.graph.datasets import dataset_name, is_dataset
 from halowire.graph.graph import Graph
+from halowire.graph.hetero import homogeneous, is_hetero
+from halowire.graph.link_split import SPLITS, LinkSplit, message_graph, split_links
 from halowire.graph.load import load
-from halowire.graph.normalise import mean, symmetric
+from halowire.graph.negatives import draw_negatives, pair_keys
+from halowire.graph.normalise import inverse_sqrt, mean, symmetric, symmetric_degree
+from halowire.graph.npz import write_npz
 from halowire.graph.pyg import from_pyg
 from halowire.graph.rmat import rmat
+from halowire.graph.seed import checked_seed
+from halowire.graph.split import random_split
 
-__all__ = ["Graph", "block_model", "check", "from_pyg", "load", "mean", "rmat", "symmetric"]
+__all__ = [
+    "SPLITS", "Graph", "LinkSplit", "block_model", "check", "checked_seed", "dataset_name", "draw_negatives",
+    "from_pyg", "homogeneous", "inverse_sqrt", "is_dataset", "is_hetero", "load", "mean", "message_graph", "pair_keys",
+    "random_split", "rmat", "split_links", "symmetric", "symmetric_degree", "write_npz",
+]  # fmt: skip

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from halowire.errors import InputError
-from halowire.kernels.random import row_keys, uniform_bits
+from halowire.kernels import row_keys, uniform_bits
 
 STREAM = 401
 TRIES = 16

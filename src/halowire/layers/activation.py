@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from halowire.kernels.activate import activate, activate_backward
-from halowire.kernels.random import Drop
+from halowire.kernels import Drop, activate, activate_backward
 
 
 @dataclass(frozen=True, eq=False)

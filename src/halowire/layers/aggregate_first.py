@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from halowire.kernels import Csr
-from halowire.kernels.csr import row_range
+from halowire.kernels import Csr, row_range
 from halowire.layers.dense import affine, empty_rows, product
 from halowire.layers.departure import Departure
 from halowire.layers.layer_map import Gradients, Weights

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from halowire.kernels.activate import activate
+from halowire.kernels import activate
 from halowire.layers.attend_map import AttendMap, GatWeights
 from halowire.layers.dense import empty_rows, product
 from halowire.layers.departure import Departure, Following, depart

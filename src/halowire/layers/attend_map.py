@@ -8,8 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from halowire.kernels import Csr
-from halowire.kernels.attend import Attended, Scores, attend, attend_sources, attend_targets
+from halowire.kernels import Attended, Csr, Scores, attend, attend_sources, attend_targets
 from halowire.layers.attention import Attention
 from halowire.layers.dense import empty_rows, product
 from halowire.layers.head_scores import by_head, score_columns

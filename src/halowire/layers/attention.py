@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from halowire.errors import InputError
-from halowire.kernels import Csr
-from halowire.kernels.csr import row_range
+from halowire.kernels import Csr, row_range
 from halowire.layers.propagation import Propagation, head_of
 from halowire.partitioning import Shard
 from halowire.wire import HaloExchange

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from halowire.kernels.buffers import empty
+from halowire.kernels import empty
 
 
 def empty_rows(like: Tensor, rows: int, cols: int) -> Tensor:

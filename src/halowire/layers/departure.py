@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from halowire.kernels.random import Drop
+from halowire.kernels import Drop
 from halowire.layers.dense import empty_rows, product
 from halowire.layers.propagation import Propagation
 from halowire.wire import Flight

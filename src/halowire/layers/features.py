@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from halowire.errors import InputError
-from halowire.kernels import Csr
-from halowire.kernels.csr import row_range
+from halowire.kernels import Csr, row_range
 from halowire.layers.attention import Attention
 from halowire.layers.dense import add_product
 from halowire.layers.propagation import Propagation

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from halowire.errors import InputError
-from halowire.kernels import Csr
-from halowire.kernels.csr import row_range
+from halowire.kernels import Csr, row_range
 from halowire.layers.dense import empty_rows
 from halowire.partitioning import Shard
 from halowire.wire import Flight, HaloExchange

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
-from halowire.kernels.random import Drop
+from halowire.kernels import Drop
 from halowire.layers.departure import Departure
 from halowire.layers.propagation import Propagation
 from halowire.layers.returning import Returning

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from halowire.errors import InputError
-from halowire.graph.graph import Graph
-from halowire.graph.normalise import symmetric_degree
+from halowire.graph import Graph, symmetric_degree
 from halowire.kernels import Csr
 from halowire.partitioning.halo import group_by_owner, halo_of
 from halowire.partitioning.partition import Partition

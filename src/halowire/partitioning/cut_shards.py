@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from halowire.errors import InputError
-from halowire.graph import Graph
-from halowire.graph.link_split import LinkSplit
+from halowire.graph import Graph, LinkSplit
 from halowire.partitioning.links import write_links
 from halowire.partitioning.manifest import is_shard_folder
 from halowire.partitioning.partition import Partition, partition

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from halowire.errors import InputError
 from halowire.files import write_json
-from halowire.graph.link_split import SPLITS, LinkSplit
+from halowire.graph import SPLITS, LinkSplit
 from halowire.partitioning.arrays import read_arrays, write_arrays
 from halowire.partitioning.manifest import read_manifest
 from halowire.partitioning.schema import listed, named, number, record, text, whole

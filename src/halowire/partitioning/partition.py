@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from halowire.errors import InputError
-from halowire.graph.graph import Graph
-from halowire.graph.seed import checked_seed
+from halowire.graph import Graph, checked_seed
 from halowire.kernels import Csr
 from halowire.partitioning.metis import metis_owners
 from halowire.partitioning.random import random_owners

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from halowire.errors import InputError
-from halowire.graph.graph import Graph
+from halowire.graph import Graph
 from halowire.partitioning.halo import group_by_owner, halo_of
 from halowire.partitioning.partition import Partition
 from halowire.partitioning.schema import Check, listed, number, record, text, whole

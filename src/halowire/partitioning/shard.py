@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from halowire.graph.normalise import inverse_sqrt, symmetric_degree
+from halowire.graph import inverse_sqrt, symmetric_degree
 from halowire.kernels import Csr
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from halowire.errors import InputError
 from halowire.files import put_in_place
-from halowire.graph.graph import Graph
+from halowire.graph import Graph
 from halowire.kernels import Csr
 from halowire.partitioning.arrays import read_arrays, write_arrays
 from halowire.partitioning.cut import cut_each

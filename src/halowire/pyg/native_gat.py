@@ -10,9 +10,7 @@ from torch import Tensor, nn
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from halowire.kernels.attend import MOST_HEADS, Attended, Scores, attend, attend_sources, attend_targets
-from halowire.kernels.buffers import empty
-from halowire.kernels.csr import row_range
+from halowire.kernels import MOST_HEADS, Attended, Scores, attend, attend_sources, attend_targets, empty, row_range
 from halowire.layers.head_scores import by_head, score_columns
 from halowire.pyg.edges import Edges, plain
 from halowire.pyg.layer_path import LayerPath, first_of

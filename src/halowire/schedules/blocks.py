@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from halowire.kernels.buffers import empty
+from halowire.kernels import empty
 from halowire.layers.dense import affine, product
 from halowire.layers.departure import narrows
 from halowire.schedules.rows import Activate, Rows, gradient_of

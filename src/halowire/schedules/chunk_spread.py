@@ -19,8 +19,7 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from halowire.kernels import Csr
-from halowire.kernels.csr import row_range
+from halowire.kernels import Csr, row_range
 from halowire.layers.propagation import Propagation
 from halowire.schedules.blocks import GraphBlock, Kept
 from halowire.schedules.chunk_exchange import ChunkExchange

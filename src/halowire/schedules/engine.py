@@ -14,8 +14,7 @@ import torch
 from torch import Tensor
 
 from halowire.events import EVAL, SETUP
-from halowire.kernels.activate import activate
-from halowire.kernels.buffers import empty
+from halowire.kernels import activate, empty
 from halowire.schedules.blocks import Kept
 from halowire.schedules.border import Border
 from halowire.schedules.chunks import Chunks

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from halowire.errors import InputError
-from halowire.kernels import Csr
-from halowire.kernels.csr import row_range
+from halowire.kernels import Csr, row_range
 from halowire.layers.dense import affine
 from halowire.layers.features import WIDEST_CACHE, Columns, densify
 from halowire.partitioning import Shard

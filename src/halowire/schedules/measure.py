@@ -7,8 +7,7 @@ import time
 import torch
 from torch import Tensor
 
-from halowire.kernels import Csr
-from halowire.kernels.buffers import empty
+from halowire.kernels import Csr, empty
 from halowire.layers.features import Columns, densify
 from halowire.schedules.inputs import Inputs
 from halowire.schedules.rows import Rows

@@ -7,7 +7,7 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from halowire.kernels.buffers import empty
+from halowire.kernels import empty
 from halowire.layers.dense import affine, product
 from halowire.schedules.inputs import FeatureMap, Inputs
 from halowire.schedules.rows import Activate, Rows, gradient_of

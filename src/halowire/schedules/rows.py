@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from halowire.kernels.activate import activate, activate_backward
-from halowire.kernels.random import Drop
+from halowire.kernels import Drop, activate, activate_backward
 from halowire.schedules.inputs import Inputs
 
 

@@ -7,8 +7,7 @@ from typing import Protocol
 
 from torch import Tensor
 
-from halowire.kernels.buffers import empty
-from halowire.kernels.random import Drop
+from halowire.kernels import Drop, empty
 from halowire.layers.propagation import Propagation
 from halowire.schedules.blocks import GraphBlock, Kept
 from halowire.schedules.rows import Rows

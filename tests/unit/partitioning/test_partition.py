@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from halowire.errors import InputError
-from halowire.graph.graph import Graph
+from halowire.graph import Graph
 from halowire.partitioning import Partition, measure, partition
 from halowire.partitioning.partition import METHODS, fill_empty
 from tests.support.awkward_graphs import awkward

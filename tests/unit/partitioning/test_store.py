@@ -14,7 +14,7 @@ from torch import Tensor
 
 from halowire import files as replacing
 from halowire.errors import InputError
-from halowire.graph.graph import Graph
+from halowire.graph import Graph
 from halowire.kernels import Csr
 from halowire.partitioning import Partition, Shard, cut, measure, partition, read_manifest, read_shard, write_shards
 from tests.support.awkward_graphs import awkward
