@@ -4,12 +4,11 @@ from halowire.kernels.activate import activate, activate_backward
 from halowire.kernels.aggregate import aggregate
 from halowire.kernels.attend import MOST_HEADS, Attended, Scores, attend, attend_sources, attend_targets
 from halowire.kernels.buffers import buffer_bytes, empty, release_buffers
+from halowire.kernels.counter_random import Drop, keys_of, row_keys, stream_key, uniform_bits
 from halowire.kernels.csr import Csr, row_range
-from halowire.kernels.dispatch import simd_level
-from halowire.kernels.info import kernels_in_use, native_available
+from halowire.kernels.dispatch import kernels_in_use, native_available, simd_level
 from halowire.kernels.packing import CODE_BITS, Packing, aggregate_packed, code_for, pack_rows, unpack_rows
-from halowire.kernels.random import Drop, keys_of, row_keys, stream_key, uniform_bits
-from halowire.kernels.rows import take_rows
+from halowire.kernels.take_rows import take_rows
 
 __all__ = [
     "CODE_BITS", "MOST_HEADS", "Attended", "Csr", "Drop", "Packing", "Scores", "activate", "activate_backward",

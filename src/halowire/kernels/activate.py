@@ -8,9 +8,16 @@ from torch import Tensor
 from halowire.errors import InputError
 from halowire.kernels import activate_twin as twin
 from halowire.kernels.buffers import empty
-from halowire.kernels.checks import check_rows, check_vector, unit_columns
-from halowire.kernels.dispatch import address, level_number, native_for, threads_for
-from halowire.kernels.random import Drop
+from halowire.kernels.counter_random import Drop
+from halowire.kernels.dispatch import (
+    address,
+    check_rows,
+    check_vector,
+    level_number,
+    native_for,
+    threads_for,
+    unit_columns,
+)
 
 MAX_BLOCKS = 256
 MIN_BLOCK_ROWS = 128

@@ -9,8 +9,15 @@ from torch import Tensor
 
 from halowire.errors import InputError
 from halowire.kernels.buffers import empty
-from halowire.kernels.checks import check_rows, check_vector, unit_columns
-from halowire.kernels.dispatch import address, level_number, native_for, threads_for
+from halowire.kernels.dispatch import (
+    address,
+    check_rows,
+    check_vector,
+    level_number,
+    native_for,
+    threads_for,
+    unit_columns,
+)
 
 INDEX_TYPES = (torch.int32, torch.int64)
 

@@ -17,9 +17,8 @@ from torch import Tensor
 from halowire.errors import InputError
 from halowire.kernels import attend_twin as twin
 from halowire.kernels.buffers import empty
-from halowire.kernels.checks import check_rows, unit_columns
 from halowire.kernels.csr import Csr
-from halowire.kernels.dispatch import address, level_number, native_for, threads_for
+from halowire.kernels.dispatch import address, check_rows, level_number, native_for, threads_for, unit_columns
 
 MOST_HEADS = 64
 

@@ -35,8 +35,16 @@ from halowire.errors import InputError
 from halowire.kernels import packing_twin as twin
 from halowire.kernels.aggregate import INDEX_TYPES, aggregate_twin
 from halowire.kernels.buffers import empty
-from halowire.kernels.checks import check_rows, check_vector, unit_columns
-from halowire.kernels.dispatch import address, level_number, native_for, threads_for
+from halowire.kernels.dispatch import (
+    address,
+    check_bytes,
+    check_rows,
+    check_vector,
+    level_number,
+    native_for,
+    threads_for,
+    unit_columns,
+)
 
 BITS = (1, 2, 4, 8, 16)
 CODE_BITS = {"minmax": (1, 2, 4, 8), "levels": (1, 2, 4), "clipped": (1,)}
@@ -94,7 +102,7 @@ def pack_rows(
     Args:
         x: float32 ``[n, k]``.
         packing: the code.
-        stream: 64-bit key from ``random.stream_key``; the random bits are a function of (stream, id, column) alone.
+        stream: 64-bit key from ``stream_key``; the random bits are a function of (stream, id, column) alone.
         ids: int64 ``[n]``, original node ids.
         out: uint8, contiguous; read as rows of ``packing.row_bytes(columns packed)`` bytes each.
         columns: int32 ``[k']``, pack these only; each keeps the random bits of its number in ``x``. None: all.
@@ -219,12 +227,6 @@ def aggregate_packed(
         threads_for((indices.numel() + rows) * k),
     )
     return out
-
-
-def check_bytes(name: str, tensor: Tensor) -> None:
-    """Raise unless ``tensor`` is contiguous uint8."""
-    if tensor.dtype != torch.uint8 or not tensor.is_contiguous():
-        raise InputError(f"{name} is {tensor.dtype} {list(tensor.shape)}, but must be contiguous torch.uint8")
 
 
 def count_rows(data: Tensor, packing: Packing, k: int) -> int:

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from halowire.errors import InputError
-from halowire.kernels.random import keys_of, uniform_bits
+from halowire.kernels.counter_random import keys_of, uniform_bits
 
 PARTIALS = 16
 LARGEST, NOT_A_NUMBER = 0x7F7F, 0x7FC0

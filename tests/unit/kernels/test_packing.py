@@ -8,7 +8,7 @@ from torch import Tensor
 
 from halowire.errors import InputError
 from halowire.kernels import Packing, aggregate_packed, pack_rows, unpack_rows
-from halowire.kernels.random import stream_key
+from halowire.kernels.counter_random import stream_key
 from tests.support.choices import CHOICES, use
 
 CODES = [(1, "minmax"), (1, "clipped"), (1, "levels"), (2, "levels"), (4, "levels")]

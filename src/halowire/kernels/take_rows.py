@@ -7,8 +7,7 @@ from torch import Tensor
 
 from halowire.errors import InputError
 from halowire.kernels.buffers import empty
-from halowire.kernels.checks import check_vector, unit_columns
-from halowire.kernels.dispatch import native_for, threads_for
+from halowire.kernels.dispatch import check_vector, native_for, threads_for, unit_columns
 
 
 def take_rows(x: Tensor, index: Tensor, out: Tensor | None = None) -> Tensor:

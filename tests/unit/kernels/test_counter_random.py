@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from halowire.kernels import Drop, row_keys, uniform_bits
-from halowire.kernels.random import MASK_64, drop_factor, mix, stream_key
+from halowire.kernels.counter_random import MASK_64, drop_factor, mix, stream_key
 
 
 def correlation(a: torch.Tensor, b: torch.Tensor) -> float:
