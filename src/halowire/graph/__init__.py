@@ -4,16 +4,14 @@ from halowire.graph.block_model import block_model
 from halowire.graph.checks import check
 from halowire.graph.datasets import dataset_name, is_dataset
 from halowire.graph.graph import Graph
-from halowire.graph.hetero import homogeneous, is_hetero
 from halowire.graph.link_split import SPLITS, LinkSplit, message_graph, split_links
 from halowire.graph.load import load
 from halowire.graph.negatives import draw_negatives, pair_keys
 from halowire.graph.normalise import inverse_sqrt, mean, symmetric, symmetric_degree
 from halowire.graph.npz import write_npz
-from halowire.graph.pyg import from_pyg
+from halowire.graph.pyg_data import from_pyg, homogeneous, is_hetero
 from halowire.graph.rmat import rmat
-from halowire.graph.seed import checked_seed
-from halowire.graph.split import random_split
+from halowire.graph.seeded import checked_seed, random_split
 
 __all__ = [
     "SPLITS", "Graph", "LinkSplit", "block_model", "check", "checked_seed", "dataset_name", "draw_negatives",

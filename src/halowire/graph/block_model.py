@@ -7,10 +7,16 @@ import torch
 
 from halowire.errors import InputError
 from halowire.graph.graph import Graph
-from halowire.graph.pairs import Ints, distinct_pairs, mirrored, random_bits, scaled
-from halowire.graph.rmat import require_sizes
-from halowire.graph.seed import checked_seed
-from halowire.graph.split import random_split
+from halowire.graph.seeded import (
+    Ints,
+    checked_seed,
+    distinct_pairs,
+    mirrored,
+    random_bits,
+    random_split,
+    require_sizes,
+    scaled,
+)
 
 
 def block_model(

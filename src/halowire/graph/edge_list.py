@@ -9,7 +9,7 @@ import numpy as np
 
 from halowire.errors import InputError
 from halowire.graph.graph import Graph
-from halowire.graph.pairs import sorted_distinct
+from halowire.graph.seeded import sorted_distinct
 from halowire.graph.table import one_line, read_table, sniff
 
 Array = np.ndarray[Any, Any]
