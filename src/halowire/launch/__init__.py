@@ -1,13 +1,10 @@
 """Process groups and worker processes."""
 
-from halowire.launch.agree import agreed
-from halowire.launch.failure import tell_launcher
-from halowire.launch.group import Place, choose_device, joined, launched, set_threads
-from halowire.launch.interface import interface_to
+from halowire.launch.failure import agreed, tell_launcher
+from halowire.launch.group import join, joined
 from halowire.launch.local import run_local, run_workers, torch_kept
-from halowire.launch.roundtrip import measure_pairs
-from halowire.launch.run_folder import run_folder
-from halowire.launch.session import join
+from halowire.launch.network import interface_to, measure_pairs
+from halowire.launch.place import Place, choose_device, launched, run_folder, set_threads
 from halowire.launch.stop import StopWish, stop_wish
 
 __all__ = [

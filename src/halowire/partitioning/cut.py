@@ -1,4 +1,4 @@
-"""Cutting a graph into shards, one part at a time."""
+"""Cutting a graph into shards, one part at a time: the rows of each part, its halo, and the edges into its rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from torch import Tensor
 from halowire.errors import InputError
 from halowire.graph import Graph, symmetric_degree
 from halowire.kernels import Csr
-from halowire.partitioning.halo import group_by_owner, halo_of
 from halowire.partitioning.partition import Partition
 from halowire.partitioning.shard import Shard
 
@@ -76,6 +75,24 @@ def cut_each(graph: Graph, partition: Partition) -> Iterator[Shard]:
             regression=graph.regression,
             edge_tensors=_edge_tensors(graph, rows, place, halo.numel()),
         )
+
+
+def group_by_owner(owner: Tensor, num_parts: int) -> list[Tensor]:
+    """Graph rows of every part, ascending; ``num_parts`` int64 tensors."""
+    order = torch.argsort(owner, stable=True)
+    return list(torch.split(order, torch.bincount(owner, minlength=num_parts).tolist()))
+
+
+def halo_of(adj: Csr, owner: Tensor, rows: Tensor, part: int) -> Tensor:
+    """Graph rows that ``rows`` (those of ``part``) read and ``part`` does not own, int64 ``[h]``.
+
+    Grouped by owner ascending, ascending by graph row within an owner.
+    """
+    needed = torch.zeros(adj.num_cols, dtype=torch.bool)
+    needed[adj.select_rows(rows).indices.long()] = True
+    needed &= owner != part
+    halo = needed.nonzero().flatten()
+    return halo[torch.argsort(owner[halo], stable=True)]
 
 
 def _edge_tensors(graph: Graph, rows: Tensor, place: Tensor, num_halo: int) -> dict[str, Tensor]:

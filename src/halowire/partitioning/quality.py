@@ -8,7 +8,7 @@ from typing import Any
 
 from halowire.errors import InputError
 from halowire.graph import Graph
-from halowire.partitioning.halo import group_by_owner, halo_of
+from halowire.partitioning.cut import group_by_owner, halo_of
 from halowire.partitioning.partition import Partition
 from halowire.partitioning.schema import Check, listed, number, record, text, whole
 

@@ -1,4 +1,7 @@
-"""The network interface that leads to the master: chosen once, so that all traffic takes the same way."""
+"""The network between the workers: the interface that leads to the others, and how fast every pair of workers is.
+
+The interface is chosen once, so that all traffic takes the same way.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,18 @@ import fcntl
 import os
 import socket
 import struct
+import time
+
+import torch
+import torch.distributed as dist
 
 from halowire.errors import InputError
+from halowire.wire import Transport
 
 SIOCGIFADDR = 0x8915
 VARIABLE = "GLOO_SOCKET_IFNAME"
+PINGS = 20
+PAYLOAD = 4 << 20
 
 
 def interface_to(host: str, port: int = 9) -> tuple[str, str]:
@@ -37,6 +47,34 @@ def choose_interface(host: str) -> str:
     if name:
         os.environ[VARIABLE] = name
     return f"interface {name or 'unknown'} ({own}), on the route to {host}"
+
+
+def measure_pairs(transport: Transport) -> list[tuple[int, int, float, float]]:
+    """(rank, rank, seconds of a round trip, bytes per second) of every pair of workers, on rank 0."""
+    size = transport.size
+    found = torch.zeros(size, size, 2, dtype=torch.float64)
+    for first in range(size):
+        for second in range(first + 1, size):
+            if transport.rank in (first, second):
+                peer = second if transport.rank == first else first
+                trip = min(_round_trip(transport.rank < peer, peer, torch.zeros(1)) for _ in range(PINGS))
+                load = min(_round_trip(transport.rank < peer, peer, torch.zeros(PAYLOAD // 4)) for _ in range(3))
+                if transport.rank == first:
+                    found[first, second] = torch.tensor([trip, 2 * PAYLOAD / load])
+            transport.barrier("round trip")
+    transport.all_reduce(found, "round trip")
+    return [(i, j, *found[i, j].tolist()) for i in range(size) for j in range(i + 1, size)]
+
+
+def _round_trip(leads: bool, peer: int, payload: torch.Tensor) -> float:
+    start = time.perf_counter()
+    if leads:
+        dist.send(payload, peer)
+        dist.recv(payload, peer)
+    else:
+        dist.recv(payload, peer)
+        dist.send(payload, peer)
+    return time.perf_counter() - start
 
 
 def _address_of(name: str) -> str:
