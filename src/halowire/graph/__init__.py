@@ -7,7 +7,15 @@ from halowire.graph.graph import Graph
 from halowire.graph.link_split import SPLITS, LinkSplit, message_graph, split_links
 from halowire.graph.load import load
 from halowire.graph.negatives import draw_negatives, pair_keys
-from halowire.graph.normalise import inverse_sqrt, mean, symmetric, symmetric_degree
+from halowire.graph.normalise import (
+    inverse,
+    inverse_sqrt,
+    mean,
+    scaled_by,
+    symmetric,
+    symmetric_degree,
+    with_self_loops,
+)
 from halowire.graph.npz import write_npz
 from halowire.graph.pyg_data import from_pyg, homogeneous, is_hetero
 from halowire.graph.rmat import rmat
@@ -15,6 +23,7 @@ from halowire.graph.seeded import checked_seed, random_split
 
 __all__ = [
     "SPLITS", "Graph", "LinkSplit", "block_model", "check", "checked_seed", "dataset_name", "draw_negatives",
-    "from_pyg", "homogeneous", "inverse_sqrt", "is_dataset", "is_hetero", "load", "mean", "message_graph", "pair_keys",
-    "random_split", "rmat", "split_links", "symmetric", "symmetric_degree", "write_npz",
+    "from_pyg", "homogeneous", "inverse", "inverse_sqrt", "is_dataset", "is_hetero", "load", "mean", "message_graph",
+    "pair_keys", "random_split", "rmat", "scaled_by", "split_links", "symmetric", "symmetric_degree",
+    "with_self_loops", "write_npz",
 ]  # fmt: skip

@@ -122,9 +122,7 @@ class Graph:
     @property
     def num_features(self) -> int:
         """F, 0 without features."""
-        if self.x is None:
-            return 0
-        return self.x.num_cols if isinstance(self.x, Csr) else self.x.shape[1]
+        return 0 if self.x is None else self.x.shape[1]
 
     @property
     def multi_label(self) -> bool:
@@ -157,7 +155,7 @@ class Graph:
         row, col = self.adj.row_index(), self.adj.indices.to(torch.int64)
         weight = None if self.adj.weight is None else self.adj.weight.repeat(2)
         row, col = torch.cat([row, col]), torch.cat([col, row])
-        return replace(self, adj=_merge(Csr.from_edges(row, col, self.num_nodes, self.num_nodes, weight)))
+        return replace(self, adj=Csr.from_edges(row, col, self.num_nodes, self.num_nodes, weight).distinct())
 
     def subgraph(self, mask: Tensor) -> Graph:
         """The nodes where ``mask`` (bool ``[N]``) is true and the edges among them; ids and classes stay."""
@@ -215,7 +213,7 @@ class Graph:
 
 def _infer_num_nodes(edges: Tensor, x: Tensor | Csr | None, y: Tensor | None) -> int:
     if x is not None:
-        return x.num_rows if isinstance(x, Csr) else x.shape[0]
+        return x.shape[0]
     if y is not None:
         return y.shape[0]
     return int(edges.max()) + 1 if edges.numel() else 0
@@ -267,22 +265,6 @@ def _require_range(edges: Tensor, num_nodes: int) -> None:
             f"node ids in edge_index run from {low} to {high}, expected 0..{num_nodes - 1} for {num_nodes} nodes; "
             "check num_nodes and whether the ids start at 0"
         )
-
-
-def _merge(adj: Csr) -> Csr:
-    """Keep one entry per (row, column), with the largest weight."""
-    row = adj.row_index().long()
-    first = torch.ones(adj.nnz, dtype=torch.bool)
-    first[1:] = (row[1:] != row[:-1]) | (adj.indices[1:] != adj.indices[:-1])
-    if bool(first.all()):
-        return adj
-    weight = None
-    if adj.weight is not None:
-        slot = first.long().cumsum(0) - 1
-        weight = torch.full((int(first.sum()),), -torch.inf).scatter_reduce_(0, slot, adj.weight, "amax")
-    indptr = torch.zeros_like(adj.indptr)
-    torch.cumsum(torch.bincount(row[first], minlength=adj.num_rows), 0, out=indptr[1:])
-    return Csr(indptr, adj.indices[first], weight, adj.num_cols)
 
 
 def _pick(values: Tensor | None, index: Tensor) -> Tensor | None:

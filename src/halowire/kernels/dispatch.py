@@ -19,6 +19,7 @@ from halowire.errors import InputError
 ABI = 6
 LEVELS = ("portable", "avx2", "avx512")
 WORK_PER_THREAD = 1 << 15
+INDEX_TYPES = (torch.int32, torch.int64)
 
 
 @cache
@@ -90,7 +91,7 @@ def address(tensor: Tensor | None) -> int:
 
 
 def check_rows(name: str, tensor: Tensor, rows: int | None = None, cols: int | None = None) -> None:
-    """Raise unless ``tensor`` is float32 ``[rows, cols]`` with adjacent columns (rows may be any distance apart)."""
+    """Raise unless ``tensor`` is float32 ``[rows, cols]``; None stands for any number."""
     good = tensor.dim() == 2 and tensor.dtype == torch.float32
     good = good and rows in (None, tensor.shape[0]) and cols in (None, tensor.shape[1])
     if not good:
@@ -113,6 +114,26 @@ def check_bytes(name: str, tensor: Tensor) -> None:
         raise InputError(f"{name} is {tensor.dtype} {list(tensor.shape)}, but must be contiguous torch.uint8")
 
 
+def check_matrix(indptr: Tensor, indices: Tensor, weight: Tensor | None) -> int:
+    """Raise unless the arrays are those of a CSR matrix; returns its number of rows.
+
+    Whether ``indices`` name existing columns is not looked at, since that would read all of them.
+    """
+    check_vector("indptr", indptr, (torch.int64,))
+    check_vector("indices", indices, INDEX_TYPES)
+    if weight is not None:
+        check_vector("weight", weight, (torch.float32,), indices.numel())
+    rows = indptr.numel() - 1
+    if rows < 0 or int(indptr[-1]) > indices.numel():
+        raise InputError(f"indptr does not fit {indices.numel()} indices: it must start at 0 and end at their number")
+    return rows
+
+
+def adjacent(*tensors: Tensor | None) -> bool:
+    """Whether the columns of all the matrices are adjacent in memory, as native code needs them."""
+    return all(tensor is None or tensor.stride(1) == 1 or tensor.shape[1] <= 1 for tensor in tensors)
+
+
 def unit_columns(tensor: Tensor) -> Tensor:
     """The tensor itself if its columns are adjacent in memory, else a contiguous copy."""
-    return tensor if tensor.stride(1) == 1 or tensor.shape[1] <= 1 else tensor.contiguous()
+    return tensor if adjacent(tensor) else tensor.contiguous()

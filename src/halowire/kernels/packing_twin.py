@@ -74,7 +74,7 @@ def uniform(x: Tensor, stream: int, ids: Tensor, columns: Tensor | None) -> Tens
 
 
 def minmax(x: Tensor, bits: int, u: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """bf16 patterns ``lo``, ``hi`` int32 ``[n]``, and the codes ``q`` int32 ``[n, k]``."""
+    """``lo``, ``hi`` and ``q`` of ``minmax``: two bf16 patterns, int32 ``[n]``, and the codes, int32 ``[n, k]``."""
     # Ordered as integers, -0 comes before 0 and NaN beyond infinity, whatever the order of comparisons.
     order = ordered(x.view(torch.int32))
     low, high = ordered(order.amin(1)), ordered(order.amax(1))
@@ -92,7 +92,7 @@ def minmax(x: Tensor, bits: int, u: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def two_levels(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The same for the means on either side of the row's mean."""
+    """``lo``, ``hi`` and ``q`` of 1-bit ``levels``: the means of the values on either side of the row's mean."""
     mean, low, high, above, bad = safe_means(x)
     lo, hi, middle = (nearest_finite(value) for value in (low, high, mean))
     wide = ~(widened(hi) - widened(lo)).isfinite()
@@ -102,9 +102,10 @@ def two_levels(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def clipped_levels(x: Tensor, bits: int, u: Tensor | float = 0.5) -> tuple[Tensor, Tensor, Tensor]:
-    """The same for ``2^bits`` equally spaced levels around the middle of the two means; values beyond are clipped.
+    """``lo``, ``hi`` and ``q`` of ``2^bits`` equally spaced levels around the middle of the two means.
 
-    The levels never reach beyond the values of the row: of few values the range is short.
+    Values beyond the outer levels are clipped. The levels never reach beyond the values of the row, whose range is
+    short where the values are few.
     """
     mean, low, high, _, bad = safe_means(x)
     middle, reach = low * 0.5 + high * 0.5, (high * 0.5 - low * 0.5) * REACH[bits]
@@ -136,7 +137,10 @@ def safe_means(x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
 
 
 def side_means(x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """float32 ``[n]``: means of the row, of its values up to that, of those above; bool ``[n, k]``: which are above."""
+    """Three means of every row, float32 ``[n]``: of all its values, of those up to that mean, of those above it.
+
+    The fourth result, bool ``[n, k]``, says which values are above the mean.
+    """
     mean = ordered_sum(x) / torch.full_like(x[:, 0], x.shape[1])
     above = x > mean[:, None]
     count = above.sum(1)
@@ -178,7 +182,7 @@ def nearest(x: Tensor) -> Tensor:
 
 
 def nearest_finite(x: Tensor) -> Tensor:
-    """The same with the largest bf16 for what would round to infinity."""
+    """bf16 patterns to nearest even, int32; what would round to infinity becomes the largest bf16."""
     pattern = nearest(x)
     return (pattern & 0x7FFF).clamp(max=LARGEST) | (pattern & 0x8000)
 

@@ -96,14 +96,12 @@ def halo_of(adj: Csr, owner: Tensor, rows: Tensor, part: int) -> Tensor:
 
 
 def _edge_tensors(graph: Graph, rows: Tensor, place: Tensor, num_halo: int) -> dict[str, Tensor]:
-    """Those of the edges into ``rows``, in the order of the two matrices that `_edges` makes."""
+    """The tensors of the edges into ``rows``, in the order of the two matrices that `_edges` makes."""
     if not graph.edge_tensors:
         return {}
     adj, num_owned = graph.adj, rows.numel()
-    counts = adj.indptr.diff()[rows]
-    first = adj.indptr[:-1][rows] - (counts.cumsum(0) - counts)
-    entry = torch.arange(int(counts.sum())) + torch.repeat_interleave(first, counts)
-    row = torch.repeat_interleave(torch.arange(num_owned), counts)
+    entry = adj.entries_of(rows)
+    row = torch.repeat_interleave(torch.arange(num_owned), adj.indptr.diff()[rows])
     col = place[adj.indices[entry].long()]
     # Inner before halo, by row, then by column; entries that are alike stay in their order, as they do in a matrix.
     key = (col >= num_owned).long() * num_owned * (num_owned + num_halo) + row * (num_owned + num_halo) + col
