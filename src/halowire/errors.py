@@ -33,6 +33,11 @@ class Interrupted(KeyboardInterrupt):
     """Training was stopped by a signal, after a checkpoint."""
 
 
+def in_one_line(error: BaseException) -> str:
+    """The text of ``error`` without line breaks; the name of its type where it has no text."""
+    return " ".join(str(error).split()) or type(error).__name__
+
+
 def system_error(error: OSError) -> str:
     """An error of the operating system in one line: the file, and what is wrong with it."""
     reason = error.strerror.lower() if error.strerror else str(error)

@@ -15,7 +15,7 @@ from halowire.graph.seeded import (
     random_bits,
     random_split,
     require_sizes,
-    scaled,
+    uniform_below,
 )
 
 
@@ -58,12 +58,12 @@ def block_model(
     start = np.cumsum(size) - size
 
     def draw(count: int) -> tuple[Ints, Ints]:
-        source = scaled(random_bits(rng, count), num_nodes)
+        source = uniform_below(random_bits(rng, count), num_nodes)
         home = block[source]
         stays = random_bits(rng, count) < homophily * 2**32
         bits = random_bits(rng, count)
-        inside = members[start[home] + scaled(bits, size[home])]
-        return source, np.where(stays, inside, scaled(bits, num_nodes))
+        inside = members[start[home] + uniform_below(bits, size[home])]
+        return source, np.where(stays, inside, uniform_below(bits, num_nodes))
 
     low, high = distinct_pairs(draw, num_nodes, num_edges // 2, rng)
     train, val, test = random_split(num_nodes, rng)

@@ -11,7 +11,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from halowire.errors import InputError
+from halowire.errors import InputError, in_one_line
 from halowire.graph.graph import Graph
 from halowire.graph.npz import read_meta, read_npz
 from halowire.graph.ogb import is_ogb_folder, read_ogb
@@ -80,9 +80,8 @@ def _load(title: str, name: str | None, folder: Path) -> Any:
                 "'halowire[pyg]'"
             ) from error
         except Exception as error:
-            why = " ".join(str(error).split()) or type(error).__name__
             raise InputError(
-                f"the files of {name or title} in {place} cannot be read ({why}); get them again"
+                f"the files of {name or title} in {place} cannot be read ({in_one_line(error)}); get them again"
             ) from error
     raise InputError(
         f"{name or title} is not on disk: there is neither {' nor '.join(looked)}; halowire downloads nothing: get the "

@@ -13,10 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from halowire.errors import InputError
+from halowire.errors import InputError, in_one_line
 from halowire.files import written_whole
 from halowire.graph.graph import Graph
-from halowire.graph.table import one_line
 from halowire.graph.tensors import sparse_features, to_indices, to_labels, to_tensor, to_values
 from halowire.kernels import Csr
 
@@ -47,7 +46,8 @@ def read_npz(file: Path | IO[bytes], name: str, regression: bool = False) -> Gra
         if isinstance(error, InputError):
             raise
         raise InputError(
-            f"{where} cannot be read as an .npz archive ({one_line(error)}); it may be cut off or damaged, get it again"
+            f"{where} cannot be read as an .npz archive ({in_one_line(error)}); it may be cut off or damaged, "
+            "get it again"
         ) from error
     return _graph(arrays, name, regression or bool(_scalar(arrays, "regression", name)))
 

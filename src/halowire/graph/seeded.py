@@ -79,7 +79,7 @@ def mirrored(low: np.ndarray[Any, Any], high: np.ndarray[Any, Any], num_nodes: i
     return edge_index
 
 
-def scaled(bits: np.ndarray[Any, np.dtype[np.uint32]], limit: Ints | int) -> Ints:
+def uniform_below(bits: np.ndarray[Any, np.dtype[np.uint32]], limit: Ints | int) -> Ints:
     """Map uniform 32-bit numbers to uniform integers in 0..limit-1 by a multiplication instead of a division."""
     return ((bits.astype(np.uint64) * np.asarray(limit, dtype=np.uint64)) >> np.uint64(32)).astype(np.int64)
 

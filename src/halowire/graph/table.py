@@ -15,7 +15,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from halowire.errors import InputError
+from halowire.errors import InputError, in_one_line
 
 Array = np.ndarray[Any, Any]
 # Spreadsheets open UTF-8 with a byte order mark; read as part of the first row, it would turn that row into a header.
@@ -73,18 +73,15 @@ def _damage_named(path: Path) -> Iterator[None]:
     except InputError:
         raise
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise InputError(f"{path} is cut off or not a gzip file ({one_line(error)}); get it again") from error
+        raise InputError(f"{path} is cut off or not a gzip file ({in_one_line(error)}); get it again") from error
     except OSError as error:
-        raise InputError(f"{path} cannot be opened ({one_line(error)}); check the path and its permissions") from error
+        raise InputError(
+            f"{path} cannot be opened ({in_one_line(error)}); check the path and its permissions"
+        ) from error
     except (ValueError, OverflowError) as error:
         raise InputError(
-            f"{path} cannot be read: {one_line(error)}; expected the same numeric columns in every row"
+            f"{path} cannot be read: {in_one_line(error)}; expected the same numeric columns in every row"
         ) from error
-
-
-def one_line(error: Exception) -> str:
-    """The text of ``error`` without line breaks."""
-    return " ".join(str(error).split()) or type(error).__name__
 
 
 def _open(path: Path) -> IO[str]:

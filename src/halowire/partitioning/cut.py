@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from halowire.errors import InputError
 from halowire.graph import Graph, symmetric_degree
 from halowire.kernels import Csr
 from halowire.partitioning.partition import Partition
@@ -22,10 +21,7 @@ def cut(graph: Graph, partition: Partition) -> list[Shard]:
 def cut_each(graph: Graph, partition: Partition) -> Iterator[Shard]:
     """The shards of ``graph`` one after the other, so that only one has to be in memory."""
     owner, parts = partition.owner, partition.num_parts
-    if owner.numel() != graph.num_nodes:
-        raise InputError(
-            f"the partition is for {owner.numel()} nodes, but the graph has {graph.num_nodes}: partition this graph"
-        )
+    partition.require_fit(graph)
     owned = group_by_owner(owner, parts)
     # A part's send lists are its peers' halos, so all halos come before the first shard.
     halos = [halo_of(graph.adj, owner, rows, part) for part, rows in enumerate(owned)]

@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from halowire.errors import InputError
 from halowire.graph import Graph, LinkSplit
 from halowire.partitioning.links import write_links
-from halowire.partitioning.manifest import is_shard_folder
-from halowire.partitioning.partition import Partition, partition
+from halowire.partitioning.manifest import require_free
+from halowire.partitioning.partition import METIS_WAYS, Partition, partition
 from halowire.partitioning.quality import Quality, measure
 from halowire.partitioning.store import write_shards
 
@@ -32,8 +31,7 @@ class Cutting:
         """An owner for every node of ``graph``."""
         options: dict[str, Any] = {}
         if self.method == "metis":
-            recursive = {"auto": None, "recursive": True, "kway": False}[self.metis]
-            options = {"recursive": recursive, "balance": self.balance}
+            options = {"recursive": METIS_WAYS[self.metis], "balance": self.balance}
         return partition(graph, num_parts, self.method, self.seed, **options)
 
 
@@ -52,8 +50,7 @@ def cut_shards(
     ``widths`` are the columns of the rows that a model would exchange, for the quality report, which ``tell`` and
     ``warn`` are given line by line. ``links``: the edges of link prediction, which ``graph`` holds no longer.
     """
-    if out.exists() and not is_shard_folder(out) and (not out.is_dir() or any(out.iterdir())):
-        raise InputError(f"{out} exists and is not a folder of shards; choose another name or remove it first")
+    require_free(out)
     owners = how.owners(graph, num_parts)
     quality = _quality(graph, owners, widths, how.inductive)
     for line in quality.lines():

@@ -15,9 +15,9 @@ from torch import Tensor
 from halowire.errors import InputError
 from halowire.files import write_json
 from halowire.graph import SPLITS, LinkSplit
-from halowire.partitioning.arrays import read_arrays, write_arrays
+from halowire.partitioning.arrays import entries_check, read_arrays, write_arrays
 from halowire.partitioning.manifest import read_manifest
-from halowire.partitioning.schema import listed, named, number, record, text, whole
+from halowire.partitioning.schema import listed, number, record, whole
 from halowire.partitioning.store import read_shard
 
 NAME = "links.json"
@@ -98,11 +98,15 @@ def links_record(folder: Path | str) -> Mapping[str, Any]:
     except (OSError, ValueError) as error:
         raise InputError(f"{path} cannot be read ({error}): train from the graph again") from None
     count = whole()
-    file = named(record({"bytes": count, "crc32": count, "dtype": text, "shape": listed(count)}))
     fields = {
-        "num_train": count, "negatives": count, "seed": count, "val_share": number, "test_share": number,
-        "nodes": file, "parts": listed(file),
-    }  # fmt: skip
+        "num_train": count,
+        "negatives": count,
+        "seed": count,
+        "val_share": number,
+        "test_share": number,
+        "nodes": entries_check(),
+        "parts": listed(entries_check()),
+    }
     if mismatch := record(fields)(words, ""):
         raise InputError(f"{path} is damaged: {mismatch}; train from the graph again")
     return words

@@ -8,6 +8,7 @@ from typing import Any
 
 from halowire.errors import InputError
 from halowire.graph import Graph
+from halowire.kernels import Packing
 from halowire.partitioning.cut import group_by_owner, halo_of
 from halowire.partitioning.partition import Partition
 from halowire.partitioning.schema import Check, listed, number, record, text, whole
@@ -19,8 +20,8 @@ LARGE_IMBALANCE = 1.5
 
 
 def row_bytes(width: int, bits: int) -> int:
-    """Bytes of one row of ``width`` values on the wire: ``4 k`` at 32 bits, else ``ceil(b k / 8) + 4``."""
-    return 4 * width if bits == 32 else (bits * width + 7) // 8 + 4
+    """Bytes of one row of ``width`` values on the wire: ``4 k`` at 32 bits, else those of the packed row."""
+    return 4 * width if bits == 32 else Packing(bits).row_bytes(width)
 
 
 @dataclass(frozen=True)
@@ -116,10 +117,7 @@ def measure(graph: Graph, partition: Partition, widths: Sequence[int] = DEFAULT_
     ``bytes = 2 * (sum of halo rows) * (sum over widths of row_bytes)``
     """
     adj, owner, parts = graph.adj, partition.owner, partition.num_parts
-    if owner.numel() != graph.num_nodes:
-        raise InputError(
-            f"the partition is for {owner.numel()} nodes, but the graph has {graph.num_nodes}: partition this graph"
-        )
+    partition.require_fit(graph)
     owned = group_by_owner(owner, parts)
     nodes = [rows.numel() for rows in owned]
     degree = adj.indptr.diff()

@@ -145,7 +145,7 @@ def test_an_empty_folder_is_used_and_others_are_refused(tmp_path: Path) -> None:
         (tmp_path / name).mkdir() if name == "thesis" else (tmp_path / name).write_text("precious")
     (tmp_path / "thesis" / "manifest.json").write_text('{"name": "somebody else\'s"}')
     for name in ("thesis", "file"):
-        with pytest.raises(InputError, match="exists and is not a shard folder"):
+        with pytest.raises(InputError, match="exists and is not a folder of shards"):
             write_shards(graph, partition(graph, 2), tmp_path / name)
     assert (tmp_path / "file").read_text() == "precious"
 
