@@ -59,7 +59,7 @@ def folder_written_whole(target: Path) -> Iterator[Path]:
 
 
 def put_in_place(finished: Path, target: Path) -> None:
-    """Rename the folder ``finished`` to ``target``; an existing one is exchanged with it and then removed."""
+    """Rename the folder ``finished`` to ``target``; a folder of that name is exchanged with it and then removed."""
     if not target.exists() or not any(target.iterdir()):
         finished.rename(target)
         return
@@ -78,7 +78,7 @@ def put_in_place(finished: Path, target: Path) -> None:
 
 
 def _exchange(one: Path, other: Path) -> bool:
-    """Swap two names atomically (Linux ``renameat2``); False where that does not exist."""
+    """Swap two names atomically with Linux's ``renameat2``; whether the system and the file system can do that."""
     try:
         renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
     except (OSError, AttributeError):

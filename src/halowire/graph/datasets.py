@@ -126,7 +126,7 @@ def debian() -> Graph:
 
     Nodes are packages, edges their relations (both ways), ``x`` words of the descriptions, ``y`` archive sections.
 
-    ``tools/build_debian.py`` makes the shipped file; `debian_meta` says how many of what it holds.
+    ``tools/build_debian.py`` makes the shipped file; `debian_meta` gives its counts.
     """
     file = resources.files("halowire.graph").joinpath(DEBIAN)
     if not file.is_file():

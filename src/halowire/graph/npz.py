@@ -24,13 +24,13 @@ EDGES = ("edge_index", "edge_weight")
 
 
 def read_npz(file: Path | IO[bytes], name: str, regression: bool = False) -> Graph:
-    """Read a graph; ``regression``: its ``y`` holds values.
+    """Read a graph; with ``regression`` its ``y`` holds values instead of classes.
 
     Keys: ``num_nodes``; ``edge_index`` ``[2, E]`` (source, target); optional ``edge_weight`` ``[E]``; ``x`` ``[N, F]``,
     or ``x_indptr``, ``x_indices``, ``x_data``, ``x_shape`` (sparse rows); ``y`` ``[N]`` (-1 = unlabelled) or 0/1
     ``[N, C]``, or any values where ``regression`` is 1; ``train_mask``, ``val_mask``, ``test_mask``, boolean or
-    ``np.packbits`` of N booleans; ``ids`` ``[N]``; ``num_classes``;
-    more of the edges ``[E, ...]`` under names that begin with ``edge_``. Other keys are ignored.
+    ``np.packbits`` of N booleans; ``ids`` ``[N]``; ``num_classes``; other tensors of the edges, ``[E, ...]``, under
+    names that begin with ``edge_``. Other keys are ignored.
     """
     wanted = {"num_nodes", "edge_index", "edge_weight", "x", "y", "ids", "num_classes", "regression"}
     wanted |= {f"x_{part}" for part in ("indptr", "indices", "data", "shape")}

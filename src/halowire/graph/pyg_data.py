@@ -12,16 +12,16 @@ from halowire.graph.graph import Graph
 from halowire.graph.tensors import to_coo
 
 FREE = ("edge_index", "adj", "adj_t", "edge_label", "edge_label_index", "y", "ptr")
-"""What a kind may lack, beside masks: the edges themselves, and labels."""
+"""Tensors that a kind of nodes or edges may lack: the edges themselves, and labels. It may lack masks as well."""
 
 
 def from_pyg(data: Any, name: str = "pyg", split: int = 0, regression: bool = False) -> Graph:
-    """Convert a ``torch_geometric.data.Data``.
+    """Convert a ``torch_geometric.data.Data`` or ``HeteroData``.
 
     Taken over are ``edge_index`` (or a torch-sparse ``adj_t``), ``x`` (dense or sparse), ``y``, the masks, ``n_id`` as
-    ids, and ``edge_weight``, else an ``edge_attr`` of one column; whatever else edges have (``edge_attr`` of several
-    columns, ``edge_type``, ...) become its ``edge_tensors``. ``split`` picks the column of masks
-    ``[N, splits]``. ``regression``: ``y`` holds values.
+    ids, and ``edge_weight``, else an ``edge_attr`` of one column. What else the edges have (``edge_attr`` of several
+    columns, ``edge_type``, ...) becomes the graph's ``edge_tensors``. ``split`` picks the column of masks
+    ``[N, splits]``. With ``regression``, ``y`` holds values instead of classes.
     """
     if is_hetero(data):
         data = homogeneous(data)
@@ -58,7 +58,7 @@ def _edge_weight(data: Any) -> Tensor | None:
 
 
 def _edge_tensors(data: Any, weight: Tensor | None) -> dict[str, Tensor]:
-    """What edges have beside their weight, by names that begin with ``edge_``."""
+    """The tensors of the edges beside their weight: those whose names begin with ``edge_``."""
     keys = data.keys() if callable(getattr(data, "keys", None)) else getattr(data, "keys", ())
     names = [key for key in keys if key.startswith("edge_") and not key.endswith("index") and key != "edge_weight"]
     tensors = {name: data[name] for name in names}
@@ -97,8 +97,8 @@ def is_hetero(data: Any) -> bool:
 def homogeneous(data: Any) -> Any:
     """``data.to_homogeneous()``: all nodes, kind after kind, with ``node_type``, and all edges with ``edge_type``.
 
-    Kinds without labels get none (-1 or NaN) and are in no mask. What else PyG would fill with NaN or -1, pad or leave
-    out is refused: tensors that some kinds lack, or that are not equally wide.
+    Nodes of kinds without labels stay unlabelled (-1 or NaN) and are in no mask. Tensors that some kinds lack, or that
+    are not equally wide, are refused: PyG would fill them up, pad them or leave them out without a word.
     """
     if not data.edge_types:
         raise InputError("the HeteroData has no kind of edges; give it at least one with edge_index")
@@ -109,7 +109,7 @@ def homogeneous(data: Any) -> Any:
 
 
 def _keys(data: Any, names: list[Any]) -> list[str]:
-    """The tensors of some kinds that all of them must have, in the order of their first kind."""
+    """The names of the tensors that all kinds must have because one kind has them, in the order of that kind."""
     found = {key: None for name in names for key, value in data[name].items() if hasattr(value, "shape")}
     return [key for key in found if key not in FREE and not key.endswith("mask")]
 

@@ -24,7 +24,13 @@ ENCODING = "utf-8-sig"
 
 @dataclass(frozen=True)
 class Layout:
-    """How a text table is written: its delimiter (None: blanks), the lines before the first row, its columns."""
+    """How a text table is written.
+
+    Attributes:
+        delimiter: what stands between two columns; None for blanks.
+        skip: the lines before the first row.
+        num_columns: the number of columns.
+    """
 
     delimiter: str | None
     skip: int
@@ -52,9 +58,9 @@ def read_table(path: Path, layout: Layout, dtype: Any) -> Array:
     """Rows of ``path`` as ``dtype``: a structured type names the columns, a plain one gives ``[rows, columns]``."""
     plain = np.dtype(dtype).names is None
     with _damage_named(path), warnings.catch_warnings():
-        # NumPy warns about files without rows; the caller has a better message
+        # NumPy warns about files without rows; the caller has a better message.
         warnings.simplefilter("ignore", UserWarning)
-        # by name, because NumPy reads a file that it opened itself in large blocks
+        # By name, because NumPy reads a file that it opened itself in large blocks.
         return np.loadtxt(
             path,
             dtype=dtype,

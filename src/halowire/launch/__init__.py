@@ -1,4 +1,4 @@
-"""Process groups and worker processes."""
+"""How workers start, find each other and end: processes, process groups, network, failures, signals."""
 
 from halowire.launch.failure import agreed, tell_launcher
 from halowire.launch.group import join, joined

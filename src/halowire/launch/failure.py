@@ -26,10 +26,10 @@ Result = TypeVar("Result")
 
 
 def tell_launcher(message: str, code: int = FAILED, lost: bool = False) -> bool:
-    """Leave ``message`` and the exit code meant where the launcher looks for them; whether there is such a place.
+    """Leave ``message`` and the exit code for the launcher; returns False where there is no launcher.
 
-    The code is told because the launcher may end a worker that is about to leave by itself. ``lost``: what failed is
-    that another worker went away, which that one explains better.
+    The exit code is written down because the launcher may end a worker that is about to leave by itself. ``lost`` says
+    that this worker failed only because another one went away, whose own message explains more.
     """
     path = os.environ.get(VARIABLE)
     if not path:
@@ -64,9 +64,9 @@ def cause(failures: Mapping[int, ProcessFailure]) -> BaseException:
 
 
 def agreed(step: Callable[[], Result], transport: Transport, where: str) -> Result:
-    """``step()``; where it fails on some workers, all raise the message of the first of them.
+    """The result of ``step()``; where it fails on some workers, all workers raise the message of the first of them.
 
-    Otherwise the others would wait for a worker that has gone, and complain about that instead of the cause.
+    Without that the other workers would wait for one that has gone, and report its absence instead of the cause.
     """
     message = ""
     try:

@@ -24,7 +24,7 @@ from halowire.wire import Transport
 
 @contextmanager
 def joined(device: torch.device, deadline: float) -> Iterator[tuple[Transport, str]]:
-    """Join the other workers for the block; the transport, and a sentence on the network."""
+    """Join the other workers for the block; gives the transport, and a sentence about the network for the console."""
     place = Place.here()
     if place.size == 1:
         yield Transport(deadline=deadline), "one worker, no network"
@@ -54,7 +54,10 @@ def joined(device: torch.device, deadline: float) -> Iterator[tuple[Transport, s
 
 
 def join(device: torch.device, deadline: float = 600.0) -> Transport:
-    """The connection to the other workers: of the process group there is, else of one that ends with the program."""
+    """The transport to the other workers, for scripts that have their own training loop.
+
+    It uses the process group that exists, else a new one that ends with the program.
+    """
     if dist.is_initialized() or not launched():
         return Transport(deadline=deadline)
     stack = contextlib.ExitStack()
@@ -71,7 +74,7 @@ def join(device: torch.device, deadline: float = 600.0) -> Transport:
 
 
 def _master() -> str:
-    """Where the workers meet; torchrun sets it, a person may forget it."""
+    """The address where the workers meet. torchrun sets it; who sets the variables by hand may forget it."""
     missing = [name for name in ("MASTER_ADDR", "MASTER_PORT") if not os.environ.get(name)]
     if missing:
         raise InputError(f"RANK and WORLD_SIZE are set, but not {' and '.join(missing)}; torchrun sets all of them")

@@ -24,7 +24,7 @@ PAYLOAD = 4 << 20
 
 
 def interface_to(host: str, port: int = 9) -> tuple[str, str]:
-    """(interface, own address) of the route to ``host``; nothing is sent."""
+    """The interface on the route to ``host``, and this machine's address there; nothing is sent."""
     try:
         address = socket.gethostbyname(host)
     except (socket.gaierror, UnicodeError) as error:
@@ -40,7 +40,7 @@ def interface_to(host: str, port: int = 9) -> tuple[str, str]:
 
 
 def choose_interface(host: str) -> str:
-    """Set the interface for Gloo unless the user did; a sentence for the console."""
+    """Set the interface for Gloo unless the user did; returns a sentence about it for the console."""
     if chosen := os.environ.get(VARIABLE):
         return f"interface {chosen} (from {VARIABLE})"
     name, own = interface_to(host)
@@ -50,7 +50,7 @@ def choose_interface(host: str) -> str:
 
 
 def measure_pairs(transport: Transport) -> list[tuple[int, int, float, float]]:
-    """(rank, rank, seconds of a round trip, bytes per second) of every pair of workers, on rank 0."""
+    """For every pair of workers: both ranks, the seconds of a round trip, and the bytes per second."""
     size = transport.size
     found = torch.zeros(size, size, 2, dtype=torch.float64)
     for first in range(size):

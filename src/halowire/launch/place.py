@@ -23,7 +23,7 @@ class Place:
 
     @staticmethod
     def here() -> Place:
-        """From the environment that torchrun sets; alone without it."""
+        """The place that torchrun's environment variables tell; without them this process is the only worker."""
         return Place(
             rank=whole_variable("RANK", 0),
             size=whole_variable("WORLD_SIZE", 1),
@@ -39,7 +39,7 @@ def launched() -> bool:
 
 
 def choose_device(setting: str, place: Place) -> torch.device:
-    """``auto`` takes CUDA where there is a GPU for every local worker."""
+    """The device of the setting ``cpu``, ``cuda`` or ``auto``: CUDA where every worker of this machine has a GPU."""
     available = torch.cuda.is_available() and torch.cuda.device_count() >= place.local_size
     if setting == "cuda" and not available:
         raise InputError(
@@ -50,14 +50,14 @@ def choose_device(setting: str, place: Place) -> torch.device:
 
 
 def set_threads(setting: int, place: Place) -> int:
-    """Use ``setting`` threads, or this worker's share of the cores; how many."""
+    """Use ``setting`` threads, or with 0 this worker's share of the cores; returns the number of threads."""
     threads = setting or max(1, len(os.sched_getaffinity(0)) // place.local_size)
     torch.set_num_threads(threads)
     return threads
 
 
 def run_folder(out: str | Path | None, name: str, resume: bool, overwrite: bool) -> Path:
-    """The folder of a run: ``out``, or a new one under `runs/`; refused where it holds what must not be lost."""
+    """The folder of a run: ``out``, or a new one under `runs/`; a folder whose run would be lost is refused."""
     if resume and overwrite:
         raise InputError("--resume goes on with an earlier run, --overwrite deletes it; give one of them")
     if out is None:

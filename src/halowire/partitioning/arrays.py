@@ -24,7 +24,7 @@ def entries_check() -> Check:
 
 
 def write_arrays(folder: Path, arrays: Mapping[str, Tensor]) -> dict[str, dict[str, Any]]:
-    """Write every array to ``folder/<name>.npy``; gives the entries that reading them needs."""
+    """Write every array to ``folder/<name>.npy``; returns the entries that :func:`read_arrays` needs."""
     folder.mkdir(parents=True)
     entries = {}
     for name, tensor in arrays.items():
@@ -48,7 +48,7 @@ def read_arrays(folder: Path, entries: Mapping[str, Mapping[str, Any]], verify: 
 
 
 def checksum(path: Path) -> int:
-    """CRC-32 of a file."""
+    """The CRC-32 checksum of a file."""
     value = 0
     with path.open("rb") as file:
         while chunk := file.read(CHUNK_BYTES):

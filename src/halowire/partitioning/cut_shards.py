@@ -19,7 +19,13 @@ Teller = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Cutting:
-    """How a graph is cut: the partitioner, its variant and seed; ``inductive``: the training subgraph is cut too."""
+    """How a graph is cut.
+
+    Attributes:
+        method, seed: the partitioner and its seed.
+        metis, balance: of the method ``metis``: see :class:`Partition`.
+        inductive: whether the training subgraph is cut as well.
+    """
 
     method: str = "metis"
     metis: str = "auto"
@@ -45,10 +51,16 @@ def cut_shards(
     warn: Teller,
     links: LinkSplit | None = None,
 ) -> Path:
-    """Cut ``graph`` into ``num_parts`` shards in the folder ``out``; the folder's absolute path.
+    """Cut ``graph`` into ``num_parts`` shards in the folder ``out``; returns the folder's absolute path.
 
-    ``widths`` are the columns of the rows that a model would exchange, for the quality report, which ``tell`` and
-    ``warn`` are given line by line. ``links``: the edges of link prediction, which ``graph`` holds no longer.
+    Args:
+        graph: the whole graph; for link prediction without the edges that are held out.
+        num_parts: number of parts.
+        out: the folder of the shards.
+        how: the partitioner and its settings.
+        widths: columns of the rows that a model would exchange, for the quality report.
+        tell, warn: called with every line of the quality report, and with every warning in it.
+        links: for link prediction, the pairs of nodes to learn, validate and test on.
     """
     require_free(out)
     owners = how.owners(graph, num_parts)

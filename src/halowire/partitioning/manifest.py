@@ -41,7 +41,7 @@ def read_manifest(folder: Path | str) -> dict[str, Any]:
 
 
 def _mismatch(manifest: dict[str, Any]) -> str | None:
-    """The first thing in the manifest that a reader cannot use; None where all is well."""
+    """The first mistake in the manifest, in words; None where there is none."""
     count = whole()
     shard = record(
         {
@@ -72,7 +72,7 @@ def _mismatch(manifest: dict[str, Any]) -> str | None:
 
 
 def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
-    """Write the manifest; the last file of a shard folder."""
+    """Write the manifest, which must be the last file written: where it is, the shards are complete."""
     text = json.dumps({"format": FORMAT, "version": VERSION, **manifest}, indent=1)
     (folder / NAME).write_text(text + "\n", encoding="utf-8")
 
@@ -93,7 +93,7 @@ def require_free(folder: Path) -> None:
 
 
 def tool_versions() -> dict[str, str]:
-    """Versions of everything that had a hand in the files."""
+    """Versions of the packages that made the files."""
     versions = {}
     for name in ("halowire", "torch", "numpy", "pymetis"):
         try:

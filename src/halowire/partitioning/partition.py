@@ -31,8 +31,8 @@ class Partition:
         num_parts: number of parts.
         method: the partitioner's name.
         seed: the seed it was given.
-        metis: of the method ``metis``, whether ``recursive`` or ``kway`` was asked for, or ``auto``.
-        balance: of the method ``metis``, what parts were to be alike in: ``both`` nodes and edges, or ``nodes``.
+        metis: for the method ``metis``, how it was to divide the graph: ``recursive``, ``kway`` or ``auto``.
+        balance: for the method ``metis``, what parts were to be alike in: ``both`` nodes and edges, or ``nodes``.
     """
 
     owner: Tensor

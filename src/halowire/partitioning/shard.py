@@ -30,7 +30,7 @@ class Shard:
         inner: edges from owned to owned rows as given (not normalised), ``[n, n]``.
         halo: edges from halo to owned rows, ``[n, h]``.
         degree: whole-graph sum of in-edge weights of owned rows, float32 ``[n]``.
-        symmetric_degree: the same with the remaining self loops, owned rows then halo rows, float32 ``[n + h]``.
+        symmetric_degree: the degree with one self loop per node, owned rows then halo rows, float32 ``[n + h]``.
         send_index: owned row of every row sent, int64, grouped by peer, in that peer's halo order.
         send_counts: rows sent to every peer.
         recv_counts: halo rows by owner.
@@ -38,7 +38,7 @@ class Shard:
         y: labels of owned rows, int64 ``[n]`` (-1: none) or float32 ``[n, C]``.
         train_mask, val_mask, test_mask: bool ``[n]``.
         counts: whole-graph number of ``train``, ``val`` and ``test`` nodes.
-        edge_tensors: what edges have beside weights, by name, ``[e, ...]`` each: of ``inner``, then of ``halo``.
+        edge_tensors: what edges have beside weights, by name, ``[e, ...]`` each: edges of ``inner``, then of ``halo``.
     """
 
     graph: str
@@ -68,7 +68,7 @@ class Shard:
     edge_tensors: dict[str, Tensor] = field(default_factory=dict)
 
     def isolated(self) -> Shard:
-        """The same rows without the edges from other parts: nothing to send, degrees of what is left."""
+        """The shard without the edges from other parts: nothing is sent, and degrees count the edges that are left."""
         none = torch.empty(0, dtype=torch.int64)
         return replace(
             self,
@@ -85,22 +85,22 @@ class Shard:
 
     @property
     def num_owned(self) -> int:
-        """Owned rows, ``n``."""
+        """The number of owned rows, ``n``."""
         return self.rows.numel()
 
     @property
     def num_halo(self) -> int:
-        """Halo rows, ``h``."""
+        """The number of halo rows, ``h``."""
         return self.halo_ids.numel()
 
     @property
     def num_edges(self) -> int:
-        """Edges into owned rows."""
+        """The number of edges into owned rows."""
         return self.inner.nnz + self.halo.nnz
 
     @property
     def num_features(self) -> int:
-        """Columns of ``x`` (0 without features)."""
+        """The number of columns of ``x``; 0 without features."""
         return 0 if self.x is None else self.x.shape[1]
 
     def symmetric(self) -> tuple[Csr, Csr]:

@@ -24,7 +24,7 @@ from halowire.partitioning.shard import Shard
 TENSORS = ("ids", "rows", "halo_ids", "degree", "symmetric_degree", "send_index", "train_mask", "val_mask", "test_mask")
 
 EDGE = "tensor_"
-"""Arrays of edges, in the order of the two matrices, have names that begin so."""
+"""How the names of the edges' tensors begin on disk; their rows are in the order of the two matrices."""
 
 
 def write_shards(
@@ -41,10 +41,10 @@ def write_shards(
     Args:
         graph: the whole graph.
         partition: its owners.
-        folder: where to; a shard folder there is replaced, anything else is refused.
+        folder: where to write; shards that are there are replaced, anything else is refused.
         inductive: also write ``part-<k>/train/``, the shards of the subgraph of training nodes (same owners).
         progress: called with (parts written, parts in all).
-        quality: what was measured of the partition, for the manifest; measured here if not given.
+        quality: the quality of the partition, for the manifest; measured here if not given.
     """
     target = Path(folder).absolute()
     require_free(Path(folder))
@@ -79,7 +79,7 @@ def _write_parts(
     inductive: bool,
     progress: Callable[[int, int], None] | None,
 ) -> list[dict[str, Any]]:
-    """Write the shards of all parts; gives the entry of every part in the manifest."""
+    """Write the shards of all parts; returns the entry of every part in the manifest."""
     training, kept = _training_graph(graph) if inductive else (None, None)
     parts: list[dict[str, Any]] = []
     for shard in cut_each(graph, partition):
@@ -129,7 +129,7 @@ def _training_graph(graph: Graph) -> tuple[Graph, Tensor]:
 
 
 def _write(folder: Path, shard: Shard) -> dict[str, Any]:
-    """Write the arrays of a shard; gives its entry in the manifest."""
+    """Write the arrays of a shard; returns its entry in the manifest."""
     arrays = {name: value for name in TENSORS if (value := getattr(shard, name)) is not None}
     arrays |= _csr_arrays("inner", shard.inner) | _csr_arrays("halo", shard.halo)
     if isinstance(shard.x, Csr):
