@@ -150,7 +150,7 @@ def pack_rows(
 
 
 def unpack_rows(data: Tensor, packing: Packing, k: int, out: Tensor | None = None) -> Tensor:
-    """float32 ``[m, k]`` from ``data``, uint8 holding ``m`` packed rows of ``k`` columns, into ``out`` if given."""
+    """Decode ``data``, uint8 with ``m`` packed rows of ``k`` columns, to float32 ``[m, k]``, into ``out`` if given."""
     rows = count_rows(data, packing, k)
     out = rows_for(rows, k, data.device, out)
     size = packing.row_bytes(k)

@@ -67,7 +67,7 @@ def outside(positions: Tensor, places: int, size: int) -> InputError:
 
 
 def uniform(x: Tensor, stream: int, ids: Tensor, columns: Tensor | None) -> Tensor:
-    """float32 multiples of 2^-24 in ``[0, 1)`` for every value packed."""
+    """A random number for every value packed: float32, a multiple of 2^-24 in ``[0, 1)``."""
     drawn = uniform_bits(keys_of(stream, ids), x.shape[1])
     drawn = drawn if columns is None else drawn.index_select(1, columns)
     return (drawn >> 8).float() * 2.0**-24
@@ -163,32 +163,32 @@ def ordered_sum(x: Tensor) -> Tensor:
 
 
 def ordered(pattern: Tensor) -> Tensor:
-    """float32 patterns as int32 in the order of their values, and back."""
+    """Turn float32 patterns into int32 that are ordered as the values are, and back."""
     return pattern ^ ((pattern >> 31) & 0x7FFFFFFF)
 
 
 def outwards(pattern: Tensor, away: Tensor) -> Tensor:
-    """bf16 patterns of finite float32 patterns: away from zero where told, else towards it; never infinite."""
+    """Round finite float32 patterns to bf16: away from zero where ``away``, else towards it; never infinite."""
     size = pattern & 0x7FFFFFFF
     inexact = (size & 0xFFFF) != 0
     return ((size >> 16) + (inexact & away).int()).clamp(max=LARGEST) | ((pattern < 0).int() << 15)
 
 
 def nearest(x: Tensor) -> Tensor:
-    """bf16 patterns to nearest even, int32."""
+    """Round float32 values to the nearest bf16, ties to even; the patterns as int32."""
     pattern = x.contiguous().view(torch.int32).long() & 0xFFFFFFFF
     rounded = (pattern + 0x7FFF + ((pattern >> 16) & 1)) >> 16
     return torch.where(x.isnan(), NOT_A_NUMBER, rounded).int()
 
 
 def nearest_finite(x: Tensor) -> Tensor:
-    """bf16 patterns to nearest even, int32; what would round to infinity becomes the largest bf16."""
+    """Like :func:`nearest`, but what would round to infinity becomes the largest bf16."""
     pattern = nearest(x)
     return (pattern & 0x7FFF).clamp(max=LARGEST) | (pattern & 0x8000)
 
 
 def widened(pattern: Tensor) -> Tensor:
-    """float32 values of bf16 patterns."""
+    """The float32 values of bf16 patterns."""
     return (pattern.int() << 16).view(torch.float32)
 
 
@@ -199,7 +199,7 @@ def low_bytes(pattern: Tensor, count: int) -> Tensor:
 
 
 def payload(q: Tensor, bits: int) -> Tensor:
-    """uint8 ``[n, ceil(bits k / 8)]`` from codes ``[n, k]``, the first one in the lowest bits."""
+    """Pack codes ``[n, k]`` to bytes, uint8 ``[n, ceil(bits k / 8)]``, the first code in the lowest bits."""
     each = 8 // bits
     groups = F.pad(q, (0, -q.shape[1] % each)).view(q.shape[0], -(-q.shape[1] // each), each)
     places = torch.arange(each, device=q.device, dtype=q.dtype) * bits
@@ -207,7 +207,7 @@ def payload(q: Tensor, bits: int) -> Tensor:
 
 
 def unpack_rows(data: Tensor, bits: int, k: int) -> Tensor:
-    """float32 ``[m, k]`` from uint8 ``[m, bytes of a row]``."""
+    """Decode packed rows, uint8 ``[m, bytes of a row]``, to float32 ``[m, k]``."""
     if bits == 16:
         return halves(data).view(data.shape[0], k)
     ends, body = halves(data[:, :4]), data[:, 4:].int()
@@ -222,6 +222,6 @@ def unpack_rows(data: Tensor, bits: int, k: int) -> Tensor:
 
 
 def halves(data: Tensor) -> Tensor:
-    """float32 values of little-endian bf16, ``[m, n]`` from uint8 ``[m, 2 n]``."""
+    """Decode little-endian bf16, uint8 ``[m, 2 n]``, to float32 ``[m, n]``."""
     pairs = data.int().reshape(data.shape[0], data.shape[1] // 2, 2)
     return widened(pairs[:, :, 0] | (pairs[:, :, 1] << 8))
