@@ -26,9 +26,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from halowire.graph import Graph, check
-from halowire.graph.npz import write_npz
-from halowire.graph.split import random_split
+from halowire.graph import Graph, check, random_split, write_npz
 from halowire.kernels import Csr
 
 RELATIONS = ("Depends", "Pre-Depends", "Recommends", "Suggests", "Enhances", "Breaks", "Conflicts", "Replaces")

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from halowire.kernels.info import kernels_in_use, simd_level
+from halowire.kernels import kernels_in_use, simd_level
 
 RESULT = Path(__file__).with_name("result.json")
 ROOT = Path(__file__).parents[2]

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from halowire.graph.synthetic import rmat
+from halowire.graph import rmat
 from halowire.kernels import Csr, empty
 
 Contender = Callable[[], object]

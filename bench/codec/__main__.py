@@ -13,7 +13,7 @@ import torch
 
 from bench.aggregate.__main__ import processor
 from bench.codec.contenders import Contender, contenders
-from halowire.kernels.info import kernels_in_use, simd_level
+from halowire.kernels import kernels_in_use, simd_level
 
 RESULT = Path(__file__).with_name("result.json")
 TARGET = 3.0

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from halowire.kernels import Csr, Packing, aggregate, aggregate_packed, empty, pack_rows, unpack_rows
-from halowire.kernels.random import stream_key
+from halowire.kernels import Csr, Packing, aggregate, aggregate_packed, empty, pack_rows, stream_key, unpack_rows
 
 CODES = {
     "1 bit minmax": Packing(1),

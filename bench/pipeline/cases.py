@@ -10,10 +10,8 @@ import numpy as np
 import torch
 
 import halowire.graph
-from halowire.graph import Graph
-from halowire.graph.split import random_split
-from halowire.partitioning import partition, write_shards
-from halowire.partitioning.manifest import is_shard_folder
+from halowire.graph import Graph, random_split
+from halowire.partitioning import is_shard_folder, partition, write_shards
 from halowire.schedules.mesh import Mesh
 
 LAYERS, HIDDEN = 32, 100

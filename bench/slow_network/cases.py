@@ -8,8 +8,7 @@ from typing import Any
 from zlib import crc32
 
 import halowire.graph
-from halowire.partitioning import partition, write_shards
-from halowire.partitioning.manifest import is_shard_folder
+from halowire.partitioning import is_shard_folder, partition, write_shards
 
 HOSTS = 2
 MODELS = ("sage", "gcn")

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from halowire.kernels.buffers import release_buffers
+from halowire.kernels import release_buffers
 from halowire.launch import Place, joined, set_threads
 from halowire.wire import Transport
 

@@ -13,12 +13,9 @@ import numpy as np
 import torch
 
 from halowire.errors import InputError, Interrupted, TrainingError, WorkerError
-from halowire.graph import Graph, load
-from halowire.graph.datasets import dataset_name, is_dataset
-from halowire.launch import Place, choose_device, launched, run_workers
-from halowire.launch.run_folder import run_folder
-from halowire.partitioning import read_manifest, read_shard
-from halowire.partitioning.manifest import is_shard_folder
+from halowire.graph import Graph, dataset_name, is_dataset, load
+from halowire.launch import Place, choose_device, launched, run_folder, run_workers
+from halowire.partitioning import is_shard_folder, read_manifest, read_shard
 from halowire.report import (
     ComparisonSetup,
     Console,

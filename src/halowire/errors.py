@@ -5,12 +5,12 @@ from __future__ import annotations
 import errno
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
-"""Exit codes: the work failed, the input was bad, the run was interrupted."""
+"""Exit codes of the program: the work failed, the input was bad, or the run was interrupted."""
 NAMED_WRONGLY = (
     errno.EACCES, errno.EPERM, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.EROFS, errno.ENAMETOOLONG,
     errno.ELOOP, errno.EINVAL,
 )  # fmt: skip
-"""Errors of the operating system that another name or place would avoid."""
+"""Numbers of system errors that the user can avoid with another name or place: bad input, not a failure."""
 
 
 class InputError(ValueError):
@@ -30,7 +30,12 @@ class WorkerError(RuntimeError):
 
 
 class Interrupted(KeyboardInterrupt):
-    """Training was stopped by a signal, after a checkpoint."""
+    """A signal stopped the training; the work so far is in a checkpoint."""
+
+
+def in_one_line(error: BaseException) -> str:
+    """The text of ``error`` without line breaks; the name of its type where it has no text."""
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 def system_error(error: OSError) -> str:

@@ -41,8 +41,25 @@ def write_json(target: Path, values: Any) -> None:
     write_text(target, json.dumps(values, indent=1, allow_nan=False) + "\n")
 
 
+@contextmanager
+def folder_written_whole(target: Path) -> Iterator[Path]:
+    """A new folder beside ``target`` to fill; at the end of the block it takes the place of ``target``.
+
+    Where the block fails, the half-filled folder is removed and ``target`` stays as it was.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.with_name(f".{target.name}.tmp-{secrets.token_hex(4)}")
+    temporary.mkdir()
+    try:
+        yield temporary
+        put_in_place(temporary, target)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+
+
 def put_in_place(finished: Path, target: Path) -> None:
-    """Rename the folder ``finished`` to ``target``; an existing one is exchanged with it and then removed."""
+    """Rename the folder ``finished`` to ``target``; a folder of that name is exchanged with it and then removed."""
     if not target.exists() or not any(target.iterdir()):
         finished.rename(target)
         return
@@ -61,7 +78,7 @@ def put_in_place(finished: Path, target: Path) -> None:
 
 
 def _exchange(one: Path, other: Path) -> bool:
-    """Swap two names atomically (Linux ``renameat2``); False where that does not exist."""
+    """Swap two names atomically with Linux's ``renameat2``; whether the system and the file system can do that."""
     try:
         renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
     except (OSError, AttributeError):

@@ -23,12 +23,9 @@ import halowire
 from halowire.errors import INTERRUPTED, InputError, LateError, WorkerError, explain
 from halowire.events import plain
 from halowire.files import write_json
-from halowire.kernels.random import stream_key
-from halowire.launch import Place, agreed, choose_device, joined, set_threads, stop_wish, tell_launcher
-from halowire.launch.roundtrip import measure_pairs
-from halowire.partitioning import Shard, read_manifest, read_shard
-from halowire.partitioning.links import read_links
-from halowire.partitioning.manifest import is_shard_folder
+from halowire.kernels import stream_key
+from halowire.launch import Place, agreed, choose_device, joined, measure_pairs, set_threads, stop_wish, tell_launcher
+from halowire.partitioning import Shard, is_shard_folder, read_links, read_manifest, read_shard
 from halowire.pyg.hand_over import HandOver, read_tensors
 from halowire.pyg.own_model import own_facts, own_runner
 from halowire.pyg.shard_data import place_data

@@ -17,7 +17,7 @@ from torch_geometric.data import Data, InMemoryDataset
 
 import halowire
 from halowire.errors import InputError
-from halowire.graph.datasets import dataset_name, is_dataset
+from halowire.graph import dataset_name, is_dataset
 
 NODES, TRAIN, TEST = 560, 12, 20
 PLACES = {

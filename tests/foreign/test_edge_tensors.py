@@ -11,8 +11,8 @@ from torch_geometric.data import Data
 
 import halowire
 from halowire.errors import InputError
-from halowire.graph import Graph
-from halowire.graph.npz import read_npz, write_npz
+from halowire.graph import Graph, write_npz
+from halowire.graph.npz import read_npz
 from halowire.partitioning import Partition, cut, read_shard, write_shards
 from halowire.pyg.distributed import distribute
 from halowire.pyg.shard_data import of_shard

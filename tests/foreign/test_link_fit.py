@@ -12,8 +12,7 @@ from torch import nn
 from torch_geometric.data import Data
 
 import halowire
-from halowire.graph.link_split import split_links
-from halowire.graph.negatives import draw_negatives, pair_keys
+from halowire.graph import draw_negatives, pair_keys, split_links
 from halowire.wire.in_process import run_threads
 from tests.support.pyg_case import FEATURES, assert_close, make_graph
 

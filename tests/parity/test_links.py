@@ -10,11 +10,8 @@ import torch.nn.functional as F
 
 from halowire.errors import InputError
 from halowire.events import EVAL, TRAIN
-from halowire.graph import Graph
-from halowire.graph.link_split import LinkSplit, split_links
-from halowire.graph.negatives import draw_negatives, pair_keys
-from halowire.partitioning import Partition, cut
-from halowire.partitioning.links import cut_links
+from halowire.graph import Graph, LinkSplit, draw_negatives, pair_keys, split_links
+from halowire.partitioning import Partition, cut, cut_links
 from halowire.training.config import Config
 from halowire.training.link_task import LinkTask, dot_product
 from halowire.wire import Transport

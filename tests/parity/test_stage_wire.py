@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from halowire.events import EVAL, STAGE, TRAIN, read_events
-from halowire.kernels.random import stream_key
+from halowire.kernels import stream_key
 from halowire.partitioning import cut, partition
 from halowire.training.config import Config
 from halowire.training.loop import Hooks, Silent, Trainer

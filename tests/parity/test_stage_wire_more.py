@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from halowire.events import EVAL, TRAIN
-from halowire.kernels.random import stream_key
+from halowire.kernels import stream_key
 from halowire.partitioning import cut, partition
 from halowire.schedules.chunks import Chunks, chunk_numbers
 from halowire.training.config import Config

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from halowire.errors import InputError
-from halowire.graph import Graph, load
-from halowire.graph.npz import write_npz
+from halowire.graph import Graph, load, write_npz
 
 IDS = st.integers(0, 2**62)
 

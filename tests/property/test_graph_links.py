@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from halowire.errors import InputError
-from halowire.graph.link_split import split_links
-from halowire.graph.negatives import draw_negatives, pair_keys
+from halowire.graph import draw_negatives, pair_keys, split_links
 
 NODES = 24
 

@@ -7,8 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from halowire.graph import Graph, block_model, mean, rmat, symmetric
-from halowire.graph.normalise import symmetric_degree
+from halowire.graph import Graph, block_model, mean, rmat, symmetric, symmetric_degree
 
 
 @st.composite

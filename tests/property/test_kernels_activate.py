@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from halowire.kernels import Drop, activate, activate_backward, activate_twin
-from halowire.kernels.random import drop_factor
+from halowire.kernels.counter_random import drop_factor
 from tests.support.choices import CHOICES, use, use_threads
 
 WIDTHS = st.one_of(st.integers(1, 70), st.sampled_from([128, 130, 256]))

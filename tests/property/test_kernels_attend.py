@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from halowire.errors import InputError
-from halowire.kernels import Csr
-from halowire.kernels.attend import Scores, attend, attend_sources, attend_targets
+from halowire.kernels import Csr, Scores, attend, attend_sources, attend_targets
 from tests.property.test_kernels_aggregate import edges
 from tests.support.choices import CHOICES, use, use_threads
 

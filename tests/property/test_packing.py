@@ -8,8 +8,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from halowire.kernels import Csr, Packing, aggregate, aggregate_packed, pack_rows, unpack_rows
-from halowire.kernels.random import keys_of, stream_key, uniform_bits
+from halowire.kernels import (
+    Csr,
+    Packing,
+    aggregate,
+    aggregate_packed,
+    keys_of,
+    pack_rows,
+    stream_key,
+    uniform_bits,
+    unpack_rows,
+)
 from tests.support.choices import CHOICES, use, use_threads
 
 WIDTHS = st.one_of(st.integers(1, 70), st.just(256))

@@ -6,8 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from halowire.graph.graph import Graph
-from halowire.graph.normalise import mean, symmetric
+from halowire.graph import Graph, mean, symmetric
 from halowire.partitioning import Partition, Shard, cut, partition
 from halowire.partitioning.partition import METHODS
 

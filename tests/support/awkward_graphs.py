@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from halowire.graph.graph import Graph
+from halowire.graph import Graph
 from halowire.kernels import Csr
 
 

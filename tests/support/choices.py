@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from halowire.kernels import dispatch
-from halowire.kernels.info import known_levels
+from halowire.kernels.dispatch import known_levels
 
 CHOICES = ("torch", *known_levels())
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from halowire.graph import Graph
-from halowire.kernels.random import stream_key
+from halowire.kernels import stream_key
 from halowire.wire import BACKWARD, FORWARD, Policy
 from halowire.wire.subset import column_subset
 from tests.support.deep_reference import DeepReference

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from halowire.graph import Graph
-from halowire.kernels.random import row_keys, uniform_bits
+from halowire.kernels import row_keys, uniform_bits
 
 
 def dense_adjacency(graph: Graph, kind: str) -> Tensor:

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from halowire.kernels.packing import Packing, pack_rows, unpack_rows
-from halowire.kernels.random import stream_key
+from halowire.kernels import Packing, pack_rows, stream_key, unpack_rows
 from halowire.wire import BACKWARD, FORWARD, Policy, Rate
 from halowire.wire.subset import column_subset, row_subset
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ ORDER = [
     "errors", "files", "kernels", "graph", "partitioning", "events", "wire", "layers", "schedules", "plan", "training",
     "launch", "report", "pyg", "worker", "api", "cli",
 ]  # fmt: skip
+# Folders whose `__init__` exports everything that other folders use.
+DOORS = {"kernels", "graph", "partitioning", "events", "launch"}
 FILES = sorted(path for path in ROOT.rglob("*.py") if path.name != "__main__.py" and path != ROOT / "__init__.py")
 
 
@@ -21,17 +24,40 @@ def place(module: str) -> int:
     return ORDER.index(module.split(".")[1])
 
 
+def imported(path: Path) -> list[str]:
+    """The modules of the package that a file imports or imports from, anywhere in it."""
+    names: list[str] = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module == "halowire":
+            names += [f"halowire.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.append(node.module)
+        elif isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+    return [name for name in names if name.startswith("halowire.")]
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_folders_import_only_from_above(path):
     own = path.relative_to(ROOT).with_suffix("").parts[0]
-    for node in ast.walk(ast.parse(path.read_text())):
-        names = [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
-        names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-        if isinstance(node, ast.ImportFrom) and node.module == "halowire":
-            names = [f"halowire.{alias.name}" for alias in node.names]
-        for name in names:
-            if name.startswith("halowire."):
-                assert place(name) <= ORDER.index(own), f"{path.name} of {own}/ imports {name}"
+    for name in imported(path):
+        assert place(name) <= ORDER.index(own), f"{path.name} of {own}/ imports {name}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_folders_import_each_other_through_their_doors(path):
+    own = path.relative_to(ROOT).with_suffix("").parts[0]
+    for name in imported(path):
+        folder = name.split(".")[1]
+        if folder in DOORS and folder != own:
+            assert name == f"halowire.{folder}", f"{path.name} of {own}/ imports {name}: import from halowire.{folder}"
+
+
+@pytest.mark.parametrize("folder", sorted(DOORS))
+def test_a_door_exports_all_that_it_imports(folder):
+    tree = ast.parse((ROOT / folder / "__init__.py").read_text())
+    names = {alias.name for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    assert names == set(import_module(f"halowire.{folder}").__all__)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))

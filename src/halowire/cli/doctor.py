@@ -11,7 +11,7 @@ import torch
 
 from halowire.cli.parse import parse
 from halowire.errors import InputError
-from halowire.kernels.info import kernels_in_use, simd_level
+from halowire.kernels import kernels_in_use, simd_level
 from halowire.launch import Place, interface_to, launched, run_workers
 from halowire.worker import roundtrip_worker
 

@@ -11,8 +11,7 @@ import tyro
 from halowire.cli.parse import parse
 from halowire.graph import Graph
 from halowire.kernels import Csr
-from halowire.partitioning import Quality, read_manifest
-from halowire.partitioning.manifest import is_shard_folder
+from halowire.partitioning import Quality, is_shard_folder, read_manifest
 from halowire.training.config import GraphConfig
 from halowire.training.source import load_source
 

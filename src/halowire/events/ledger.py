@@ -14,14 +14,18 @@ STAGE = "stage"
 EVAL = "eval"
 GRADIENT = "gradient"
 ACCOUNTS = (SETUP, TRAIN, STAGE, EVAL, GRADIENT)
-"""What bytes are for: before training, halo rows in training, rows between stages, evaluation, weight gradients."""
+"""What bytes are sent for: set-up before training, halos in training, rows between stages, evaluation, gradients."""
 
 
 @dataclass
 class LedgerEntry:
-    """What happened between two calls of :meth:`Ledger.take`: seconds per phase, bytes per account, every exchange.
+    """What happened between two calls of :meth:`Ledger.take`.
 
-    By (layer, direction), ``exchanges`` are the bytes sent and the seconds waited, ``errors`` those that coding made.
+    Attributes:
+        phases: seconds of every phase.
+        sent: bytes of every account.
+        exchanges: bytes sent and seconds waited, by (layer, direction).
+        errors: relative error that coding made, by (layer, direction).
     """
 
     phases: dict[str, float] = field(default_factory=lambda: defaultdict(float))
@@ -70,7 +74,7 @@ class Ledger:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Give the seconds of the block to ``name``, less those of phases opened inside it."""
+        """Give the seconds of the block to the phase ``name``, without the seconds of phases that open inside it."""
         self._charge()
         self._stack.append(name)
         try:

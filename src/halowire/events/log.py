@@ -26,7 +26,7 @@ class EventLog:
         self._write({"event": event, **values})
 
     def close(self) -> None:
-        """Close the file of events."""
+        """Close the file; nothing can be written after that."""
         self._file.close()
 
     def _write(self, record: dict[str, Any]) -> None:
@@ -46,7 +46,7 @@ def read_events(path: Path) -> list[dict[str, Any]]:
 
 
 def plain(value: Any) -> Any:
-    """``value`` as JSON can hold it: NaN and infinity, which it has not, become null."""
+    """``value`` as JSON can hold it: NaN and infinity, which JSON does not know, become null."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):

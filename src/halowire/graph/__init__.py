@@ -2,10 +2,28 @@
 
 from halowire.graph.block_model import block_model
 from halowire.graph.checks import check
+from halowire.graph.datasets import dataset_name, is_dataset
 from halowire.graph.graph import Graph
+from halowire.graph.link_split import SPLITS, LinkSplit, message_graph, split_links
 from halowire.graph.load import load
-from halowire.graph.normalise import mean, symmetric
-from halowire.graph.pyg import from_pyg
+from halowire.graph.negatives import draw_negatives, pair_keys
+from halowire.graph.normalise import (
+    inverse,
+    inverse_sqrt,
+    mean,
+    scaled_by,
+    symmetric,
+    symmetric_degree,
+    with_self_loops,
+)
+from halowire.graph.npz import write_npz
+from halowire.graph.pyg_data import from_pyg, homogeneous, is_hetero
 from halowire.graph.rmat import rmat
+from halowire.graph.seeded import checked_seed, random_split
 
-__all__ = ["Graph", "block_model", "check", "from_pyg", "load", "mean", "rmat", "symmetric"]
+__all__ = [
+    "SPLITS", "Graph", "LinkSplit", "block_model", "check", "checked_seed", "dataset_name", "draw_negatives",
+    "from_pyg", "homogeneous", "inverse", "inverse_sqrt", "is_dataset", "is_hetero", "load", "mean", "message_graph",
+    "pair_keys", "random_split", "rmat", "scaled_by", "split_links", "symmetric", "symmetric_degree",
+    "with_self_loops", "write_npz",
+]  # fmt: skip

@@ -7,10 +7,16 @@ import torch
 
 from halowire.errors import InputError
 from halowire.graph.graph import Graph
-from halowire.graph.pairs import Ints, distinct_pairs, mirrored, random_bits, scaled
-from halowire.graph.rmat import require_sizes
-from halowire.graph.seed import checked_seed
-from halowire.graph.split import random_split
+from halowire.graph.seeded import (
+    Ints,
+    checked_seed,
+    distinct_pairs,
+    mirrored,
+    random_bits,
+    random_split,
+    require_sizes,
+    uniform_below,
+)
 
 
 def block_model(
@@ -52,12 +58,12 @@ def block_model(
     start = np.cumsum(size) - size
 
     def draw(count: int) -> tuple[Ints, Ints]:
-        source = scaled(random_bits(rng, count), num_nodes)
+        source = uniform_below(random_bits(rng, count), num_nodes)
         home = block[source]
         stays = random_bits(rng, count) < homophily * 2**32
         bits = random_bits(rng, count)
-        inside = members[start[home] + scaled(bits, size[home])]
-        return source, np.where(stays, inside, scaled(bits, num_nodes))
+        inside = members[start[home] + uniform_below(bits, size[home])]
+        return source, np.where(stays, inside, uniform_below(bits, num_nodes))
 
     low, high = distinct_pairs(draw, num_nodes, num_edges // 2, rng)
     train, val, test = random_split(num_nodes, rng)

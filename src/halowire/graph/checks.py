@@ -55,9 +55,8 @@ def _check_ids(graph: Graph) -> None:
 def _check_features(graph: Graph) -> None:
     if graph.x is None:
         return
-    rows = graph.x.num_rows if isinstance(graph.x, Csr) else graph.x.shape[0]
-    if rows != graph.num_nodes:
-        raise InputError(f"x has {rows} rows, expected {graph.num_nodes}: one row of features per node")
+    if graph.x.shape[0] != graph.num_nodes:
+        raise InputError(f"x has {graph.x.shape[0]} rows, expected {graph.num_nodes}: one row of features per node")
     if graph.num_features == 0:
         raise InputError("x has no columns, expected at least one feature; leave x out for a graph without features")
     values = graph.x.weight if isinstance(graph.x, Csr) else graph.x

@@ -1,16 +1,21 @@
-"""Data sets by name, read by PyG's own classes where their files are on disk; nothing is ever downloaded."""
+"""Data sets by name: the built-in graph of Debian's packages, and those of PyG and OGB whose files are on disk.
+
+Nothing is ever downloaded.
+"""
 
 from __future__ import annotations
 
 import importlib
 import os
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from halowire.errors import InputError
+from halowire.errors import InputError, in_one_line
 from halowire.graph.graph import Graph
+from halowire.graph.npz import read_meta, read_npz
 from halowire.graph.ogb import is_ogb_folder, read_ogb
-from halowire.graph.pyg import from_pyg
+from halowire.graph.pyg_data import from_pyg
 
 DATASETS: dict[str, tuple[str, tuple[str, ...]]] = {
     "planetoid": ("Planetoid", ("Cora", "CiteSeer", "PubMed")),
@@ -23,6 +28,7 @@ DATASETS: dict[str, tuple[str, tuple[str, ...]]] = {
 """The class in ``torch_geometric.datasets`` and the names of its graphs."""
 OGB = "ogb"
 ROOT = "data"
+DEBIAN = "data/debian.npz"
 
 
 class _Missing(Exception):  # noqa: N818
@@ -74,9 +80,8 @@ def _load(title: str, name: str | None, folder: Path) -> Any:
                 "'halowire[pyg]'"
             ) from error
         except Exception as error:
-            why = " ".join(str(error).split()) or type(error).__name__
             raise InputError(
-                f"the files of {name or title} in {place} cannot be read ({why}); get them again"
+                f"the files of {name or title} in {place} cannot be read ({in_one_line(error)}); get them again"
             ) from error
     raise InputError(
         f"{name or title} is not on disk: there is neither {' nor '.join(looked)}; halowire downloads nothing: get the "
@@ -114,3 +119,23 @@ def _read_ogb(folder: Path, name: str, regression: bool) -> Graph:
         f"{name} is not on disk: there is neither {looked}; halowire downloads nothing: unpack OGB's archive there, or "
         "say where it is: --graph.root, root= in load"
     )
+
+
+def debian() -> Graph:
+    """The built-in real graph: every package of a Debian 12 archive, linked by the relations that packages declare.
+
+    Nodes are packages, edges their relations (both ways), ``x`` words of the descriptions, ``y`` archive sections.
+
+    ``tools/build_debian.py`` makes the shipped file; `debian_meta` gives its counts.
+    """
+    file = resources.files("halowire.graph").joinpath(DEBIAN)
+    if not file.is_file():
+        raise InputError("the built-in graph 'debian' is not in this installation; install halowire again")
+    with file.open("rb") as stream:
+        return read_npz(stream, "debian")
+
+
+def debian_meta() -> dict[str, Any]:
+    """Source, counts, class names and homophily of the built-in graph."""
+    with resources.files("halowire.graph").joinpath(DEBIAN).open("rb") as stream:
+        return read_meta(stream)

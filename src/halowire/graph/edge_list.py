@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from halowire.errors import InputError
+from halowire.errors import InputError, in_one_line
 from halowire.graph.graph import Graph
-from halowire.graph.pairs import sorted_distinct
-from halowire.graph.table import one_line, read_table, sniff
+from halowire.graph.seeded import sorted_distinct
+from halowire.graph.table import read_table, sniff
 
 Array = np.ndarray[Any, Any]
 
@@ -77,7 +77,7 @@ def _read_features(path: Path) -> Array:
         try:
             table = np.asarray(np.load(path, allow_pickle=False))
         except (ValueError, EOFError, OSError) as error:
-            raise InputError(f"{path} cannot be read as an .npy file ({one_line(error)}); check the path") from error
+            raise InputError(f"{path} cannot be read as an .npy file ({in_one_line(error)}); check the path") from error
         if table.dtype.names:
             raise InputError(f"{path} holds named columns {table.dtype.names}, expected a plain array [N, F]")
         return table

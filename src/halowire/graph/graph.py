@@ -26,12 +26,13 @@ class Graph:
         adj: ``[N, N]``; a row is a destination, its columns are the sources. Self loops and duplicates stay as given.
         x: features, float32 ``[N, F]``, dense or sparse, or None.
         y: classes, int64 ``[N]`` with -1 for unlabelled nodes; or float32 ``[N, C]`` of 0 and 1 (multi-label); or, for
-            regression, any values, float32 ``[N, C]`` with NaN for nodes without; or None.
+            regression, any values, float32 ``[N, C]`` with NaN for nodes without a value; or None.
         train_mask: bool ``[N]`` or None; likewise ``val_mask`` and ``test_mask``.
         ids: int64 ``[N]``, the user's own id of every node.
         num_classes: C, 0 without labels; for regression the values per node.
         regression: whether ``y`` holds values instead of classes.
-        edge_tensors: features, types and whatever else edges have, by name, ``[E, ...]`` in the order of `edge_index`.
+        edge_tensors: what edges have beside a weight (features, types), by name, ``[E, ...]`` each, in the order of
+            `edge_index`.
     """
 
     name: str
@@ -76,14 +77,9 @@ class Graph:
             name: what the graph is called in reports.
             num_classes: C; left out, it follows from ``y``.
             regression: ``y`` holds values to learn, any numbers ``[N]`` or ``[N, C]``.
-            edge_tensors: more of the edges, ``[E, ...]`` each, such as ``{"edge_attr": ..., "edge_type": ...}``.
+            edge_tensors: more tensors of the edges, ``[E, ...]`` each: ``{"edge_attr": ..., "edge_type": ...}``.
         """
-        edges = to_indices(edge_index, "edge_index")
-        if edges.dim() != 2 or edges.shape[0] != 2:
-            raise InputError(
-                f"edge_index has shape {list(edges.shape)}, expected [2, E] with sources in row 0 and destinations "
-                "in row 1; transpose a list of pairs first"
-            )
+        edges = _edges(edge_index)
         features = to_features(x)
         labels = to_values(y) if regression else to_labels(y)
         if num_nodes is None:
@@ -111,20 +107,18 @@ class Graph:
 
     @property
     def num_nodes(self) -> int:
-        """N."""
+        """The number of nodes, N."""
         return self.adj.num_rows
 
     @property
     def num_edges(self) -> int:
-        """E, directed: an undirected edge counts twice."""
+        """The number of directed edges, E; an undirected edge counts twice."""
         return self.adj.nnz
 
     @property
     def num_features(self) -> int:
-        """F, 0 without features."""
-        if self.x is None:
-            return 0
-        return self.x.num_cols if isinstance(self.x, Csr) else self.x.shape[1]
+        """The number of columns of ``x``, F; 0 without features."""
+        return 0 if self.x is None else self.x.shape[1]
 
     @property
     def multi_label(self) -> bool:
@@ -132,7 +126,7 @@ class Graph:
         return self.y is not None and self.y.dim() == 2 and not self.regression
 
     def as_regression(self) -> Graph:
-        """The same graph with its classes, or labels, as values to learn; unlabelled nodes have none."""
+        """The same graph with its classes or labels as values to learn; unlabelled nodes have no value (NaN)."""
         if self.regression or self.y is None:
             return self
         values = to_values(self.y)
@@ -145,9 +139,9 @@ class Graph:
         return torch.stack([self.adj.indices.long(), self.adj.row_index().long()])
 
     def undirected(self) -> Graph:
-        """The graph with every edge in both directions and once: ``A' = max(A, A^T)``, of parallel edges the heaviest.
+        """The graph with every edge in both directions and once, ``A' = max(A, A^T)``.
 
-        An undirected graph without duplicates stays as it is.
+        Of parallel edges the heaviest is kept. An undirected graph without duplicates stays as it is.
         """
         if self.edge_tensors:
             names = ", ".join(self.edge_tensors)
@@ -157,7 +151,7 @@ class Graph:
         row, col = self.adj.row_index(), self.adj.indices.to(torch.int64)
         weight = None if self.adj.weight is None else self.adj.weight.repeat(2)
         row, col = torch.cat([row, col]), torch.cat([col, row])
-        return replace(self, adj=_merge(Csr.from_edges(row, col, self.num_nodes, self.num_nodes, weight)))
+        return replace(self, adj=Csr.from_edges(row, col, self.num_nodes, self.num_nodes, weight).distinct())
 
     def subgraph(self, mask: Tensor) -> Graph:
         """The nodes where ``mask`` (bool ``[N]``) is true and the edges among them; ids and classes stay."""
@@ -187,7 +181,7 @@ class Graph:
         )
 
     def with_edges(self, kept: Tensor) -> Graph:
-        """The graph with the edges ``kept`` (bool ``[E]``, in the order of `edge_index`) alone."""
+        """The graph with no other edges than ``kept``, bool ``[E]`` in the order of `edge_index`."""
         weight = None if self.adj.weight is None else self.adj.weight[kept]
         rows, cols = self.adj.row_index()[kept], self.adj.indices[kept]
         adj = Csr.from_edges(rows, cols, self.num_nodes, self.num_nodes, weight)
@@ -213,9 +207,19 @@ class Graph:
         )
 
 
+def _edges(edge_index: Array) -> Tensor:
+    edges = to_indices(edge_index, "edge_index")
+    if edges.dim() != 2 or edges.shape[0] != 2:
+        raise InputError(
+            f"edge_index has shape {list(edges.shape)}, expected [2, E] with sources in row 0 and destinations "
+            "in row 1; transpose a list of pairs first"
+        )
+    return edges
+
+
 def _infer_num_nodes(edges: Tensor, x: Tensor | Csr | None, y: Tensor | None) -> int:
     if x is not None:
-        return x.num_rows if isinstance(x, Csr) else x.shape[0]
+        return x.shape[0]
     if y is not None:
         return y.shape[0]
     return int(edges.max()) + 1 if edges.numel() else 0
@@ -243,7 +247,7 @@ def _edge_weight(edge_weight: Array | None, num_edges: int) -> Tensor | None:
 
 
 def _edge_tensors(given: Mapping[str, Array], edges: Tensor, num_nodes: int) -> dict[str, Tensor]:
-    """In the order of the adjacency: by destination, then source; duplicates in the order given."""
+    """The tensors in the order of the adjacency: by destination, then source; duplicates in the order given."""
     if not given:
         return {}
     order = torch.argsort(edges[1].long() * num_nodes + edges[0].long(), stable=True)
@@ -267,22 +271,6 @@ def _require_range(edges: Tensor, num_nodes: int) -> None:
             f"node ids in edge_index run from {low} to {high}, expected 0..{num_nodes - 1} for {num_nodes} nodes; "
             "check num_nodes and whether the ids start at 0"
         )
-
-
-def _merge(adj: Csr) -> Csr:
-    """Keep one entry per (row, column), with the largest weight."""
-    row = adj.row_index().long()
-    first = torch.ones(adj.nnz, dtype=torch.bool)
-    first[1:] = (row[1:] != row[:-1]) | (adj.indices[1:] != adj.indices[:-1])
-    if bool(first.all()):
-        return adj
-    weight = None
-    if adj.weight is not None:
-        slot = first.long().cumsum(0) - 1
-        weight = torch.full((int(first.sum()),), -torch.inf).scatter_reduce_(0, slot, adj.weight, "amax")
-    indptr = torch.zeros_like(adj.indptr)
-    torch.cumsum(torch.bincount(row[first], minlength=adj.num_rows), 0, out=indptr[1:])
-    return Csr(indptr, adj.indices[first], weight, adj.num_cols)
 
 
 def _pick(values: Tensor | None, index: Tensor) -> Tensor | None:

@@ -23,7 +23,7 @@ class LinkSplit:
         train: int64 ``[2, P]``, every message edge once, without self loops.
         ranked: for train (a sample), val and test the pairs ``[2, Q]`` that are ranked.
         negatives: for each of them the nodes ``[Q, M]`` that the target is ranked among.
-        seed, val_share, test_share: what the split was made of.
+        seed, val_share, test_share: what :func:`split_links` was given.
     """
 
     message: Tensor
@@ -36,7 +36,7 @@ class LinkSplit:
 
     @property
     def num_negatives(self) -> int:
-        """M."""
+        """How many nodes the target of a ranked pair is ranked among, M."""
         return self.negatives["val"].shape[1]
 
 
@@ -46,8 +46,8 @@ def split_links(
     """Hold out shares of the edges, at random, whatever their order in ``edge_index`` ``[2, E]``.
 
     All edges between two nodes, in both directions, are held out together, so that no message passes along an edge that
-    is to be predicted. Each direction that the graph has is a pair of its own. Self loops always stay and are never
-    learnt. A ranked pair's negatives are no edges of the whole graph.
+    is to be predicted. Two opposite edges are two pairs. Self loops always stay and are never learnt. The negatives of
+    a ranked pair are not linked with its source in the whole graph.
     """
     source, target = edge_index[0].long(), edge_index[1].long()
     proper = (source != target).nonzero()[:, 0]
@@ -79,7 +79,7 @@ def split_links(
 
 
 def message_graph(graph: Graph, message: Tensor) -> Graph:
-    """``graph`` with the edges ``message`` (bool ``[E]``, in the order of ``edge_index``) alone, without labels."""
+    """``graph`` without labels and with only the edges ``message``, bool ``[E]`` in the order of ``edge_index``."""
     none = {"y": None, "train_mask": None, "val_mask": None, "test_mask": None}
     return replace(graph.with_edges(message), num_classes=0, regression=False, **none)  # type: ignore[arg-type]
 

@@ -7,13 +7,12 @@ from typing import Any
 
 from halowire.errors import InputError
 from halowire.graph.checks import check
-from halowire.graph.datasets import is_dataset, read_dataset
-from halowire.graph.debian import debian
+from halowire.graph.datasets import debian, is_dataset, read_dataset
 from halowire.graph.edge_list import read_edge_list
 from halowire.graph.graph import Graph
 from halowire.graph.npz import read_npz
 from halowire.graph.ogb import is_ogb_folder, read_ogb
-from halowire.graph.pyg import from_pyg
+from halowire.graph.pyg_data import from_pyg
 from halowire.graph.synthetic import EXAMPLES, is_synthetic, synthetic
 
 TEXT = (".csv", ".tsv", ".txt")

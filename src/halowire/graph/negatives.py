@@ -6,15 +6,15 @@ import torch
 from torch import Tensor
 
 from halowire.errors import InputError
-from halowire.kernels.random import row_keys, uniform_bits
+from halowire.kernels import row_keys, uniform_bits
 
 STREAM = 401
 TRIES = 16
-"""Draws after which a source counts as crowded: the next free node after the last draw is taken."""
+"""Draws after which a source counts as crowded: from then on the next free node after the last draw is taken."""
 
 
 def pair_keys(source: Tensor, target: Tensor, num_nodes: int) -> Tensor:
-    """One whole number for every pair of rows, int64."""
+    """A number for every pair of rows, ``source N + target``, int64; different pairs have different numbers."""
     return source * num_nodes + target
 
 
@@ -24,7 +24,8 @@ def draw_negatives(
     """``count`` nodes for every pair ``(u, v)`` of ``pairs`` ``[2, P]``, int64 ``[P, count]``, uniform over the nodes.
 
     A node ``w`` is drawn from (seed, epoch, stream, u, v, number of the draw) alone, and drawn again while ``w = u`` or
-    ``(u, w)`` is among the ascending ``known`` keys. The result depends on no other pair, so neither on the cut.
+    ``(u, w)`` is among the ascending ``known`` keys. The result depends on no other pair, and so not on how the
+    graph is cut.
     """
     source, target = pairs[0], pairs[1]
     found = _draw(source, target, count, num_nodes, (seed, epoch, stream), 0)

@@ -1,4 +1,4 @@
-"""Normalisation of the whole graph's adjacency, before it is cut: symmetric with self loops, and mean."""
+"""Normalisation of the adjacency: symmetric with self loops, and mean; and its parts, which shards use as well."""
 
 from __future__ import annotations
 
@@ -11,31 +11,27 @@ from halowire.kernels import Csr
 def symmetric(adj: Csr) -> Csr:
     """``D^-1/2 (A + I) D^-1/2``, as PyG's ``gcn_norm``.
 
-    Nodes without a self loop get one of weight 1; a node that has one keeps its weight (the last of several).
     ``D`` is the sum over the in-edges (a row of ``adj`` ``[N, N]``), self loop included; a zero degree scales to 0.
+    Self loops are those of :func:`with_self_loops`.
     """
-    row, col, weight = adj.row_index().long(), adj.indices, adj.weight
-    plain = row != col
-    if not bool(plain.all()):
-        row, col = row[plain], col[plain]
-        weight = None if weight is None else weight[plain]
-    # rows stay sorted: an entry moves back by the self loops of earlier rows, and by its own row's if that comes first
-    place = torch.arange(row.numel()) + row + (col > row)
-    loop_place = (
-        torch.ones(row.numel() + adj.num_rows, dtype=torch.bool).index_fill_(0, place, False).nonzero().squeeze(1)
-    )
-    indptr = torch.zeros_like(adj.indptr)
-    torch.cumsum(torch.bincount(row, minlength=adj.num_rows) + 1, 0, out=indptr[1:])
-    indices = torch.empty(row.numel() + adj.num_rows, dtype=col.dtype)
-    indices[place] = col
-    indices[loop_place] = torch.arange(adj.num_rows, dtype=col.dtype)
     scale = inverse_sqrt(symmetric_degree(adj))
-    # the product of the two scales first: it is the same for (i, j) and (j, i), so a symmetric matrix stays symmetric
-    product = scale[row] * scale[col.long()]
-    scaled = torch.empty(indices.numel())
-    scaled[place] = product if weight is None else weight * product
-    scaled[loop_place] = _self_loop_weight(adj) * (scale * scale)
-    return Csr(indptr, indices, scaled, adj.num_cols)
+    return scaled_by(with_self_loops(adj), scale, scale)
+
+
+def mean(adj: Csr) -> Csr:
+    """``w_ij / sum_j w_ij``: every row sums to 1; rows whose weights sum to 0 stay 0."""
+    return scaled_by(adj, inverse(adj.degree()))
+
+
+def with_self_loops(adj: Csr) -> Csr:
+    """``A + I`` with exactly one self loop per row: the last one given, or one of weight 1 where there was none."""
+    row, col = adj.row_index(), adj.indices.long()
+    proper = row != col
+    diagonal = torch.arange(adj.num_rows)
+    rows = torch.cat([row[proper], diagonal])
+    cols = torch.cat([col[proper], diagonal])
+    weight = None if adj.weight is None else torch.cat([adj.weight[proper], _self_loop_weight(adj)])
+    return Csr.from_edges(rows, cols, adj.num_rows, adj.num_cols, weight)
 
 
 def symmetric_degree(adj: Csr) -> Tensor:
@@ -47,11 +43,18 @@ def symmetric_degree(adj: Csr) -> Tensor:
     return adj.with_weight(adj.weight.masked_fill(is_loop, 0)).degree() + _self_loop_weight(adj)
 
 
-def mean(adj: Csr) -> Csr:
-    """``w_ij / sum_j w_ij``: every row sums to 1; rows whose weights sum to 0 stay 0."""
-    degree = adj.degree()
-    inverse = torch.where(degree > 0, 1 / degree, 0)[adj.row_index().long()]
-    return adj.with_weight(inverse if adj.weight is None else adj.weight * inverse)
+def scaled_by(matrix: Csr, left: Tensor, right: Tensor | None = None) -> Csr:
+    """``diag(left) matrix diag(right)`` for ``left`` ``[num_rows]`` and ``right`` ``[num_cols]``, or None for ones."""
+    scale = left[matrix.row_index().long()]
+    if right is not None:
+        # The two scales first: their product is the same for (i, j) and (j, i), so a symmetric matrix stays symmetric.
+        scale = scale * right[matrix.indices.long()]
+    return matrix.with_weight(scale if matrix.weight is None else matrix.weight * scale)
+
+
+def inverse(degree: Tensor) -> Tensor:
+    """``1 / degree``, and 0 where the degree is 0."""
+    return torch.where(degree > 0, 1 / degree, 0)
 
 
 def inverse_sqrt(degree: Tensor) -> Tensor:
@@ -60,14 +63,14 @@ def inverse_sqrt(degree: Tensor) -> Tensor:
 
 
 def _self_loop_weight(adj: Csr) -> Tensor:
-    """Weight of the one self loop every node ends up with, float32 ``[N]``."""
+    """Weight of the one self loop that every node ends up with, float32 ``[N]``."""
     loop = torch.ones(adj.num_rows)
     if adj.weight is None:
         return loop
     row = adj.row_index().long()
     entry = (row == adj.indices).nonzero().squeeze(1)
     node = row[entry]
-    # duplicates are adjacent; naming the last one keeps the assignment deterministic
+    # Several self loops of a node are neighbours here; writing only the last keeps the result independent of threads.
     last = torch.ones(node.numel(), dtype=torch.bool)
     last[:-1] = node[1:] != node[:-1]
     loop[node[last]] = adj.weight[entry[last]]

@@ -13,10 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from halowire.errors import InputError
+from halowire.errors import InputError, in_one_line
 from halowire.files import written_whole
 from halowire.graph.graph import Graph
-from halowire.graph.table import one_line
 from halowire.graph.tensors import sparse_features, to_indices, to_labels, to_tensor, to_values
 from halowire.kernels import Csr
 
@@ -25,13 +24,13 @@ EDGES = ("edge_index", "edge_weight")
 
 
 def read_npz(file: Path | IO[bytes], name: str, regression: bool = False) -> Graph:
-    """Read a graph; ``regression``: its ``y`` holds values.
+    """Read a graph; with ``regression`` its ``y`` holds values instead of classes.
 
     Keys: ``num_nodes``; ``edge_index`` ``[2, E]`` (source, target); optional ``edge_weight`` ``[E]``; ``x`` ``[N, F]``,
     or ``x_indptr``, ``x_indices``, ``x_data``, ``x_shape`` (sparse rows); ``y`` ``[N]`` (-1 = unlabelled) or 0/1
     ``[N, C]``, or any values where ``regression`` is 1; ``train_mask``, ``val_mask``, ``test_mask``, boolean or
-    ``np.packbits`` of N booleans; ``ids`` ``[N]``; ``num_classes``;
-    more of the edges ``[E, ...]`` under names that begin with ``edge_``. Other keys are ignored.
+    ``np.packbits`` of N booleans; ``ids`` ``[N]``; ``num_classes``; other tensors of the edges, ``[E, ...]``, under
+    names that begin with ``edge_``. Other keys are ignored.
     """
     wanted = {"num_nodes", "edge_index", "edge_weight", "x", "y", "ids", "num_classes", "regression"}
     wanted |= {f"x_{part}" for part in ("indptr", "indices", "data", "shape")}
@@ -47,7 +46,8 @@ def read_npz(file: Path | IO[bytes], name: str, regression: bool = False) -> Gra
         if isinstance(error, InputError):
             raise
         raise InputError(
-            f"{where} cannot be read as an .npz archive ({one_line(error)}); it may be cut off or damaged, get it again"
+            f"{where} cannot be read as an .npz archive ({in_one_line(error)}); it may be cut off or damaged, "
+            "get it again"
         ) from error
     return _graph(arrays, name, regression or bool(_scalar(arrays, "regression", name)))
 

@@ -23,7 +23,8 @@ def read_ogb(folder: Path, regression: bool = False) -> Graph:
     """Read ``edge``, ``node-feat``, ``node-label`` and ``num-node-list.csv.gz`` and the masks of ``split/<scheme>/``.
 
     ``folder`` is the data set's folder (with ``raw/`` and ``split/``) or the raw folder itself; only the edges are
-    required. Edges stay directed as stored; edge features are not used. ``regression``: the labels are values.
+    required. Edges stay directed as stored; edge features are not used. With ``regression`` the labels are values
+    instead of classes.
     """
     raw = folder / "raw" if (folder / "raw" / "edge.csv.gz").is_file() else folder
     edges = _csv(raw / "edge.csv.gz", np.int64)

@@ -7,11 +7,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from halowire.errors import InputError
 from halowire.graph.graph import Graph
-from halowire.graph.pairs import Ints, distinct_pairs, mirrored
-from halowire.graph.seed import checked_seed
-from halowire.graph.split import random_split
+from halowire.graph.seeded import Ints, checked_seed, distinct_pairs, mirrored, random_split, require_sizes
 
 QUADRANTS = (0.5, 0.17, 0.17, 0.16)
 LEVELS_AT_ONCE = 3
@@ -64,16 +61,6 @@ def rmat(num_nodes: int, num_edges: int, num_features: int = 128, num_classes: i
         name=f"rmat-{num_nodes}",
         num_classes=num_classes,
     )
-
-
-def require_sizes(num_nodes: int, num_edges: int, num_features: int, num_classes: int) -> None:
-    """Refuse sizes from which no graph can be made."""
-    if num_nodes < 4:
-        raise InputError(f"a synthetic graph of {num_nodes} nodes was asked for, expected at least 4")
-    if num_edges < 0 or num_features < 0:
-        raise InputError(f"got {num_edges} edges and {num_features} features, expected numbers >= 0")
-    if num_classes < 2:
-        raise InputError(f"a synthetic graph with {num_classes} classes was asked for, expected at least 2")
 
 
 def _quadrant_table() -> Cells:

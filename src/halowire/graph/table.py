@@ -15,7 +15,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from halowire.errors import InputError
+from halowire.errors import InputError, in_one_line
 
 Array = np.ndarray[Any, Any]
 # Spreadsheets open UTF-8 with a byte order mark; read as part of the first row, it would turn that row into a header.
@@ -24,7 +24,13 @@ ENCODING = "utf-8-sig"
 
 @dataclass(frozen=True)
 class Layout:
-    """How a text table is written: its delimiter (None: blanks), the lines before the first row, its columns."""
+    """How a text table is written.
+
+    Attributes:
+        delimiter: what stands between two columns; None for blanks.
+        skip: the lines before the first row.
+        num_columns: the number of columns.
+    """
 
     delimiter: str | None
     skip: int
@@ -52,9 +58,9 @@ def read_table(path: Path, layout: Layout, dtype: Any) -> Array:
     """Rows of ``path`` as ``dtype``: a structured type names the columns, a plain one gives ``[rows, columns]``."""
     plain = np.dtype(dtype).names is None
     with _damage_named(path), warnings.catch_warnings():
-        # NumPy warns about files without rows; the caller has a better message
+        # NumPy warns about files without rows; the caller has a better message.
         warnings.simplefilter("ignore", UserWarning)
-        # by name, because NumPy reads a file that it opened itself in large blocks
+        # By name, because NumPy reads a file that it opened itself in large blocks.
         return np.loadtxt(
             path,
             dtype=dtype,
@@ -73,18 +79,15 @@ def _damage_named(path: Path) -> Iterator[None]:
     except InputError:
         raise
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise InputError(f"{path} is cut off or not a gzip file ({one_line(error)}); get it again") from error
+        raise InputError(f"{path} is cut off or not a gzip file ({in_one_line(error)}); get it again") from error
     except OSError as error:
-        raise InputError(f"{path} cannot be opened ({one_line(error)}); check the path and its permissions") from error
+        raise InputError(
+            f"{path} cannot be opened ({in_one_line(error)}); check the path and its permissions"
+        ) from error
     except (ValueError, OverflowError) as error:
         raise InputError(
-            f"{path} cannot be read: {one_line(error)}; expected the same numeric columns in every row"
+            f"{path} cannot be read: {in_one_line(error)}; expected the same numeric columns in every row"
         ) from error
-
-
-def one_line(error: Exception) -> str:
-    """The text of ``error`` without line breaks."""
-    return " ".join(str(error).split()) or type(error).__name__
 
 
 def _open(path: Path) -> IO[str]:

@@ -25,7 +25,7 @@ def to_tensor(values: Any, what: str) -> Tensor:
     if array.dtype.kind not in "biuf":
         raise InputError(f"{what} has type {array.dtype}, expected numbers; convert it to a numeric array first")
     if array.dtype.kind == "u" and array.dtype.itemsize > 1:
-        # torch has few operations on wide unsigned integers
+        # torch has few operations on wide unsigned integers.
         array = array.astype(np.int64)
     if not array.flags.writeable or not array.dtype.isnative or any(stride < 0 for stride in array.strides):
         array = array.astype(array.dtype.newbyteorder("="), order="C", copy=True)
@@ -70,7 +70,7 @@ def to_labels(values: Any) -> Tensor | None:
     if y.dim() != 1:
         raise InputError(f"y has shape {list(y.shape)}, expected [N] (classes) or [N, C] (0/1 for every label)")
     if y.is_floating_point():
-        # NaN marks unlabelled nodes in OGB's files
+        # NaN marks unlabelled nodes in OGB's files.
         y = torch.where(torch.isnan(y), -1, y)
         if not bool((y == y.round()).all()):
             raise InputError(
@@ -129,7 +129,7 @@ def to_coo(matrix: Tensor) -> Tensor:
 
 
 def sparse_features(row: Tensor, col: Tensor, values: Tensor, num_rows: int, num_cols: int) -> Csr:
-    """Sparse features; weights that are all 1 are left out."""
+    """Sparse features ``[num_rows, num_cols]`` from their entries; values that are all 1 are not stored."""
     weight = values.float()
     ones = bool((weight == 1).all())
     return Csr.from_edges(row, col, num_rows, num_cols, None if ones else weight)

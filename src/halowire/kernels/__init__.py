@@ -2,30 +2,17 @@
 
 from halowire.kernels.activate import activate, activate_backward
 from halowire.kernels.aggregate import aggregate
+from halowire.kernels.attend import MOST_HEADS, Attended, Scores, attend, attend_sources, attend_targets
 from halowire.kernels.buffers import buffer_bytes, empty, release_buffers
-from halowire.kernels.csr import Csr
-from halowire.kernels.info import kernels_in_use, native_available, simd_level
-from halowire.kernels.packing import Packing, aggregate_packed, pack_rows, unpack_rows
-from halowire.kernels.random import Drop, row_keys, uniform_bits
-from halowire.kernels.rows import take_rows
+from halowire.kernels.counter_random import Drop, keys_of, row_keys, stream_key, uniform_bits
+from halowire.kernels.csr import Csr, row_range
+from halowire.kernels.dispatch import kernels_in_use, native_available, simd_level
+from halowire.kernels.packing import CODE_BITS, Packing, aggregate_packed, code_for, pack_rows, unpack_rows
+from halowire.kernels.take_rows import take_rows
 
 __all__ = [
-    "Csr",
-    "Drop",
-    "Packing",
-    "activate",
-    "activate_backward",
-    "aggregate",
-    "aggregate_packed",
-    "buffer_bytes",
-    "empty",
-    "kernels_in_use",
-    "native_available",
-    "pack_rows",
-    "release_buffers",
-    "row_keys",
-    "simd_level",
-    "take_rows",
-    "uniform_bits",
-    "unpack_rows",
-]
+    "CODE_BITS", "MOST_HEADS", "Attended", "Csr", "Drop", "Packing", "Scores", "activate", "activate_backward",
+    "aggregate", "aggregate_packed", "attend", "attend_sources", "attend_targets", "buffer_bytes", "code_for", "empty",
+    "kernels_in_use", "keys_of", "native_available", "pack_rows", "release_buffers", "row_keys", "row_range",
+    "simd_level", "stream_key", "take_rows", "uniform_bits", "unpack_rows",
+]  # fmt: skip

@@ -7,10 +7,18 @@ from torch import Tensor
 
 from halowire.errors import InputError
 from halowire.kernels import activate_twin as twin
-from halowire.kernels.buffers import empty
-from halowire.kernels.checks import check_rows, check_vector, unit_columns
-from halowire.kernels.dispatch import address, level_number, native_for, threads_for
-from halowire.kernels.random import Drop
+from halowire.kernels.buffers import rows_for
+from halowire.kernels.counter_random import Drop
+from halowire.kernels.dispatch import (
+    address,
+    adjacent,
+    check_rows,
+    check_vector,
+    level_number,
+    native_for,
+    threads_for,
+    unit_columns,
+)
 
 MAX_BLOCKS = 256
 MIN_BLOCK_ROWS = 128
@@ -39,8 +47,8 @@ def activate(
     Returns:
         ``out`` and, with normalisation, float32 ``[n, 2]``: mean and ``rstd = 1 / sqrt(variance + eps)`` of the rows.
     """
-    rows, _ = check(x, gamma, beta, drop)
-    out = target(x, out)
+    rows, cols = check(x, gamma, beta, drop)
+    out = rows_for(rows, cols, x.device, out)
     beta = shift(gamma, beta)
     drop = effective(drop)
     if not runs_natively(x, out, gamma, drop):
@@ -73,7 +81,7 @@ def activate_backward(
     if stats is not None:
         check_rows("stats", stats, rows, 2)
         stats = stats.contiguous()
-    out = target(x, out)
+    out = rows_for(rows, cols, x.device, out)
     shifted = shift(gamma, beta)
     drop = effective(drop)
     if not runs_natively(x, out, gamma, drop):
@@ -98,16 +106,8 @@ def check(x: Tensor, gamma: Tensor | None, beta: Tensor | None, drop: Drop | Non
     return rows, cols
 
 
-def target(x: Tensor, out: Tensor | None) -> Tensor:
-    """Where the result goes: ``out``, checked, or a matrix like ``x``, on the CPU from the pool."""
-    if out is None:
-        return empty(*x.shape) if x.device.type == "cpu" else torch.empty_like(x)
-    check_rows("out", out, *x.shape)
-    return out
-
-
 def effective(drop: Drop | None) -> Drop | None:
-    """None where nothing is dropped."""
+    """``drop``, or None where it drops nothing."""
     return None if drop is None or drop.p == 0.0 else drop
 
 
@@ -119,7 +119,7 @@ def shift(gamma: Tensor | None, beta: Tensor | None) -> Tensor | None:
 def runs_natively(x: Tensor, out: Tensor, gamma: Tensor | None, drop: Drop | None) -> bool:
     """Whether native code can take the tensors."""
     ids = None if drop is None else drop.ids
-    return native_for(x, out, gamma, ids) is not None and (out.stride(1) == 1 or out.shape[1] <= 1)
+    return native_for(x, out, gamma, ids) is not None and adjacent(out)
 
 
 def run(

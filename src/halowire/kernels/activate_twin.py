@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from halowire.kernels.random import Drop, drop_factor
+from halowire.kernels.counter_random import Drop, drop_factor
 
 
 def activate(

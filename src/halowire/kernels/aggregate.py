@@ -7,12 +7,17 @@ import warnings
 import torch
 from torch import Tensor
 
-from halowire.errors import InputError
-from halowire.kernels.buffers import empty
-from halowire.kernels.checks import check_rows, check_vector, unit_columns
-from halowire.kernels.dispatch import address, level_number, native_for, threads_for
-
-INDEX_TYPES = (torch.int32, torch.int64)
+from halowire.kernels.buffers import rows_to_add
+from halowire.kernels.dispatch import (
+    address,
+    adjacent,
+    check_matrix,
+    check_rows,
+    level_number,
+    native_for,
+    threads_for,
+    unit_columns,
+)
 
 
 def aggregate(
@@ -33,21 +38,12 @@ def aggregate(
         out: float32 ``[rows, k]`` with adjacent columns; a buffer from the pool if not given.
         accumulate: add to ``out`` instead of overwriting it.
     """
-    rows, cols = indptr.numel() - 1, x.shape[1] if x.dim() == 2 else -1
-    check_vector("indptr", indptr, (torch.int64,))
-    check_vector("indices", indices, INDEX_TYPES)
-    if weight is not None:
-        check_vector("weight", weight, (torch.float32,), indices.numel())
+    rows = check_matrix(indptr, indices, weight)
     check_rows("x", x)
-    if rows < 0 or int(indptr[-1]) > indices.numel():
-        raise InputError(f"indptr does not fit {indices.numel()} indices: it must start at 0 and end at their number")
-    if out is None:
-        if accumulate:
-            raise InputError("accumulate=True adds to out, but no out was given: pass out, or accumulate=False")
-        out = empty(rows, cols) if x.device.type == "cpu" else x.new_empty(rows, cols)
-    check_rows("out", out, rows, cols)
+    cols = x.shape[1]
+    out = rows_to_add(rows, cols, x.device, out, accumulate)
     native = native_for(indptr, indices, weight, x, out)
-    if native is None or (out.stride(1) != 1 and cols > 1):
+    if native is None or not adjacent(out):
         return aggregate_twin(indptr, indices, weight, x, out, accumulate)
     source = unit_columns(x)
     native.aggregate(
@@ -71,7 +67,7 @@ def aggregate(
 def aggregate_twin(
     indptr: Tensor, indices: Tensor, weight: Tensor | None, x: Tensor, out: Tensor, accumulate: bool
 ) -> Tensor:
-    """The same in torch: its CSR product, with ones for absent weights."""
+    """:func:`aggregate` in torch, by its CSR product; absent weights are ones."""
     values = x.new_ones(indices.numel()) if weight is None else weight
     # The index types of a CSR tensor must agree; int64 because the number of entries may need it.
     with warnings.catch_warnings():

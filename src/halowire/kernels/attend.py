@@ -16,10 +16,9 @@ from torch import Tensor
 
 from halowire.errors import InputError
 from halowire.kernels import attend_twin as twin
-from halowire.kernels.buffers import empty
-from halowire.kernels.checks import check_rows, unit_columns
+from halowire.kernels.buffers import empty, rows_for
 from halowire.kernels.csr import Csr
-from halowire.kernels.dispatch import address, level_number, native_for, threads_for
+from halowire.kernels.dispatch import address, adjacent, check_rows, level_number, native_for, threads_for, unit_columns
 
 MOST_HEADS = 64
 
@@ -79,13 +78,13 @@ def attend(
     check_rows("dst", dst, matrix.num_rows, heads)
     if not 0 <= slope <= 1:
         raise InputError(f"the slope of the leaky ReLU is {slope}; attention takes one in 0 <= slope <= 1")
-    out = _rows(matrix.num_rows, x, out)
+    out = rows_for(matrix.num_rows, x.shape[1], x.device, out)
     if backward:
-        positive = _rows(matrix.num_rows, x, positive)
+        positive = rows_for(matrix.num_rows, x.shape[1], x.device, positive)
     elif positive is not None:
         raise InputError("a place for `positive` was given, but backward=False: leave it out, or ask for backward")
     native = native_for(matrix.indptr, matrix.indices, x, src, dst, out)
-    if native is None or not _adjacent(out, positive):
+    if native is None or not adjacent(out, positive):
         return Attended(*twin.attend(matrix, x, src, dst, slope, out, positive))
     nodes = empty(matrix.num_rows, 4 * heads, padded=False)
     nodes[:, :heads] = dst
@@ -164,7 +163,7 @@ def attend_sources(
 
     ``x_grad_j = sum of a_e grad_i + src_grad_j source + dst_grad_j target``, the last only where ``are_targets``: the
     sources then are the first ``r`` targets. ``src_grad_j = <x_j, sum of a_e l_e grad_i> - sum of a_e l_e D_i`` with
-    the leaky ReLU's slope ``l_e``. ``grad`` is ``[n, H C]``, ``x`` and ``src`` are those of the rows.
+    the leaky ReLU's slope ``l_e``. ``grad`` is ``[n, H C]``, ``x`` and ``src`` belong to the rows of ``transposed``.
     """
     rows, heads = transposed.num_rows, src.shape[1]
     check_rows("grad", grad, transposed.num_cols, x.shape[1])
@@ -176,10 +175,10 @@ def attend_sources(
         raise InputError(f"{rows} sources cannot all be among {transposed.num_cols} targets: pass are_targets=False")
     if any(part.numel() != x.shape[1] or part.dtype != torch.float32 for part in scores):
         raise InputError(f"the score vectors must be float32 and have {x.shape[1]} values each, as many as a row of x")
-    out = _rows(rows, x, out)
+    out = rows_for(rows, x.shape[1], x.device, out)
     dst_grad = targets.dst_grad[:rows].contiguous() if are_targets else None
     native = native_for(transposed.indptr, transposed.indices, grad, x, src, out)
-    if native is None or not _adjacent(out):
+    if native is None or not adjacent(out):
         return twin.attend_sources(transposed, grad, x, src, dst_grad, targets.nodes, slope, scores, out)
     grad, source, own = unit_columns(grad), unit_columns(x), src.contiguous()
     src_grad = empty(rows, heads, padded=False)
@@ -223,14 +222,3 @@ def _check_nodes(nodes: Tensor, rows: int, heads: int) -> None:
     good = nodes.shape == (rows, 4, heads) and nodes.is_contiguous() and nodes.dtype == torch.float32
     if not good:
         raise InputError(f"nodes is {list(nodes.shape)}, but must be [{rows}, 4, {heads}]: pass what attend gave")
-
-
-def _rows(rows: int, x: Tensor, out: Tensor | None) -> Tensor:
-    if out is None:
-        return empty(rows, x.shape[1]) if x.device.type == "cpu" else x.new_empty(rows, x.shape[1])
-    check_rows("out", out, rows, x.shape[1])
-    return out
-
-
-def _adjacent(*tensors: Tensor | None) -> bool:
-    return all(t is None or t.stride(1) == 1 or t.shape[1] <= 1 for t in tensors)

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 from torch.utils.dlpack import from_dlpack
 
-from halowire.kernels.dispatch import native_for
+from halowire.errors import InputError
+from halowire.kernels.dispatch import check_rows, native_for
 
 LINE = 16
 
@@ -32,14 +33,33 @@ def empty(rows: int, cols: int, padded: bool = True) -> Tensor:
     return tensor
 
 
+def rows_for(rows: int, cols: int, device: torch.device, out: Tensor | None) -> Tensor:
+    """Where a kernel writes float32 ``[rows, cols]``: ``out``, checked, or a new matrix, on the CPU from the pool."""
+    if out is None:
+        cpu = device.type == "cpu"
+        return empty(rows, cols) if cpu else torch.empty(rows, cols, dtype=torch.float32, device=device)
+    check_rows("out", out, rows, cols)
+    return out
+
+
+def rows_to_add(rows: int, cols: int, device: torch.device, out: Tensor | None, accumulate: bool) -> Tensor:
+    """Like :func:`rows_for`; ``accumulate`` adds to what is there, so that ``out`` must be given."""
+    if out is None and accumulate:
+        raise InputError("accumulate=True adds to out, but no out was given: pass out, or accumulate=False")
+    return rows_for(rows, cols, device, out)
+
+
 def buffer_bytes() -> int:
-    """Bytes the pool holds ready for reuse, not counting those in tensors."""
+    """Bytes that the pool holds ready for reuse; buffers that tensors use do not count."""
     native = native_for()
     return 0 if native is None else int(native.buffer_bytes())
 
 
 def set_buffer_floor(nbytes: int) -> int:
-    """Let idle buffers take ``nbytes`` even where less was ever in use at once; the value before, 0 without a pool."""
+    """Let idle buffers take ``nbytes`` even where less was ever in use at once.
+
+    Returns the value before; 0 without a pool.
+    """
     native = native_for()
     return 0 if native is None else int(native.buffer_floor(nbytes))
 

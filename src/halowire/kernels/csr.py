@@ -49,6 +49,11 @@ class Csr:
         return self.indptr.numel() - 1
 
     @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns, as a dense matrix has them."""
+        return self.num_rows, self.num_cols
+
+    @property
     def nnz(self) -> int:
         """Number of stored entries."""
         return self.indices.numel()
@@ -71,13 +76,13 @@ class Csr:
         return self.weight.new_zeros(self.num_rows).index_add_(0, self.row_index(), self.weight)
 
     def with_weight(self, weight: Tensor | None) -> Csr:
-        """The same pattern with other weights."""
+        """The matrix with the same entries and other weights, float32 ``[nnz]``, or None for ones."""
         if weight is not None and weight.numel() != self.nnz:
             raise InputError(f"{weight.numel()} weights were given, but the matrix has {self.nnz} entries")
         return replace(self, weight=weight)
 
     def to(self, device: torch.device) -> Csr:
-        """The same matrix on ``device``."""
+        """The matrix with its arrays on ``device``."""
         weight = None if self.weight is None else self.weight.to(device)
         return replace(self, indptr=self.indptr.to(device), indices=self.indices.to(device), weight=weight)
 
@@ -92,15 +97,20 @@ class Csr:
 
     def select_rows(self, index: Tensor) -> Csr:
         """The rows ``index``, in that order."""
-        counts = self.indptr.diff()[index]
         indptr = self.indptr.new_zeros(index.numel() + 1)
-        torch.cumsum(counts, 0, out=indptr[1:])
-        total = int(indptr[-1])
-        starts = self.indptr[:-1][index] - indptr[:-1]
-        entry = torch.arange(total, device=index.device)
-        entry += torch.repeat_interleave(starts, counts, output_size=total)
+        torch.cumsum(self.indptr.diff()[index], 0, out=indptr[1:])
+        entry = self.entries_of(index)
         weight = None if self.weight is None else self.weight[entry]
         return Csr(indptr, self.indices[entry], weight, self.num_cols)
+
+    def entries_of(self, index: Tensor) -> Tensor:
+        """Where the entries of the rows ``index`` stand in ``indices``, row after row; int64."""
+        counts = self.indptr.diff()[index]
+        ends = counts.cumsum(0)
+        total = int(ends[-1]) if index.numel() else 0
+        entry = torch.arange(total, device=index.device)
+        entry += torch.repeat_interleave(self.indptr[:-1][index] - (ends - counts), counts, output_size=total)
+        return entry
 
     def select_columns(self, columns: Tensor) -> Csr:
         """The ``columns`` (ascending), renumbered in their order."""
@@ -113,8 +123,24 @@ class Csr:
         weight = None if self.weight is None else self.weight[kept]
         return Csr(before[self.indptr], indices[kept], weight, columns.numel())
 
+    def distinct(self) -> Csr:
+        """The matrix with one entry per (row, column): of duplicates the one with the largest weight."""
+        row = self.row_index()
+        first = torch.ones(self.nnz, dtype=torch.bool, device=row.device)
+        first[1:] = (row[1:] != row[:-1]) | (self.indices[1:] != self.indices[:-1])
+        if bool(first.all()):
+            return self
+        weight = None
+        if self.weight is not None:
+            slot = first.long().cumsum(0) - 1
+            lowest = self.weight.new_full((int(first.sum()),), -torch.inf)
+            weight = lowest.scatter_reduce_(0, slot, self.weight, "amax")
+        indptr = torch.zeros_like(self.indptr)
+        torch.cumsum(torch.bincount(row[first], minlength=self.num_rows), 0, out=indptr[1:])
+        return Csr(indptr, self.indices[first], weight, self.num_cols)
+
     def scaled(self, factor: float) -> Csr:
-        """``factor self``."""
+        """The matrix with all its weights multiplied by ``factor``."""
         if factor == 1:
             return self
         ones = torch.ones(self.nnz, device=self.indices.device)

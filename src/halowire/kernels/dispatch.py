@@ -1,4 +1,8 @@
-"""The dispatcher: gives a wrapper the native module if it can take the tensors at hand, else None (the twin runs)."""
+"""The dispatcher: which code runs a kernel, native or its torch twin, and what a tensor must be for either.
+
+A wrapper checks its tensors, since native code would read or write wrong ones blindly, and asks for the native module.
+Where that cannot take the tensors at hand, the wrapper calls the twin.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +19,7 @@ from halowire.errors import InputError
 ABI = 6
 LEVELS = ("portable", "avx2", "avx512")
 WORK_PER_THREAD = 1 << 15
+INDEX_TYPES = (torch.int32, torch.int64)
 
 
 @cache
@@ -38,6 +43,16 @@ def native_for(*tensors: Tensor | None) -> Any | None:
     if choice == "torch" or any(t is not None and t.device.type != "cpu" for t in tensors):
         return None
     return load_native()
+
+
+def native_available() -> bool:
+    """Whether the native module was built and can be loaded."""
+    return load_native() is not None
+
+
+def kernels_in_use() -> str:
+    """Which kernels CPU tensors get: ``"native"`` or ``"torch"``."""
+    return "torch" if native_for() is None else "native"
 
 
 @cache
@@ -73,3 +88,52 @@ def threads_for(work: int) -> int:
 def address(tensor: Tensor | None) -> int:
     """Where the tensor's elements are; 0 for None."""
     return 0 if tensor is None else tensor.data_ptr()
+
+
+def check_rows(name: str, tensor: Tensor, rows: int | None = None, cols: int | None = None) -> None:
+    """Raise unless ``tensor`` is float32 ``[rows, cols]``; None stands for any number."""
+    good = tensor.dim() == 2 and tensor.dtype == torch.float32
+    good = good and rows in (None, tensor.shape[0]) and cols in (None, tensor.shape[1])
+    if not good:
+        wanted = f"[{'rows' if rows is None else rows}, {'columns' if cols is None else cols}]"
+        raise InputError(f"{name} is {tensor.dtype} {list(tensor.shape)}, but must be torch.float32 {wanted}")
+
+
+def check_vector(name: str, tensor: Tensor, dtypes: tuple[torch.dtype, ...], size: int | None = None) -> None:
+    """Raise unless ``tensor`` is one-dimensional, contiguous, of one of ``dtypes`` and of length ``size``."""
+    good = tensor.dim() == 1 and tensor.dtype in dtypes and size in (None, tensor.numel())
+    if not good or not tensor.is_contiguous():
+        wanted = " or ".join(str(dtype) for dtype in dtypes)
+        length = "" if size is None else f" of length {size}"
+        raise InputError(f"{name} is {tensor.dtype} {list(tensor.shape)}, but must be a contiguous {wanted}{length}")
+
+
+def check_bytes(name: str, tensor: Tensor) -> None:
+    """Raise unless ``tensor`` is contiguous uint8."""
+    if tensor.dtype != torch.uint8 or not tensor.is_contiguous():
+        raise InputError(f"{name} is {tensor.dtype} {list(tensor.shape)}, but must be contiguous torch.uint8")
+
+
+def check_matrix(indptr: Tensor, indices: Tensor, weight: Tensor | None) -> int:
+    """Raise unless the arrays are those of a CSR matrix; returns its number of rows.
+
+    Whether ``indices`` name existing columns is not looked at, since that would read all of them.
+    """
+    check_vector("indptr", indptr, (torch.int64,))
+    check_vector("indices", indices, INDEX_TYPES)
+    if weight is not None:
+        check_vector("weight", weight, (torch.float32,), indices.numel())
+    rows = indptr.numel() - 1
+    if rows < 0 or int(indptr[-1]) > indices.numel():
+        raise InputError(f"indptr does not fit {indices.numel()} indices: it must start at 0 and end at their number")
+    return rows
+
+
+def adjacent(*tensors: Tensor | None) -> bool:
+    """Whether the columns of all the matrices are adjacent in memory, as native code needs them."""
+    return all(tensor is None or tensor.stride(1) == 1 or tensor.shape[1] <= 1 for tensor in tensors)
+
+
+def unit_columns(tensor: Tensor) -> Tensor:
+    """The tensor itself if its columns are adjacent in memory, else a contiguous copy."""
+    return tensor if adjacent(tensor) else tensor.contiguous()

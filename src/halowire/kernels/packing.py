@@ -33,10 +33,21 @@ from torch import Tensor
 
 from halowire.errors import InputError
 from halowire.kernels import packing_twin as twin
-from halowire.kernels.aggregate import INDEX_TYPES, aggregate_twin
-from halowire.kernels.buffers import empty
-from halowire.kernels.checks import check_rows, check_vector, unit_columns
-from halowire.kernels.dispatch import address, level_number, native_for, threads_for
+from halowire.kernels.aggregate import aggregate_twin
+from halowire.kernels.buffers import rows_for, rows_to_add
+from halowire.kernels.dispatch import (
+    INDEX_TYPES,
+    address,
+    adjacent,
+    check_bytes,
+    check_matrix,
+    check_rows,
+    check_vector,
+    level_number,
+    native_for,
+    threads_for,
+    unit_columns,
+)
 
 BITS = (1, 2, 4, 8, 16)
 CODE_BITS = {"minmax": (1, 2, 4, 8), "levels": (1, 2, 4), "clipped": (1,)}
@@ -52,8 +63,8 @@ class Packing:
     """How a float32 row becomes bytes.
 
     Attributes:
-        bits: per value: 1, 2, 4, 8 (quantised) or 16 (bf16).
-        code: ``"minmax"``, with 1, 2 or 4 bits ``"levels"``, with 1 bit ``"clipped"``.
+        bits: bits per value: 1, 2, 4, 8 (quantised) or 16 (bf16).
+        code: ``"minmax"``, or ``"levels"`` (1, 2 or 4 bits), or ``"clipped"`` (1 bit).
     """
 
     bits: int
@@ -76,7 +87,7 @@ class Packing:
 
 
 def code_for(code: str, bits: int) -> str:
-    """``code`` where it takes so many bits, else ``"minmax"``."""
+    """``code`` where it can use ``bits`` bits per value, else ``"minmax"``."""
     return code if bits in CODE_BITS[code] else "minmax"
 
 
@@ -93,8 +104,8 @@ def pack_rows(
 
     Args:
         x: float32 ``[n, k]``.
-        packing: the code.
-        stream: 64-bit key from ``random.stream_key``; the random bits are a function of (stream, id, column) alone.
+        packing: how a row becomes bytes.
+        stream: 64-bit key from ``stream_key``; the random bits are a function of (stream, id, column) alone.
         ids: int64 ``[n]``, original node ids.
         out: uint8, contiguous; read as rows of ``packing.row_bytes(columns packed)`` bytes each.
         columns: int32 ``[k']``, pack these only; each keeps the random bits of its number in ``x``. None: all.
@@ -104,15 +115,8 @@ def pack_rows(
     check_rows("x", x)
     rows = x.shape[0]
     check_vector("ids", ids, (torch.int64,), rows)
-    if columns is not None:
-        check_vector("columns", columns, (torch.int32,))
-        if columns.numel() and (int(columns.min()) < 0 or int(columns.max()) >= x.shape[1]):
-            raise InputError(f"columns {int(columns.min())} to {int(columns.max())} are asked for of {x.shape[1]}")
-    if targets is not None:
-        check_vector("indptr of targets", targets[0], (torch.int64,), rows + 1)
-        check_vector("positions of targets", targets[1], INDEX_TYPES)
-        if int(targets[0][-1]) > targets[1].numel():
-            raise InputError(f"targets end at {int(targets[0][-1])}, but there are {targets[1].numel()} positions")
+    check_columns(columns, x.shape[1])
+    check_targets(targets, rows)
     check_bytes("out", out)
     cols = x.shape[1] if columns is None else columns.numel()
     size = packing.row_bytes(cols)
@@ -146,14 +150,12 @@ def pack_rows(
 
 
 def unpack_rows(data: Tensor, packing: Packing, k: int, out: Tensor | None = None) -> Tensor:
-    """float32 ``[m, k]`` from ``data``, uint8 holding ``m`` packed rows of ``k`` columns, into ``out`` if given."""
+    """Decode ``data``, uint8 with ``m`` packed rows of ``k`` columns, to float32 ``[m, k]``, into ``out`` if given."""
     rows = count_rows(data, packing, k)
-    if out is None:
-        out = empty(rows, k) if data.device.type == "cpu" else data.new_empty(rows, k, dtype=torch.float32)
-    check_rows("out", out, rows, k)
+    out = rows_for(rows, k, data.device, out)
     size = packing.row_bytes(k)
     native = native_for(data, out)
-    if native is None or (out.stride(1) != 1 and k > 1):
+    if native is None or not adjacent(out):
         return out.copy_(twin.unpack_rows(data.reshape(rows, size), packing.bits, k))
     threads = threads_for(rows * k)
     native.unpack_rows(
@@ -184,21 +186,12 @@ def aggregate_packed(
         out: float32 ``[rows, k]``; a buffer from the pool if not given.
         accumulate: add to ``out`` instead of overwriting it.
     """
-    rows, count = indptr.numel() - 1, count_rows(data, packing, k)
-    check_vector("indptr", indptr, (torch.int64,))
-    check_vector("indices", indices, INDEX_TYPES)
-    if weight is not None:
-        check_vector("weight", weight, (torch.float32,), indices.numel())
-    if rows < 0 or int(indptr[-1]) > indices.numel():
-        raise InputError(f"indptr does not fit {indices.numel()} indices: it must start at 0 and end at their number")
-    if out is None:
-        if accumulate:
-            raise InputError("accumulate=True adds to out, but no out was given: pass out, or accumulate=False")
-        out = empty(rows, k) if data.device.type == "cpu" else data.new_empty(rows, k, dtype=torch.float32)
-    check_rows("out", out, rows, k)
+    rows = check_matrix(indptr, indices, weight)
+    count = count_rows(data, packing, k)
+    out = rows_to_add(rows, k, data.device, out, accumulate)
     size = packing.row_bytes(k)
     native = native_for(indptr, indices, weight, data, out)
-    if native is None or (out.stride(1) != 1 and k > 1):
+    if native is None or not adjacent(out):
         decoded = twin.unpack_rows(data.reshape(count, size), packing.bits, k)
         return aggregate_twin(indptr, indices, weight, decoded, out, accumulate)
     native.aggregate_packed(
@@ -221,10 +214,24 @@ def aggregate_packed(
     return out
 
 
-def check_bytes(name: str, tensor: Tensor) -> None:
-    """Raise unless ``tensor`` is contiguous uint8."""
-    if tensor.dtype != torch.uint8 or not tensor.is_contiguous():
-        raise InputError(f"{name} is {tensor.dtype} {list(tensor.shape)}, but must be contiguous torch.uint8")
+def check_columns(columns: Tensor | None, width: int) -> None:
+    """Raise unless ``columns`` are int32 numbers of the ``width`` columns of a row."""
+    if columns is None:
+        return
+    check_vector("columns", columns, (torch.int32,))
+    if columns.numel() and (int(columns.min()) < 0 or int(columns.max()) >= width):
+        raise InputError(f"columns {int(columns.min())} to {int(columns.max())} are asked for of {width}")
+
+
+def check_targets(targets: Targets | None, rows: int) -> None:
+    """Raise unless ``targets`` name positions for each of ``rows`` rows."""
+    if targets is None:
+        return
+    indptr, positions = targets
+    check_vector("indptr of targets", indptr, (torch.int64,), rows + 1)
+    check_vector("positions of targets", positions, INDEX_TYPES)
+    if int(indptr[-1]) > positions.numel():
+        raise InputError(f"targets end at {int(indptr[-1])}, but there are {positions.numel()} positions")
 
 
 def count_rows(data: Tensor, packing: Packing, k: int) -> int:

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from halowire.errors import InputError
-from halowire.kernels.random import keys_of, uniform_bits
+from halowire.kernels.counter_random import keys_of, uniform_bits
 
 PARTIALS = 16
 LARGEST, NOT_A_NUMBER = 0x7F7F, 0x7FC0
@@ -67,14 +67,14 @@ def outside(positions: Tensor, places: int, size: int) -> InputError:
 
 
 def uniform(x: Tensor, stream: int, ids: Tensor, columns: Tensor | None) -> Tensor:
-    """float32 multiples of 2^-24 in ``[0, 1)`` for every value packed."""
+    """A random number for every value packed: float32, a multiple of 2^-24 in ``[0, 1)``."""
     drawn = uniform_bits(keys_of(stream, ids), x.shape[1])
     drawn = drawn if columns is None else drawn.index_select(1, columns)
     return (drawn >> 8).float() * 2.0**-24
 
 
 def minmax(x: Tensor, bits: int, u: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """bf16 patterns ``lo``, ``hi`` int32 ``[n]``, and the codes ``q`` int32 ``[n, k]``."""
+    """``lo``, ``hi`` and ``q`` of ``minmax``: two bf16 patterns, int32 ``[n]``, and the codes, int32 ``[n, k]``."""
     # Ordered as integers, -0 comes before 0 and NaN beyond infinity, whatever the order of comparisons.
     order = ordered(x.view(torch.int32))
     low, high = ordered(order.amin(1)), ordered(order.amax(1))
@@ -92,7 +92,7 @@ def minmax(x: Tensor, bits: int, u: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def two_levels(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The same for the means on either side of the row's mean."""
+    """``lo``, ``hi`` and ``q`` of 1-bit ``levels``: the means of the values on either side of the row's mean."""
     mean, low, high, above, bad = safe_means(x)
     lo, hi, middle = (nearest_finite(value) for value in (low, high, mean))
     wide = ~(widened(hi) - widened(lo)).isfinite()
@@ -102,9 +102,10 @@ def two_levels(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def clipped_levels(x: Tensor, bits: int, u: Tensor | float = 0.5) -> tuple[Tensor, Tensor, Tensor]:
-    """The same for ``2^bits`` equally spaced levels around the middle of the two means; values beyond are clipped.
+    """``lo``, ``hi`` and ``q`` of ``2^bits`` equally spaced levels around the middle of the two means.
 
-    The levels never reach beyond the values of the row: of few values the range is short.
+    Values beyond the outer levels are clipped. The levels never reach beyond the values of the row, whose range is
+    short where the values are few.
     """
     mean, low, high, _, bad = safe_means(x)
     middle, reach = low * 0.5 + high * 0.5, (high * 0.5 - low * 0.5) * REACH[bits]
@@ -136,7 +137,10 @@ def safe_means(x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
 
 
 def side_means(x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """float32 ``[n]``: means of the row, of its values up to that, of those above; bool ``[n, k]``: which are above."""
+    """Three means of every row, float32 ``[n]``: of all its values, of those up to that mean, of those above it.
+
+    The fourth result, bool ``[n, k]``, says which values are above the mean.
+    """
     mean = ordered_sum(x) / torch.full_like(x[:, 0], x.shape[1])
     above = x > mean[:, None]
     count = above.sum(1)
@@ -159,32 +163,32 @@ def ordered_sum(x: Tensor) -> Tensor:
 
 
 def ordered(pattern: Tensor) -> Tensor:
-    """float32 patterns as int32 in the order of their values, and back."""
+    """Turn float32 patterns into int32 that are ordered as the values are, and back."""
     return pattern ^ ((pattern >> 31) & 0x7FFFFFFF)
 
 
 def outwards(pattern: Tensor, away: Tensor) -> Tensor:
-    """bf16 patterns of finite float32 patterns: away from zero where told, else towards it; never infinite."""
+    """Round finite float32 patterns to bf16: away from zero where ``away``, else towards it; never infinite."""
     size = pattern & 0x7FFFFFFF
     inexact = (size & 0xFFFF) != 0
     return ((size >> 16) + (inexact & away).int()).clamp(max=LARGEST) | ((pattern < 0).int() << 15)
 
 
 def nearest(x: Tensor) -> Tensor:
-    """bf16 patterns to nearest even, int32."""
+    """Round float32 values to the nearest bf16, ties to even; the patterns as int32."""
     pattern = x.contiguous().view(torch.int32).long() & 0xFFFFFFFF
     rounded = (pattern + 0x7FFF + ((pattern >> 16) & 1)) >> 16
     return torch.where(x.isnan(), NOT_A_NUMBER, rounded).int()
 
 
 def nearest_finite(x: Tensor) -> Tensor:
-    """The same with the largest bf16 for what would round to infinity."""
+    """Like :func:`nearest`, but what would round to infinity becomes the largest bf16."""
     pattern = nearest(x)
     return (pattern & 0x7FFF).clamp(max=LARGEST) | (pattern & 0x8000)
 
 
 def widened(pattern: Tensor) -> Tensor:
-    """float32 values of bf16 patterns."""
+    """The float32 values of bf16 patterns."""
     return (pattern.int() << 16).view(torch.float32)
 
 
@@ -195,7 +199,7 @@ def low_bytes(pattern: Tensor, count: int) -> Tensor:
 
 
 def payload(q: Tensor, bits: int) -> Tensor:
-    """uint8 ``[n, ceil(bits k / 8)]`` from codes ``[n, k]``, the first one in the lowest bits."""
+    """Pack codes ``[n, k]`` to bytes, uint8 ``[n, ceil(bits k / 8)]``, the first code in the lowest bits."""
     each = 8 // bits
     groups = F.pad(q, (0, -q.shape[1] % each)).view(q.shape[0], -(-q.shape[1] // each), each)
     places = torch.arange(each, device=q.device, dtype=q.dtype) * bits
@@ -203,7 +207,7 @@ def payload(q: Tensor, bits: int) -> Tensor:
 
 
 def unpack_rows(data: Tensor, bits: int, k: int) -> Tensor:
-    """float32 ``[m, k]`` from uint8 ``[m, bytes of a row]``."""
+    """Decode packed rows, uint8 ``[m, bytes of a row]``, to float32 ``[m, k]``."""
     if bits == 16:
         return halves(data).view(data.shape[0], k)
     ends, body = halves(data[:, :4]), data[:, 4:].int()
@@ -218,6 +222,6 @@ def unpack_rows(data: Tensor, bits: int, k: int) -> Tensor:
 
 
 def halves(data: Tensor) -> Tensor:
-    """float32 values of little-endian bf16, ``[m, n]`` from uint8 ``[m, 2 n]``."""
+    """Decode little-endian bf16, uint8 ``[m, 2 n]``, to float32 ``[m, n]``."""
     pairs = data.int().reshape(data.shape[0], data.shape[1] // 2, 2)
     return widened(pairs[:, :, 0] | (pairs[:, :, 1] << 8))

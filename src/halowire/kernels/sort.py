@@ -80,7 +80,7 @@ def new_arrays(count: int, num_rows: int, num_cols: int, weight: Tensor | None) 
 
 
 def sort_edges_twin(rows: Tensor, cols: Tensor, num_rows: int, num_cols: int, weight: Tensor | None) -> Arrays:
-    """The same in torch: two stable sorts, the less important key first."""
+    """:func:`sort_edges` in torch: two stable sorts, the less important key first."""
     order = torch.sort(cols, stable=True).indices
     order = order[torch.sort(rows[order], stable=True).indices]
     indptr = torch.zeros(num_rows + 1, dtype=torch.int64, device=rows.device)

@@ -1,4 +1,7 @@
-"""Why a worker failed: it tells its launcher through a file, so that the user reads one line and not one per worker."""
+"""How one worker's failure becomes known, so that the user reads its cause in one line and not one line per worker.
+
+A worker tells its launcher through a file, and the other workers in a step that all of them must get through.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +9,27 @@ import json
 import os
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TypeVar
 
+import torch
 from torch.distributed.elastic.multiprocessing.errors import ProcessFailure
 
-from halowire.errors import FAILED, INTERRUPTED, USAGE, InputError, WorkerError
+from halowire.errors import FAILED, INTERRUPTED, USAGE, InputError, WorkerError, system_error
+from halowire.wire import Transport
 
 VARIABLE = "TORCHELASTIC_ERROR_FILE"
+LONGEST = 500
+"""Bytes of a message that the other workers are told."""
+Result = TypeVar("Result")
 
 
 def tell_launcher(message: str, code: int = FAILED, lost: bool = False) -> bool:
-    """Leave ``message`` and the exit code meant where the launcher looks for them; whether there is such a place.
+    """Leave ``message`` and the exit code for the launcher; returns False where there is no launcher.
 
-    The code is told because the launcher may end a worker that is about to leave by itself. ``lost``: what failed is
-    that another worker went away, which that one explains better.
+    The exit code is written down because the launcher may end a worker that is about to leave by itself. ``lost`` says
+    that this worker failed only because another one went away, whose own message explains more.
     """
     path = os.environ.get(VARIABLE)
     if not path:
@@ -52,3 +61,25 @@ def cause(failures: Mapping[int, ProcessFailure]) -> BaseException:
     first = failures[min(told)[2]]
     meant = first.error_file_data.get("code", first.exitcode)
     return (InputError if meant == USAGE else WorkerError)(first.message)
+
+
+def agreed(step: Callable[[], Result], transport: Transport, where: str) -> Result:
+    """The result of ``step()``; where it fails on some workers, all workers raise the message of the first of them.
+
+    Without that the other workers would wait for one that has gone, and report its absence instead of the cause.
+    """
+    message = ""
+    try:
+        result = step()
+    except InputError as error:
+        message = str(error)
+    except OSError as error:
+        message = system_error(error)
+    said = list(message.encode()[:LONGEST])
+    notes = torch.zeros(transport.size, LONGEST, dtype=torch.uint8)
+    notes[transport.rank, : len(said)] = torch.tensor(said, dtype=torch.uint8)
+    transport.all_reduce(notes, where, account=None)
+    for note in notes:
+        if note.any():
+            raise InputError(bytes(note.tolist()).rstrip(b"\0").decode(errors="replace"))
+    return result

@@ -1,11 +1,13 @@
-"""Joining the process group: from torchrun's environment, or alone."""
+"""Joining the other workers: for a block, or for the rest of the program."""
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import timedelta
 
 import torch
@@ -14,59 +16,15 @@ from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
 from halowire.errors import InputError, LateError
-from halowire.launch.interface import choose_interface
+from halowire.launch.network import choose_interface
+from halowire.launch.place import Place, launched, whole_variable
 from halowire.schedules.mesh import forget_circles
 from halowire.wire import Transport
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where this process stands among the workers."""
-
-    rank: int
-    size: int
-    local_rank: int
-    local_size: int
-    restarts: int
-
-    @staticmethod
-    def here() -> Place:
-        """From the environment that torchrun sets; alone without it."""
-        return Place(
-            rank=_variable("RANK", 0),
-            size=_variable("WORLD_SIZE", 1),
-            local_rank=_variable("LOCAL_RANK", 0),
-            local_size=_variable("LOCAL_WORLD_SIZE", 1),
-            restarts=_variable("TORCHELASTIC_RESTART_COUNT", 0),
-        )
-
-
-def launched() -> bool:
-    """Whether a launcher (torchrun, or halowire's own) started this process."""
-    return "RANK" in os.environ and "WORLD_SIZE" in os.environ
-
-
-def choose_device(setting: str, place: Place) -> torch.device:
-    """``auto`` takes CUDA where there is a GPU for every local worker."""
-    available = torch.cuda.is_available() and torch.cuda.device_count() >= place.local_size
-    if setting == "cuda" and not available:
-        raise InputError(
-            f"--device cuda needs a GPU for every worker here ({place.local_size}), but torch sees "
-            f"{torch.cuda.device_count()}; use --device cpu"
-        )
-    return torch.device("cuda", place.local_rank) if available and setting != "cpu" else torch.device("cpu")
-
-
-def set_threads(setting: int, place: Place) -> int:
-    """Use ``setting`` threads, or this worker's share of the cores; how many."""
-    threads = setting or max(1, len(os.sched_getaffinity(0)) // place.local_size)
-    torch.set_num_threads(threads)
-    return threads
-
-
 @contextmanager
 def joined(device: torch.device, deadline: float) -> Iterator[tuple[Transport, str]]:
-    """Join the other workers for the block; the transport, and a sentence on the network."""
+    """Join the other workers for the block; gives the transport, and a sentence about the network for the console."""
     place = Place.here()
     if place.size == 1:
         yield Transport(deadline=deadline), "one worker, no network"
@@ -95,16 +53,29 @@ def joined(device: torch.device, deadline: float) -> Iterator[tuple[Transport, s
         dist.destroy_process_group()
 
 
+def join(device: torch.device, deadline: float = 600.0) -> Transport:
+    """The transport to the other workers, for scripts that have their own training loop.
+
+    It uses the process group that exists, else a new one that ends with the program.
+    """
+    if dist.is_initialized() or not launched():
+        return Transport(deadline=deadline)
+    stack = contextlib.ExitStack()
+    transport, _ = stack.enter_context(joined(device, deadline))
+
+    def leave() -> None:
+        if getattr(sys, "last_value", None) is not None:
+            # After an error the others may never take what was sent to them.
+            transport.forget()
+        stack.close()
+
+    atexit.register(leave)
+    return transport
+
+
 def _master() -> str:
-    """Where the workers meet; torchrun sets it, a person may forget it."""
+    """The address where the workers meet. torchrun sets it; who sets the variables by hand may forget it."""
     missing = [name for name in ("MASTER_ADDR", "MASTER_PORT") if not os.environ.get(name)]
     if missing:
         raise InputError(f"RANK and WORLD_SIZE are set, but not {' and '.join(missing)}; torchrun sets all of them")
-    return f"{os.environ['MASTER_ADDR']}:{_variable('MASTER_PORT', 0)}"
-
-
-def _variable(name: str, default: int) -> int:
-    text = os.environ.get(name, str(default))
-    if not text.isdecimal():
-        raise InputError(f"the environment variable {name} is {text!r}; expected a whole number, as torchrun sets it")
-    return int(text)
+    return f"{os.environ['MASTER_ADDR']}:{whole_variable('MASTER_PORT', 0)}"

@@ -51,7 +51,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 def run_workers(workers: int, arguments: Sequence[str], max_restarts: int = 0) -> None:
-    """Let ``workers`` do what the words ``arguments`` say (see :mod:`halowire.worker`).
+    """Let ``workers`` workers do what the words ``arguments`` say (see :mod:`halowire.worker`).
 
     A single worker that need not be restarted works in this process, which finds torch afterwards as it left it.
     """
@@ -123,7 +123,7 @@ def _signals_kept() -> Iterator[None]:
 
 @contextmanager
 def _launcher_silenced() -> Iterator[None]:
-    """Silence the launcher's own log: why a worker failed is told in one line, by us."""
+    """Silence the launcher's own log: halowire itself tells in one line why a worker failed."""
     names = [name for name in logging.root.manager.loggerDict if name.startswith("torch.distributed.elastic")]
     levels = {name: logging.getLogger(name).level for name in names}
     for name in names:

@@ -14,17 +14,20 @@ ECHO = 2.0
 
 
 class StopWish:
-    """True once the user or the launcher asked this worker to stop."""
+    """The wish to stop: calling it gives True once the user or the launcher asked this worker to stop."""
 
     def __init__(self) -> None:
         self._since: float | None = None
 
     def __call__(self) -> bool:
-        """Whether somebody asked."""
+        """Whether somebody asked this worker to stop."""
         return self._since is not None
 
     def ask(self, signum: int = 0, frame: FrameType | None = None) -> None:
-        """Ask; has the form of a signal handler. Who asks again, later, does not want to wait for the epoch."""
+        """Ask this worker to stop; can be a signal handler.
+
+        Who presses Ctrl-C again after a while does not want to wait for the end of the epoch: that interrupts at once.
+        """
         now = time.monotonic()
         if self._since is not None and now - self._since > ECHO and signum == signal.SIGINT:
             raise KeyboardInterrupt("interrupted twice: ended at once, without a checkpoint of the last epoch")

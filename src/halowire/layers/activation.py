@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from halowire.kernels.activate import activate, activate_backward
+from halowire.kernels import activate, activate_backward
 from halowire.layers.dense import gradient_of
 from halowire.layers.rows import Rows
 

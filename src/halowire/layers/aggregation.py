@@ -20,9 +20,7 @@ from typing import Protocol
 
 from torch import Tensor
 
-from halowire.kernels import Csr
-from halowire.kernels.csr import row_range
-from halowire.kernels.random import Drop
+from halowire.kernels import Csr, Drop, row_range
 from halowire.layers.dense import empty_rows
 from halowire.layers.layer import Layer
 from halowire.partitioning import Shard

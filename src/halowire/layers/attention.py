@@ -9,10 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from halowire.errors import InputError
-from halowire.kernels import Csr
-from halowire.kernels.activate import activate
-from halowire.kernels.attend import Attended, Scores, attend, attend_sources, attend_targets
-from halowire.kernels.csr import row_range
+from halowire.kernels import Attended, Csr, Scores, activate, attend, attend_sources, attend_targets, row_range
 from halowire.layers.aggregation import Aggregation, Gathering, Incoming, boundary_of
 from halowire.layers.dense import empty_rows, gradient_of, product
 from halowire.layers.layer import Layer

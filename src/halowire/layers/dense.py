@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from halowire.kernels.buffers import empty
+from halowire.kernels import empty
 
 
 def empty_on(device: torch.device, rows: int, cols: int) -> Tensor:

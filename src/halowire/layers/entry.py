@@ -6,8 +6,7 @@ from abc import ABC, abstractmethod
 
 from torch import Tensor, nn
 
-from halowire.kernels.activate import activate
-from halowire.kernels.csr import row_range
+from halowire.kernels import activate, row_range
 from halowire.layers.dense import affine, empty_rows, gradient_of
 from halowire.layers.features import FeatureMap, Inputs
 from halowire.layers.layer import Work

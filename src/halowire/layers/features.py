@@ -9,8 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from halowire.errors import InputError
-from halowire.kernels import Csr
-from halowire.kernels.csr import row_range
+from halowire.kernels import Csr, row_range
 from halowire.layers.aggregation import Aggregation
 from halowire.layers.dense import affine, gradient_of
 from halowire.partitioning import Shard

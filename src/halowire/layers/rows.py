@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from halowire.kernels.random import Drop
+from halowire.kernels import Drop
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,13 +11,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from halowire.errors import InputError
+from halowire.errors import InputError, in_one_line
+from halowire.partitioning.schema import Check, listed, named, record, text, whole
 
 CHUNK_BYTES = 1 << 22
 
 
+def entries_check() -> Check:
+    """What the entries of the arrays in a folder must look like: ``{name: {bytes, crc32, dtype, shape}}``."""
+    count = whole()
+    return named(record({"bytes": count, "crc32": count, "dtype": text, "shape": listed(count)}))
+
+
 def write_arrays(folder: Path, arrays: Mapping[str, Tensor]) -> dict[str, dict[str, Any]]:
-    """Write every array to ``folder/<name>.npy``; gives ``{name: {bytes, crc32, dtype, shape}}``."""
+    """Write every array to ``folder/<name>.npy``; returns the entries that :func:`read_arrays` needs."""
     folder.mkdir(parents=True)
     entries = {}
     for name, tensor in arrays.items():
@@ -41,7 +48,7 @@ def read_arrays(folder: Path, entries: Mapping[str, Mapping[str, Any]], verify: 
 
 
 def checksum(path: Path) -> int:
-    """CRC-32 of a file."""
+    """The CRC-32 checksum of a file."""
     value = 0
     with path.open("rb") as file:
         while chunk := file.read(CHUNK_BYTES):
@@ -69,4 +76,4 @@ def _read_array(path: Path, entry: Mapping[str, Any], verify: bool) -> Tensor:
     except InputError:
         raise
     except (OSError, ValueError) as error:
-        raise InputError(f"{path} cannot be read ({' '.join(str(error).split())}): {remedy}") from None
+        raise InputError(f"{path} cannot be read ({in_one_line(error)}): {remedy}") from None

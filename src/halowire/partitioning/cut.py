@@ -1,4 +1,4 @@
-"""Cutting a graph into shards, one part at a time."""
+"""Cutting a graph into shards, one part at a time: the rows of each part, its halo, and the edges into its rows."""
 
 from __future__ import annotations
 
@@ -7,11 +7,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from halowire.errors import InputError
-from halowire.graph.graph import Graph
-from halowire.graph.normalise import symmetric_degree
+from halowire.graph import Graph, symmetric_degree
 from halowire.kernels import Csr
-from halowire.partitioning.halo import group_by_owner, halo_of
 from halowire.partitioning.partition import Partition
 from halowire.partitioning.shard import Shard
 
@@ -24,10 +21,7 @@ def cut(graph: Graph, partition: Partition) -> list[Shard]:
 def cut_each(graph: Graph, partition: Partition) -> Iterator[Shard]:
     """The shards of ``graph`` one after the other, so that only one has to be in memory."""
     owner, parts = partition.owner, partition.num_parts
-    if owner.numel() != graph.num_nodes:
-        raise InputError(
-            f"the partition is for {owner.numel()} nodes, but the graph has {graph.num_nodes}: partition this graph"
-        )
+    partition.require_fit(graph)
     owned = group_by_owner(owner, parts)
     # A part's send lists are its peers' halos, so all halos come before the first shard.
     halos = [halo_of(graph.adj, owner, rows, part) for part, rows in enumerate(owned)]
@@ -79,15 +73,31 @@ def cut_each(graph: Graph, partition: Partition) -> Iterator[Shard]:
         )
 
 
+def group_by_owner(owner: Tensor, num_parts: int) -> list[Tensor]:
+    """Graph rows of every part, ascending; ``num_parts`` int64 tensors."""
+    order = torch.argsort(owner, stable=True)
+    return list(torch.split(order, torch.bincount(owner, minlength=num_parts).tolist()))
+
+
+def halo_of(adj: Csr, owner: Tensor, rows: Tensor, part: int) -> Tensor:
+    """Graph rows that ``rows`` (those of ``part``) read and ``part`` does not own, int64 ``[h]``.
+
+    Grouped by owner ascending, ascending by graph row within an owner.
+    """
+    needed = torch.zeros(adj.num_cols, dtype=torch.bool)
+    needed[adj.select_rows(rows).indices.long()] = True
+    needed &= owner != part
+    halo = needed.nonzero().flatten()
+    return halo[torch.argsort(owner[halo], stable=True)]
+
+
 def _edge_tensors(graph: Graph, rows: Tensor, place: Tensor, num_halo: int) -> dict[str, Tensor]:
-    """Those of the edges into ``rows``, in the order of the two matrices that `_edges` makes."""
+    """The tensors of the edges into ``rows``, in the order of the two matrices that `_edges` makes."""
     if not graph.edge_tensors:
         return {}
     adj, num_owned = graph.adj, rows.numel()
-    counts = adj.indptr.diff()[rows]
-    first = adj.indptr[:-1][rows] - (counts.cumsum(0) - counts)
-    entry = torch.arange(int(counts.sum())) + torch.repeat_interleave(first, counts)
-    row = torch.repeat_interleave(torch.arange(num_owned), counts)
+    entry = adj.entries_of(rows)
+    row = torch.repeat_interleave(torch.arange(num_owned), adj.indptr.diff()[rows])
     col = place[adj.indices[entry].long()]
     # Inner before halo, by row, then by column; entries that are alike stay in their order, as they do in a matrix.
     key = (col >= num_owned).long() * num_owned * (num_owned + num_halo) + row * (num_owned + num_halo) + col

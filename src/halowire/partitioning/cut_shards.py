@@ -7,12 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from halowire.errors import InputError
-from halowire.graph import Graph
-from halowire.graph.link_split import LinkSplit
+from halowire.graph import Graph, LinkSplit
 from halowire.partitioning.links import write_links
-from halowire.partitioning.manifest import is_shard_folder
-from halowire.partitioning.partition import Partition, partition
+from halowire.partitioning.manifest import require_free
+from halowire.partitioning.partition import METIS_WAYS, Partition, partition
 from halowire.partitioning.quality import Quality, measure
 from halowire.partitioning.store import write_shards
 
@@ -21,7 +19,13 @@ Teller = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Cutting:
-    """How a graph is cut: the partitioner, its variant and seed; ``inductive``: the training subgraph is cut too."""
+    """How a graph is cut.
+
+    Attributes:
+        method, seed: the partitioner and its seed.
+        metis, balance: of the method ``metis``: see :class:`Partition`.
+        inductive: whether the training subgraph is cut as well.
+    """
 
     method: str = "metis"
     metis: str = "auto"
@@ -33,8 +37,7 @@ class Cutting:
         """An owner for every node of ``graph``."""
         options: dict[str, Any] = {}
         if self.method == "metis":
-            recursive = {"auto": None, "recursive": True, "kway": False}[self.metis]
-            options = {"recursive": recursive, "balance": self.balance}
+            options = {"recursive": METIS_WAYS[self.metis], "balance": self.balance}
         return partition(graph, num_parts, self.method, self.seed, **options)
 
 
@@ -48,13 +51,18 @@ def cut_shards(
     warn: Teller,
     links: LinkSplit | None = None,
 ) -> Path:
-    """Cut ``graph`` into ``num_parts`` shards in the folder ``out``; the folder's absolute path.
+    """Cut ``graph`` into ``num_parts`` shards in the folder ``out``; returns the folder's absolute path.
 
-    ``widths`` are the columns of the rows that a model would exchange, for the quality report, which ``tell`` and
-    ``warn`` are given line by line. ``links``: the edges of link prediction, which ``graph`` holds no longer.
+    Args:
+        graph: the whole graph; for link prediction without the edges that are held out.
+        num_parts: number of parts.
+        out: the folder of the shards.
+        how: the partitioner and its settings.
+        widths: columns of the rows that a model would exchange, for the quality report.
+        tell, warn: called with every line of the quality report, and with every warning in it.
+        links: for link prediction, the pairs of nodes to learn, validate and test on.
     """
-    if out.exists() and not is_shard_folder(out) and (not out.is_dir() or any(out.iterdir())):
-        raise InputError(f"{out} exists and is not a folder of shards; choose another name or remove it first")
+    require_free(out)
     owners = how.owners(graph, num_parts)
     quality = _quality(graph, owners, widths, how.inductive)
     for line in quality.lines():

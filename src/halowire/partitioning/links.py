@@ -14,10 +14,10 @@ from torch import Tensor
 
 from halowire.errors import InputError
 from halowire.files import write_json
-from halowire.graph.link_split import SPLITS, LinkSplit
-from halowire.partitioning.arrays import read_arrays, write_arrays
+from halowire.graph import SPLITS, LinkSplit
+from halowire.partitioning.arrays import entries_check, read_arrays, write_arrays
 from halowire.partitioning.manifest import read_manifest
-from halowire.partitioning.schema import listed, named, number, record, text, whole
+from halowire.partitioning.schema import listed, number, record, whole
 from halowire.partitioning.store import read_shard
 
 NAME = "links.json"
@@ -25,11 +25,12 @@ NAME = "links.json"
 
 @dataclass(frozen=True, eq=False)
 class PartLinks:
-    """The pairs whose source one part owns, by rows of the whole graph; see :class:`LinkSplit`.
+    """The pairs whose source one part owns.
 
     Attributes:
+        train, ranked, negatives: pairs and nodes by their rows in the whole graph; see :class:`LinkSplit`.
         owner, place: for every node of the graph its part, and its row there, int32 ``[N]``.
-        num_train: training pairs of all parts.
+        num_train: number of training pairs of all parts.
     """
 
     train: Tensor
@@ -57,7 +58,7 @@ def cut_links(split: LinkSplit, owner: Tensor, place: Tensor, part: int) -> Part
 
 
 def write_links(split: LinkSplit, folder: Path) -> None:
-    """Write the pairs of every part of the shards in ``folder`` to ``links/`` and ``links.json``, the latter last."""
+    """Write the pairs of every part of the shards in ``folder`` to ``links/``, and at last ``links.json``."""
     target = folder / "links"
     shutil.rmtree(target, ignore_errors=True)
     manifest = read_manifest(folder)
@@ -86,7 +87,7 @@ def write_links(split: LinkSplit, folder: Path) -> None:
 
 
 def links_record(folder: Path | str) -> Mapping[str, Any]:
-    """What ``links.json`` says, checked."""
+    """The contents of ``links.json``, checked for completeness and types."""
     path = Path(folder) / NAME
     try:
         words: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -98,11 +99,15 @@ def links_record(folder: Path | str) -> Mapping[str, Any]:
     except (OSError, ValueError) as error:
         raise InputError(f"{path} cannot be read ({error}): train from the graph again") from None
     count = whole()
-    file = named(record({"bytes": count, "crc32": count, "dtype": text, "shape": listed(count)}))
     fields = {
-        "num_train": count, "negatives": count, "seed": count, "val_share": number, "test_share": number,
-        "nodes": file, "parts": listed(file),
-    }  # fmt: skip
+        "num_train": count,
+        "negatives": count,
+        "seed": count,
+        "val_share": number,
+        "test_share": number,
+        "nodes": entries_check(),
+        "parts": listed(entries_check()),
+    }
     if mismatch := record(fields)(words, ""):
         raise InputError(f"{path} is damaged: {mismatch}; train from the graph again")
     return words

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from halowire.errors import InputError
+from halowire.partitioning.arrays import entries_check
 from halowire.partitioning.schema import flag, listed, named, record, text, whole
 
 FORMAT = "halowire-shards"
@@ -40,9 +41,8 @@ def read_manifest(folder: Path | str) -> dict[str, Any]:
 
 
 def _mismatch(manifest: dict[str, Any]) -> str | None:
-    """The first thing in the manifest that a reader cannot use; None where all is well."""
+    """The first mistake in the manifest, in words; None where there is none."""
     count = whole()
-    file = record({"bytes": count, "crc32": count, "dtype": text, "shape": listed(count)})
     shard = record(
         {
             "num_nodes": count,
@@ -51,7 +51,7 @@ def _mismatch(manifest: dict[str, Any]) -> str | None:
             "send_counts": listed(count),
             "recv_counts": listed(count),
             "counts": named(count),
-            "files": named(file),
+            "files": entries_check(),
         }
     )
     # Parts of inductive training hold a second shard.
@@ -72,7 +72,7 @@ def _mismatch(manifest: dict[str, Any]) -> str | None:
 
 
 def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
-    """Write the manifest; the last file of a shard folder."""
+    """Write the manifest, which must be the last file written: where it is, the shards are complete."""
     text = json.dumps({"format": FORMAT, "version": VERSION, **manifest}, indent=1)
     (folder / NAME).write_text(text + "\n", encoding="utf-8")
 
@@ -86,8 +86,14 @@ def is_shard_folder(folder: Path) -> bool:
     return isinstance(manifest, dict) and manifest.get("format") == FORMAT
 
 
+def require_free(folder: Path) -> None:
+    """Refuse a place for shards that holds something else; shards there would be replaced."""
+    if folder.exists() and not is_shard_folder(folder) and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(f"{folder} exists and is not a folder of shards; choose another name or remove it first")
+
+
 def tool_versions() -> dict[str, str]:
-    """Versions of everything that had a hand in the files."""
+    """Versions of the packages that made the files."""
     versions = {}
     for name in ("halowire", "torch", "numpy", "pymetis"):
         try:

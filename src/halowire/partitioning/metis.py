@@ -11,7 +11,7 @@ from torch import Tensor
 
 from halowire.errors import InputError
 from halowire.kernels import Csr
-from halowire.partitioning.weight import node_weight
+from halowire.partitioning.simple_owners import node_weight
 
 # pymetis's own choice: recursive bisection cuts less up to here, k-way scales better beyond.
 MOST_PARTS_RECURSIVE = 8
@@ -77,14 +77,7 @@ def _undirected(adj: Csr) -> Csr:
     proper = row != col
     row, col = row[proper], col[proper]
     both = Csr.from_edges(torch.cat([row, col]), torch.cat([col, row]), adj.num_rows, adj.num_rows)
-    if both.nnz == 0:
-        return both
-    row, col = both.row_index(), both.indices
-    first = torch.ones(both.nnz, dtype=torch.bool)
-    first[1:] = (row[1:] != row[:-1]) | (col[1:] != col[:-1])
-    indptr = torch.zeros_like(both.indptr)
-    torch.cumsum(torch.bincount(row[first], minlength=adj.num_rows), 0, out=indptr[1:])
-    return Csr(indptr, col[first], None, adj.num_rows)
+    return both.distinct()
 
 
 def _integer_weight(adj: Csr, limit: int) -> np.ndarray:

@@ -11,15 +11,15 @@ import torch
 from torch import Tensor
 
 from halowire.errors import InputError
-from halowire.graph.graph import Graph
-from halowire.graph.seed import checked_seed
+from halowire.graph import Graph, checked_seed
 from halowire.kernels import Csr
 from halowire.partitioning.metis import metis_owners
-from halowire.partitioning.random import random_owners
-from halowire.partitioning.range import range_owners
+from halowire.partitioning.simple_owners import random_owners, range_owners
 from halowire.partitioning.stream import stream_owners
 
 METHODS = ("metis", "random", "range", "stream")
+METIS_WAYS = {"auto": None, "recursive": True, "kway": False}
+"""How METIS divides a graph, by the setting's name: whether by recursive bisection, or None where METIS chooses."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,8 +31,8 @@ class Partition:
         num_parts: number of parts.
         method: the partitioner's name.
         seed: the seed it was given.
-        metis: of the method ``metis``, whether ``recursive`` or ``kway`` was asked for, or ``auto``.
-        balance: of the method ``metis``, what parts were to be alike in: ``both`` nodes and edges, or ``nodes``.
+        metis: for the method ``metis``, how it was to divide the graph: ``recursive``, ``kway`` or ``auto``.
+        balance: for the method ``metis``, what parts were to be alike in: ``both`` nodes and edges, or ``nodes``.
     """
 
     owner: Tensor
@@ -49,6 +49,14 @@ class Partition:
         if owner.numel() and (int(owner.min()) < 0 or int(owner.max()) >= self.num_parts):
             raise InputError(
                 f"owners run from {int(owner.min())} to {int(owner.max())}, but must lie in 0..{self.num_parts - 1}"
+            )
+
+    def require_fit(self, graph: Graph) -> None:
+        """Refuse a graph of another number of nodes."""
+        if self.owner.numel() != graph.num_nodes:
+            raise InputError(
+                f"the partition is for {self.owner.numel()} nodes, but the graph has {graph.num_nodes}: partition this "
+                "graph"
             )
 
     def sizes(self) -> Tensor:
@@ -94,7 +102,7 @@ def partition(graph: Graph, parts: int, method: str = "metis", seed: int = 0, **
             f"it takes {', '.join(sorted(known)) or 'no options'}"
         )
     owner = torch.zeros(graph.num_nodes, dtype=torch.int64) if parts == 1 else methods[method](**options)
-    asked = {None: "auto", True: "recursive", False: "kway"}[options.get("recursive")]
+    asked = next(name for name, recursive in METIS_WAYS.items() if recursive is options.get("recursive"))
     return Partition(fill_empty(owner, parts, adj), parts, method, seed, asked, options.get("balance", "both"))
 
 

@@ -7,8 +7,9 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from halowire.errors import InputError
-from halowire.graph.graph import Graph
-from halowire.partitioning.halo import group_by_owner, halo_of
+from halowire.graph import Graph
+from halowire.kernels import Packing
+from halowire.partitioning.cut import group_by_owner, halo_of
 from halowire.partitioning.partition import Partition
 from halowire.partitioning.schema import Check, listed, number, record, text, whole
 
@@ -19,8 +20,8 @@ LARGE_IMBALANCE = 1.5
 
 
 def row_bytes(width: int, bits: int) -> int:
-    """Bytes of one row of ``width`` values on the wire: ``4 k`` at 32 bits, else ``ceil(b k / 8) + 4``."""
-    return 4 * width if bits == 32 else (bits * width + 7) // 8 + 4
+    """Bytes of one row of ``width`` values on the wire: ``4 k`` at 32 bits, else those of the packed row."""
+    return 4 * width if bits == 32 else Packing(bits).row_bytes(width)
 
 
 @dataclass(frozen=True)
@@ -29,14 +30,14 @@ class Quality:
 
     Attributes:
         num_parts, method, seed: how the partition was made.
-        num_nodes, num_edges: the whole graph.
+        num_nodes, num_edges: sizes of the whole graph.
         cut_edges: edges whose two ends have different owners.
         cut_share: ``cut_edges / num_edges``.
         nodes, edges: owned nodes, and edges into them.
         halo_rows: rows of other parts that the part needs.
         train_nodes: owned training nodes.
         node_imbalance, edge_imbalance: largest part over mean part.
-        work_imbalance: the same for ``nodes / mean nodes + edges / mean edges``, an estimate of a worker's time.
+        work_imbalance: largest over mean ``nodes / mean nodes + edges / mean edges``, an estimate of a worker's time.
         widths: columns of the rows exchanged, one per exchange.
         bytes_per_epoch: halo bytes sent by all workers in an epoch, forward and backward, by bits per value.
         warnings: what the user should know before training.
@@ -116,10 +117,7 @@ def measure(graph: Graph, partition: Partition, widths: Sequence[int] = DEFAULT_
     ``bytes = 2 * (sum of halo rows) * (sum over widths of row_bytes)``
     """
     adj, owner, parts = graph.adj, partition.owner, partition.num_parts
-    if owner.numel() != graph.num_nodes:
-        raise InputError(
-            f"the partition is for {owner.numel()} nodes, but the graph has {graph.num_nodes}: partition this graph"
-        )
+    partition.require_fit(graph)
     owned = group_by_owner(owner, parts)
     nodes = [rows.numel() for rows in owned]
     degree = adj.indptr.diff()
@@ -153,7 +151,7 @@ def measure(graph: Graph, partition: Partition, widths: Sequence[int] = DEFAULT_
 
 
 def _mismatch(values: Any) -> str | None:
-    """What keeps ``values`` from being the JSON of a quality; None where nothing does."""
+    """The first mistake in the JSON ``values`` of a quality, in words; None where there is none."""
     count, counts = whole(), listed(whole())
     lists = ("nodes", "edges", "halo_rows", "train_nodes")
     checks: dict[str, Check] = {
@@ -190,7 +188,7 @@ def _warnings(train: list[int] | None, work_imbalance: float) -> list[str]:
 
 
 def _imbalance(counts: Sequence[float]) -> float:
-    """Largest over mean; 1 for nothing at all."""
+    """The largest count over the mean count; 1 where all counts are 0."""
     total = sum(counts)
     return max(counts) * len(counts) / total if total else 1.0
 

@@ -11,7 +11,7 @@ Check = Callable[[Any, str], str | None]
 
 
 def whole(least: int | None = 0) -> Check:
-    """A whole number, not below ``least``."""
+    """A check for a whole number that is not below ``least``."""
 
     def check(value: Any, where: str) -> str | None:
         if type(value) is not int or (value < 0 and least is not None):
@@ -22,22 +22,22 @@ def whole(least: int | None = 0) -> Check:
 
 
 def number(value: Any, where: str) -> str | None:
-    """A whole number or a fraction."""
+    """Check that the value is a whole number or a fraction."""
     return None if type(value) in (int, float) else _mismatch(value, where, "a number")
 
 
 def text(value: Any, where: str) -> str | None:
-    """A text."""
+    """Check that the value is a text."""
     return None if isinstance(value, str) else _mismatch(value, where, "a text")
 
 
 def flag(value: Any, where: str) -> str | None:
-    """True or false."""
+    """Check that the value is true or false."""
     return None if isinstance(value, bool) else _mismatch(value, where, "true or false")
 
 
 def listed(item: Check) -> Check:
-    """A list whose items all pass ``item``."""
+    """A check for a list whose items all pass the check ``item``."""
 
     def check(value: Any, where: str) -> str | None:
         if not isinstance(value, list):
@@ -48,7 +48,7 @@ def listed(item: Check) -> Check:
 
 
 def named(item: Check) -> Check:
-    """An object of any names, which could all be names in a program, whose values all pass ``item``."""
+    """A check for an object whose names are identifiers and whose values all pass the check ``item``."""
 
     def check(value: Any, where: str) -> str | None:
         if not isinstance(value, dict):
@@ -61,7 +61,7 @@ def named(item: Check) -> Check:
 
 
 def record(fields: Mapping[str, Check]) -> Check:
-    """An object that has all ``fields``; more are allowed."""
+    """A check for an object that has all ``fields``, each of which passes its check; it may have more."""
 
     def check(value: Any, where: str) -> str | None:
         if not isinstance(value, dict):

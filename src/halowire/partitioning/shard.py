@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from halowire.graph.normalise import inverse_sqrt, symmetric_degree
+from halowire.graph import inverse, inverse_sqrt, scaled_by, symmetric_degree, with_self_loops
 from halowire.kernels import Csr
 
 
@@ -30,7 +30,7 @@ class Shard:
         inner: edges from owned to owned rows as given (not normalised), ``[n, n]``.
         halo: edges from halo to owned rows, ``[n, h]``.
         degree: whole-graph sum of in-edge weights of owned rows, float32 ``[n]``.
-        symmetric_degree: the same with the remaining self loops, owned rows then halo rows, float32 ``[n + h]``.
+        symmetric_degree: the degree with one self loop per node, owned rows then halo rows, float32 ``[n + h]``.
         send_index: owned row of every row sent, int64, grouped by peer, in that peer's halo order.
         send_counts: rows sent to every peer.
         recv_counts: halo rows by owner.
@@ -38,7 +38,7 @@ class Shard:
         y: labels of owned rows, int64 ``[n]`` (-1: none) or float32 ``[n, C]``.
         train_mask, val_mask, test_mask: bool ``[n]``.
         counts: whole-graph number of ``train``, ``val`` and ``test`` nodes.
-        edge_tensors: what edges have beside weights, by name, ``[e, ...]`` each: of ``inner``, then of ``halo``.
+        edge_tensors: what edges have beside weights, by name, ``[e, ...]`` each: edges of ``inner``, then of ``halo``.
     """
 
     graph: str
@@ -68,7 +68,7 @@ class Shard:
     edge_tensors: dict[str, Tensor] = field(default_factory=dict)
 
     def isolated(self) -> Shard:
-        """The same rows without the edges from other parts: nothing to send, degrees of what is left."""
+        """The shard without the edges from other parts: nothing is sent, and degrees count the edges that are left."""
         none = torch.empty(0, dtype=torch.int64)
         return replace(
             self,
@@ -85,25 +85,23 @@ class Shard:
 
     @property
     def num_owned(self) -> int:
-        """Owned rows, ``n``."""
+        """The number of owned rows, ``n``."""
         return self.rows.numel()
 
     @property
     def num_halo(self) -> int:
-        """Halo rows, ``h``."""
+        """The number of halo rows, ``h``."""
         return self.halo_ids.numel()
 
     @property
     def num_edges(self) -> int:
-        """Edges into owned rows."""
+        """The number of edges into owned rows."""
         return self.inner.nnz + self.halo.nnz
 
     @property
     def num_features(self) -> int:
-        """Columns of ``x`` (0 without features)."""
-        if self.x is None:
-            return 0
-        return self.x.num_cols if isinstance(self.x, Csr) else self.x.size(1)
+        """The number of columns of ``x``; 0 without features."""
+        return 0 if self.x is None else self.x.shape[1]
 
     def symmetric(self) -> tuple[Csr, Csr]:
         """Owned rows of ``D^-1/2 (A + I) D^-1/2`` as ``(inner [n, n], halo [n, h])``.
@@ -112,40 +110,13 @@ class Shard:
         """
         scale = inverse_sqrt(self.symmetric_degree)
         own, other = scale[: self.num_owned], scale[self.num_owned :]
-        return _scaled(_with_self_loops(self.inner), own, own), _scaled(self.halo, own, other)
+        return scaled_by(with_self_loops(self.inner), own, own), scaled_by(self.halo, own, other)
 
     def looped(self) -> tuple[Csr, Csr]:
         """Owned rows of ``A + I`` as ``(inner [n, n], halo [n, h])``, with exactly one self loop per row."""
-        return _with_self_loops(self.inner), self.halo
+        return with_self_loops(self.inner), self.halo
 
     def mean(self) -> tuple[Csr, Csr]:
         """Owned rows of ``D^-1 A`` as ``(inner [n, n], halo [n, h])``; rows without in-edges stay zero."""
-        scale = torch.where(self.degree > 0, 1 / self.degree, 0)
-        return _scaled(self.inner, scale, None), _scaled(self.halo, scale, None)
-
-
-def _scaled(matrix: Csr, left: Tensor, right: Tensor | None) -> Csr:
-    """``diag(left) matrix diag(right)``."""
-    scale = left[matrix.row_index().long()]
-    if right is not None:
-        # The two scales first: their product is the same for (i, j) and (j, i), so a symmetric matrix stays symmetric.
-        scale = scale * right[matrix.indices.long()]
-    return matrix.with_weight(scale if matrix.weight is None else matrix.weight * scale)
-
-
-def _with_self_loops(matrix: Csr) -> Csr:
-    """Exactly one self loop per row: the last one given, or weight 1 where there was none."""
-    row, col = matrix.row_index().long(), matrix.indices.long()
-    loop = row == col
-    diagonal = torch.arange(matrix.num_rows)
-    rows, cols = torch.cat([row[~loop], diagonal]), torch.cat([col[~loop], diagonal])
-    if matrix.weight is None:
-        return Csr.from_edges(rows, cols, matrix.num_rows, matrix.num_cols)
-    node, given = row[loop], matrix.weight[loop]
-    # Several self loops of a row are neighbours here; writing only the last keeps the result independent of threads.
-    last = torch.ones(node.numel(), dtype=torch.bool)
-    last[:-1] = node[1:] != node[:-1]
-    kept = torch.ones(matrix.num_rows)
-    kept[node[last]] = given[last]
-    weight = torch.cat([matrix.weight[~loop], kept])
-    return Csr.from_edges(rows, cols, matrix.num_rows, matrix.num_cols, weight)
+        scale = inverse(self.degree)
+        return scaled_by(self.inner, scale), scaled_by(self.halo, scale)

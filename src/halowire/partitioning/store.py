@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
-import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -13,12 +11,12 @@ import torch
 from torch import Tensor
 
 from halowire.errors import InputError
-from halowire.files import put_in_place
-from halowire.graph.graph import Graph
+from halowire.files import folder_written_whole
+from halowire.graph import Graph
 from halowire.kernels import Csr
 from halowire.partitioning.arrays import read_arrays, write_arrays
 from halowire.partitioning.cut import cut_each
-from halowire.partitioning.manifest import is_shard_folder, read_manifest, tool_versions, write_manifest
+from halowire.partitioning.manifest import read_manifest, require_free, tool_versions, write_manifest
 from halowire.partitioning.partition import Partition
 from halowire.partitioning.quality import Quality, measure
 from halowire.partitioning.shard import Shard
@@ -26,7 +24,7 @@ from halowire.partitioning.shard import Shard
 TENSORS = ("ids", "rows", "halo_ids", "degree", "symmetric_degree", "send_index", "train_mask", "val_mask", "test_mask")
 
 EDGE = "tensor_"
-"""Arrays of edges, in the order of the two matrices, have names that begin so."""
+"""How the names of the edges' tensors begin on disk; their rows are in the order of the two matrices."""
 
 
 def write_shards(
@@ -43,56 +41,58 @@ def write_shards(
     Args:
         graph: the whole graph.
         partition: its owners.
-        folder: where to; a shard folder there is replaced, anything else is refused.
+        folder: where to write; shards that are there are replaced, anything else is refused.
         inductive: also write ``part-<k>/train/``, the shards of the subgraph of training nodes (same owners).
         progress: called with (parts written, parts in all).
-        quality: what was measured of the partition, for the manifest; measured here if not given.
+        quality: the quality of the partition, for the manifest; measured here if not given.
     """
     target = Path(folder).absolute()
-    if target.exists() and not (target.is_dir() and (is_shard_folder(target) or not any(target.iterdir()))):
-        raise InputError(f"{folder} exists and is not a shard folder: choose another name or remove it first")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_name(f".{target.name}.tmp-{secrets.token_hex(4)}")
-    temporary.mkdir()
-    try:
-        training, kept = _training_graph(graph) if inductive else (None, None)
-        parts: list[dict[str, Any]] = []
-        for shard in cut_each(graph, partition):
-            parts.append({"shard": _write(temporary / f"part-{shard.rank}", shard)})
-            if progress is not None:
-                progress(len(parts), partition.num_parts)
-        if training is not None and kept is not None:
-            owners = replace(partition, owner=partition.owner[kept])
-            for shard in cut_each(training, owners):
-                # Rows always mean the user's graph, also where the shard was cut from a subgraph.
-                entry = _write(temporary / f"part-{shard.rank}" / "train", replace(shard, rows=kept[shard.rows]))
-                parts[shard.rank]["train"] = entry
-        write_manifest(
-            temporary,
-            {
-                "graph": graph.name,
-                "num_nodes": graph.num_nodes,
-                "num_edges": graph.num_edges,
-                "num_features": graph.num_features,
-                "num_classes": graph.num_classes,
-                "multi_label": graph.multi_label,
-                "regression": graph.regression,
-                "num_parts": partition.num_parts,
-                "method": partition.method,
-                "metis": partition.metis,
-                "balance": partition.balance,
-                "seed": partition.seed,
-                "inductive": inductive,
-                "versions": tool_versions(),
-                "quality": (quality or measure(graph, partition)).to_json(),
-                "parts": parts,
-            },
-        )
-        put_in_place(temporary, target)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
+    require_free(Path(folder))
+    with folder_written_whole(target) as temporary:
+        parts = _write_parts(temporary, graph, partition, inductive, progress)
+        fields = {
+            "graph": graph.name,
+            "num_nodes": graph.num_nodes,
+            "num_edges": graph.num_edges,
+            "num_features": graph.num_features,
+            "num_classes": graph.num_classes,
+            "multi_label": graph.multi_label,
+            "regression": graph.regression,
+            "num_parts": partition.num_parts,
+            "method": partition.method,
+            "metis": partition.metis,
+            "balance": partition.balance,
+            "seed": partition.seed,
+            "inductive": inductive,
+            "versions": tool_versions(),
+            "quality": (quality or measure(graph, partition)).to_json(),
+            "parts": parts,
+        }
+        write_manifest(temporary, fields)
     return target
+
+
+def _write_parts(
+    folder: Path,
+    graph: Graph,
+    partition: Partition,
+    inductive: bool,
+    progress: Callable[[int, int], None] | None,
+) -> list[dict[str, Any]]:
+    """Write the shards of all parts; returns the entry of every part in the manifest."""
+    training, kept = _training_graph(graph) if inductive else (None, None)
+    parts: list[dict[str, Any]] = []
+    for shard in cut_each(graph, partition):
+        parts.append({"shard": _write(folder / f"part-{shard.rank}", shard)})
+        if progress is not None:
+            progress(len(parts), partition.num_parts)
+    if training is not None and kept is not None:
+        owners = replace(partition, owner=partition.owner[kept])
+        for shard in cut_each(training, owners):
+            # Rows always mean the user's graph, also where the shard was cut from a subgraph.
+            entry = _write(folder / f"part-{shard.rank}" / "train", replace(shard, rows=kept[shard.rows]))
+            parts[shard.rank]["train"] = entry
+    return parts
 
 
 def read_shard(folder: Path | str, rank: int, verify: bool = True, train: bool = False) -> Shard:
@@ -129,7 +129,7 @@ def _training_graph(graph: Graph) -> tuple[Graph, Tensor]:
 
 
 def _write(folder: Path, shard: Shard) -> dict[str, Any]:
-    """Write the arrays of a shard; gives its entry in the manifest."""
+    """Write the arrays of a shard; returns its entry in the manifest."""
     arrays = {name: value for name in TENSORS if (value := getattr(shard, name)) is not None}
     arrays |= _csr_arrays("inner", shard.inner) | _csr_arrays("halo", shard.halo)
     if isinstance(shard.x, Csr):

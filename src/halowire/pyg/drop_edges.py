@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from halowire.errors import InputError
-from halowire.kernels.random import row_keys, uniform_bits
+from halowire.kernels import row_keys, uniform_bits
 from halowire.pyg.edges import Edges, plain
 
 STREAM = 301

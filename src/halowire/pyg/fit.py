@@ -14,11 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from halowire.errors import InputError, WorkerError
-from halowire.graph import Graph
-from halowire.graph.checks import check
-from halowire.launch import launched, run_workers
-from halowire.launch.run_folder import run_folder
-from halowire.partitioning.manifest import is_shard_folder
+from halowire.graph import Graph, check
+from halowire.launch import launched, run_folder, run_workers
+from halowire.partitioning import is_shard_folder
 from halowire.pyg.distribute import refuse_for_own_model
 from halowire.pyg.hand_over import HandOver, hand_over, plain, plain_copy
 from halowire.pyg.own_model import DECODER, LossFunction, required_inputs, trained_weights

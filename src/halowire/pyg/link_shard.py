@@ -10,10 +10,8 @@ from torch import Tensor, nn
 
 from halowire.errors import InputError
 from halowire.events import SETUP
-from halowire.launch.agree import agreed
-from halowire.launch.group import Place, choose_device
-from halowire.launch.session import join
-from halowire.partitioning.links import cut_links
+from halowire.launch import Place, agreed, choose_device, join
+from halowire.partitioning import cut_links
 from halowire.pyg.own_shard import owners, tensors_of
 from halowire.pyg.shard_data import ShardData, cut_data, only_edges
 from halowire.training.config import Config, check_config

@@ -10,8 +10,7 @@ from torch import Tensor, nn
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from halowire.kernels.attend import MOST_HEADS
-from halowire.kernels.csr import row_range
+from halowire.kernels import MOST_HEADS, row_range
 from halowire.layers import Attending
 from halowire.pyg.edges import Edges, plain
 from halowire.pyg.layer_path import LayerPath, first_of

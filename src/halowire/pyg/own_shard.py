@@ -10,14 +10,10 @@ from torch import Tensor
 
 from halowire.errors import InputError
 from halowire.events import SETUP
-from halowire.graph import Graph, load
-from halowire.graph.hetero import homogeneous, is_hetero
+from halowire.graph import Graph, homogeneous, is_hetero, load
 from halowire.kernels import Csr
-from halowire.launch.agree import agreed
-from halowire.launch.group import Place, choose_device
-from halowire.launch.session import join
-from halowire.partitioning import partition, read_shard
-from halowire.partitioning.manifest import is_shard_folder
+from halowire.launch import Place, agreed, choose_device, join
+from halowire.partitioning import is_shard_folder, partition, read_shard
 from halowire.pyg.shard_data import ShardData, cut_data, of_shard
 from halowire.wire import Transport
 

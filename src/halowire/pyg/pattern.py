@@ -8,8 +8,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from halowire.kernels import Csr
-from halowire.kernels.csr import row_range
+from halowire.kernels import Csr, row_range
 from halowire.layers import Sum
 from halowire.pyg.link import Link
 from halowire.wire import HaloExchange

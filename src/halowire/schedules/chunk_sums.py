@@ -19,8 +19,7 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from halowire.kernels import Csr
-from halowire.kernels.csr import row_range
+from halowire.kernels import Csr, row_range
 from halowire.layers import Aggregation, Kept, Layer, Rows
 from halowire.schedules.chunk_exchange import ChunkExchange
 from halowire.schedules.chunks import Chunks

@@ -7,11 +7,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from halowire.kernels import Csr
-from halowire.kernels.random import row_keys
-from halowire.partitioning import Shard
-from halowire.partitioning.metis import metis_owners
-from halowire.partitioning.partition import fill_empty
+from halowire.kernels import Csr, row_keys
+from halowire.partitioning import Shard, fill_empty, metis_owners
 
 ORDER_STREAM = 400
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from halowire.kernels.buffers import empty
+from halowire.kernels import empty
 
 
 class History:

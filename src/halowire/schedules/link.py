@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from halowire.events import STAGE
-from halowire.kernels.buffers import empty
+from halowire.kernels import empty
 from halowire.schedules.terms import MEASURE_EVERY, MEASURED_ROWS, RowTerms, relative_error
 from halowire.wire import BACKWARD, Pending, Policy, Source, Transport
 from halowire.wire.memory import Memory

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from halowire.kernels.random import stream_key
+from halowire.kernels import stream_key
 from halowire.wire import FORWARD, Full, Policy, codec_of
 from halowire.wire.codec import Uniform
 from halowire.wire.rate import EXACT

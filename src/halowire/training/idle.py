@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from halowire.kernels.packing import CODE_BITS
+from halowire.kernels import CODE_BITS
 from halowire.training.config import Config, FreshnessConfig, RateConfig
 from halowire.wire.grades import BASES
 

@@ -9,9 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from halowire.errors import InputError
-from halowire.graph.negatives import draw_negatives, pair_keys
-from halowire.partitioning import Shard
-from halowire.partitioning.links import PartLinks
+from halowire.graph import draw_negatives, pair_keys
+from halowire.partitioning import PartLinks, Shard
 from halowire.training.config import Config
 from halowire.training.metric_names import HITS, LINK_METRICS
 from halowire.training.metrics import SPLITS

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from halowire.kernels import Csr
-from halowire.partitioning import Shard
-from halowire.partitioning.links import PartLinks
+from halowire.partitioning import PartLinks, Shard
 from halowire.wire import HaloExchange, Policy, Transport
 from halowire.wire.crossing import Crossing, Extend
 from halowire.wire.features import exchange_flat

@@ -8,10 +8,7 @@ from typing import Any
 
 from halowire.errors import InputError
 from halowire.graph import Graph
-from halowire.partitioning import read_manifest
-from halowire.partitioning.links import links_record
-from halowire.partitioning.manifest import is_shard_folder
-from halowire.partitioning.store import EDGE
+from halowire.partitioning import EDGE, is_shard_folder, links_record, read_manifest
 from halowire.schedules.mesh import Mesh
 from halowire.schedules.stage_split import parse_split
 from halowire.training.config import Config, MeshConfig

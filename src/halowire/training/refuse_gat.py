@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from halowire.errors import InputError
-from halowire.kernels.attend import MOST_HEADS
+from halowire.kernels import MOST_HEADS
 from halowire.schedules.mesh import Mesh
 from halowire.training.config import Config, ModelConfig
 

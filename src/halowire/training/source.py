@@ -11,11 +11,8 @@ import torch
 from torch import Tensor
 
 from halowire.errors import InputError
-from halowire.graph import Graph, load
-from halowire.graph.checks import check
-from halowire.graph.link_split import LinkSplit, message_graph, split_links
-from halowire.graph.split import random_split
-from halowire.partitioning.cut_shards import Cutting, cut_shards
+from halowire.graph import Graph, LinkSplit, check, load, message_graph, random_split, split_links
+from halowire.partitioning import Cutting, cut_shards
 from halowire.training.config import Config, GraphConfig
 from halowire.training.model_setup import output_width, travelling_widths
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from halowire.events import EVAL, GRADIENT, SETUP, STAGE, TRAIN
-from halowire.kernels.info import kernels_in_use
+from halowire.kernels import kernels_in_use
 from halowire.training.checkpoint import Progress
 from halowire.training.config import Config
 from halowire.training.metrics import SPLITS

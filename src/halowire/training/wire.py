@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from halowire.kernels.packing import code_for
+from halowire.kernels import code_for
 from halowire.training.config import Config, RateConfig
 from halowire.training.fit_bits import fit_bits
 from halowire.training.layer_rates import layer_bits, layer_ratios

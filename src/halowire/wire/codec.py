@@ -10,9 +10,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from halowire.kernels import Csr
-from halowire.kernels.packing import Packing, aggregate_packed, code_for, pack_rows, unpack_rows
-from halowire.kernels.rows import take_rows
+from halowire.kernels import Csr, Packing, aggregate_packed, code_for, pack_rows, take_rows, unpack_rows
 from halowire.wire.rate import FULL, Rate
 
 FLOAT_BYTES = 4

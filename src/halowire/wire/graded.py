@@ -9,8 +9,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor
 
-from halowire.kernels import Csr
-from halowire.kernels.packing import code_for
+from halowire.kernels import Csr, code_for
 from halowire.wire.codec import Source, Uniform, codec_of
 from halowire.wire.grades import grade_bits, grades_of
 from halowire.wire.rate import Rate

@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 
 from halowire.events import GRADIENT
-from halowire.kernels.packing import Packing, pack_rows, unpack_rows
-from halowire.kernels.random import stream_key
+from halowire.kernels import Packing, pack_rows, stream_key, unpack_rows
 from halowire.wire.transport import Transport
 
 WIDTH = 256

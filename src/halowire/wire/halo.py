@@ -8,10 +8,7 @@ import torch
 from torch import Tensor
 
 from halowire.errors import InputError
-from halowire.kernels import Csr
-from halowire.kernels.activate import activate
-from halowire.kernels.buffers import empty
-from halowire.kernels.random import Drop
+from halowire.kernels import Csr, Drop, activate, empty
 from halowire.partitioning import Shard
 from halowire.wire.arrival import Arrival, add_columns
 from halowire.wire.codec import Full, Source

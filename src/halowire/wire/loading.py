@@ -15,10 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from halowire.kernels import Csr
-from halowire.kernels.buffers import empty
-from halowire.kernels.csr import row_range
-from halowire.kernels.rows import take_rows
+from halowire.kernels import Csr, empty, row_range, take_rows
 from halowire.wire.codec import Packed, Source
 from halowire.wire.memory import Memory
 from halowire.wire.pieces import Piece

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from halowire.errors import InputError
-from halowire.kernels import Csr
-from halowire.kernels.random import keys_of, uniform_bits
+from halowire.kernels import Csr, keys_of, uniform_bits
 from halowire.wire.codec import Source, Uniform
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from halowire.errors import InputError
-from halowire.kernels.packing import CODE_BITS
+from halowire.kernels import CODE_BITS
 
 FULL, HALF = 32, 16
 BITS = (FULL, HALF, 8, 4, 2, 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from halowire.kernels.random import row_keys
+from halowire.kernels import row_keys
 
 COLUMN_STREAM, ROW_STREAM = 101, 102
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from halowire.kernels import Csr
-from halowire.kernels.random import stream_key
+from halowire.kernels import Csr, stream_key
 from halowire.partitioning import Shard
 from halowire.wire.codec import Codec, Uniform, codec_of
 from halowire.wire.graded import Graded

@@ -8,7 +8,7 @@ from bench.code_error.__main__ import table
 from bench.code_error.cases import CODES, config_of
 from bench.code_error.expected import squared_error
 
-from halowire.kernels.packing import Packing, pack_rows, unpack_rows
+from halowire.kernels import Packing, pack_rows, unpack_rows
 from halowire.wire import Rate
 
 ROWS = torch.relu(torch.randn(40, 33, generator=torch.Generator().manual_seed(3)))

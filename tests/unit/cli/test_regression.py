@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from halowire.graph.npz import write_npz
+from halowire.graph import write_npz
 from tests.unit.cli.conftest import FAST
 from tests.unit.training.test_regression import NODES, make_graph
 

@@ -6,8 +6,7 @@ import pytest
 import torch
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
-from halowire.graph import mean, symmetric
-from halowire.graph.normalise import symmetric_degree
+from halowire.graph import mean, symmetric, symmetric_degree
 from halowire.kernels import Csr
 from tests.support.small_graphs import random_graph, triangle
 

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from halowire.errors import InputError
-from halowire.graph import Graph, load
-from halowire.graph.npz import read_meta, read_npz, write_npz
+from halowire.graph import Graph, load, write_npz
+from halowire.graph.npz import read_meta, read_npz
 from halowire.kernels import Csr
 from tests.support.small_graphs import triangle
 

@@ -8,7 +8,7 @@ from torch.nn.functional import layer_norm
 
 from halowire.errors import InputError
 from halowire.kernels import Drop, activate, activate_backward
-from halowire.kernels.random import drop_factor
+from halowire.kernels.counter_random import drop_factor
 from tests.support.choices import CHOICES, use, use_threads
 
 

@@ -105,3 +105,15 @@ def test_columns_are_chosen_and_renumbered():
             assert got.num_cols == len(chosen) and got.indices.dtype == torch.int32
             assert torch.equal(got.to_dense(), a.to_dense()[:, chosen])
         assert torch.equal(a.scaled(2.0).to_dense(), 2 * a.to_dense()) and a.scaled(1.0) is a
+
+
+def test_of_duplicates_the_heaviest_stays() -> None:
+    a = example().distinct()
+    assert a.to_dense().tolist() == [[0, 1, 0], [0, 0, 0], [4, 0, 3], [0, 0, 5]]
+    assert example(weighted=False).distinct().nnz == 4
+    assert a.distinct() is a and a.shape == (4, 3)
+
+
+def test_entries_of_rows_come_row_by_row() -> None:
+    assert example().entries_of(torch.tensor([3, 1, 2])).tolist() == [4, 1, 2, 3]
+    assert example().entries_of(torch.empty(0, dtype=torch.int64)).numel() == 0

@@ -8,20 +8,20 @@ import pytest
 import torch
 
 from halowire.errors import InputError
-from halowire.kernels import dispatch, info
+from halowire.kernels import dispatch
 
 
 def test_where_there_is_a_compiler_the_kernels_are_native():
     """Without one the twins serve, ten times slower; sources that do not compile must not pass for that."""
     compiler = shutil.which("c++") or shutil.which("g++")
-    assert info.native_available() or not compiler, "`pip install -v --no-build-isolation -e .` shows why not"
+    assert dispatch.native_available() or not compiler, "`pip install -v --no-build-isolation -e .` shows why not"
 
 
 def test_the_twins_can_be_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HALOWIRE_KERNELS", "torch")
-    assert info.kernels_in_use() == "torch"
+    assert dispatch.kernels_in_use() == "torch"
     monkeypatch.delenv("HALOWIRE_KERNELS")
-    assert info.kernels_in_use() == ("native" if info.native_available() else "torch")
+    assert dispatch.kernels_in_use() == ("native" if dispatch.native_available() else "torch")
 
 
 def test_tensors_elsewhere_get_the_twins() -> None:
@@ -31,17 +31,17 @@ def test_tensors_elsewhere_get_the_twins() -> None:
 def test_unknown_choices_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HALOWIRE_KERNELS", "cuda")
     with pytest.raises(InputError, match="HALOWIRE_KERNELS is 'cuda'"):
-        info.kernels_in_use()
+        dispatch.kernels_in_use()
 
 
 def test_the_level_is_one_that_the_machine_has(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HALOWIRE_SIMD", raising=False)
-    known = info.known_levels()
-    assert info.simd_level() == (known[-1] if known else "none")
+    known = dispatch.known_levels()
+    assert dispatch.simd_level() == (known[-1] if known else "none")
     if known:
         monkeypatch.setenv("HALOWIRE_SIMD", "mmx")
         with pytest.raises(InputError, match="HALOWIRE_SIMD is 'mmx'"):
-            info.simd_level()
+            dispatch.simd_level()
 
 
 def test_a_module_built_from_other_sources_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,8 +7,7 @@ import torch
 from torch import Tensor
 
 from halowire.errors import InputError
-from halowire.kernels import Packing, aggregate_packed, pack_rows, unpack_rows
-from halowire.kernels.random import stream_key
+from halowire.kernels import Packing, aggregate_packed, pack_rows, stream_key, unpack_rows
 from tests.support.choices import CHOICES, use
 
 CODES = [(1, "minmax"), (1, "clipped"), (1, "levels"), (2, "levels"), (4, "levels")]

@@ -1,13 +1,16 @@
-"""Which of several failed workers is the cause."""
+"""Which of several failed workers is the cause; a step fails on all workers or on none."""
 
 from __future__ import annotations
 
 import json
 
+import pytest
 from torch.distributed.elastic.multiprocessing.errors import ProcessFailure
 
-from halowire.errors import InputError, WorkerError, system_error
-from halowire.launch.failure import cause, tell_launcher
+from halowire.errors import InputError, WorkerError
+from halowire.launch import agreed, tell_launcher
+from halowire.launch.failure import cause
+from halowire.wire import Transport
 
 
 def failure(folder, rank: int, code: int, message: str = "", time: float = 0.0, lost: bool = False) -> ProcessFailure:
@@ -51,12 +54,41 @@ def test_a_worker_tells_its_launcher(tmp_path, monkeypatch):
     assert str(cause({0: failure(tmp_path, 0, 1)})) == "no space"
 
 
-def test_an_error_of_the_system_names_the_file():
-    assert system_error(PermissionError(13, "Permission denied", "a/b")) == "a/b: permission denied"
-    assert system_error(OSError("odd")) == "odd"
-
-
 def test_a_worker_that_was_ended_while_leaving_keeps_its_exit_code(tmp_path, monkeypatch):
     monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(tmp_path / "error-0.json"))
     assert tell_launcher("a file is missing", 2)
     assert isinstance(cause({0: failure(tmp_path, 0, -15)}), InputError)
+
+
+def steps_here(rank: int) -> list[object]:
+    transport = Transport(deadline=30)
+
+    def bad_on_one() -> int:
+        if rank == 1:
+            raise InputError("part-1 is dämaged")
+        return rank
+
+    def full_on_all() -> None:
+        raise OSError(28, "No space left on device", f"file-{rank}")
+
+    said: list[object] = [agreed(lambda: 10 * rank, transport, "a")]
+    for step in (bad_on_one, full_on_all):
+        try:
+            agreed(step, transport, "b")
+        except InputError as error:
+            said.append(str(error))
+    return said
+
+
+def test_all_workers_raise_the_first_message(on_workers):
+    for rank, said in enumerate(on_workers(2, steps_here)):
+        assert said == [10 * rank, "part-1 is dämaged", "file-0: no space left on device"]
+
+
+def test_a_step_of_a_single_worker():
+    def bad() -> None:
+        raise InputError("bad")
+
+    assert agreed(lambda: 3, Transport(), "x") == 3
+    with pytest.raises(InputError, match="bad"):
+        agreed(bad, Transport(), "x")

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from halowire.errors import InputError
-from halowire.launch import Place, choose_device, joined, launched
+from halowire.launch import Place, choose_device, launched
 
-NAMES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "TORCHELASTIC_RESTART_COUNT", "MASTER_ADDR")
+NAMES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "TORCHELASTIC_RESTART_COUNT")
 
 
 @pytest.fixture(autouse=True)
@@ -19,8 +19,6 @@ def bare(monkeypatch):
 
 def test_alone_without_a_launcher():
     assert Place.here() == Place(0, 1, 0, 1, 0) and not launched()
-    with joined(torch.device("cpu"), 5.0) as (transport, network):
-        assert transport.size == 1 and network == "one worker, no network"
 
 
 def test_torchrun_says_where(monkeypatch):
@@ -33,22 +31,6 @@ def test_nonsense_in_the_environment_is_named(monkeypatch):
     monkeypatch.setenv("RANK", "first")
     with pytest.raises(InputError, match="RANK is 'first'"):
         Place.here()
-
-
-def join() -> None:
-    with joined(torch.device("cpu"), 5.0):
-        pass
-
-
-def test_a_missing_or_unknown_master_is_named(monkeypatch):
-    monkeypatch.setenv("RANK", "0")
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(InputError, match="not MASTER_ADDR"):
-        join()
-    monkeypatch.setenv("MASTER_ADDR", "no host at all")
-    monkeypatch.setenv("MASTER_PORT", "1")
-    with pytest.raises(InputError, match="check MASTER_ADDR"):
-        join()
 
 
 def test_cuda_is_refused_where_there_is_none(monkeypatch):

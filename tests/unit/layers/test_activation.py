@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from halowire.kernels.random import Drop
+from halowire.kernels import Drop
 from halowire.layers.activation import Activation
 from tests.support.reference import dropout_factor
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from halowire.errors import InputError
-from halowire.graph.graph import Graph
+from halowire.graph import Graph
 from halowire.kernels import Csr
 from halowire.partitioning import Partition, cut, partition
 from tests.support.awkward_graphs import awkward

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from halowire.errors import InputError
-from halowire.graph.graph import Graph
-from halowire.partitioning import Partition, measure, partition
-from halowire.partitioning.partition import METHODS, fill_empty
+from halowire.graph import Graph
+from halowire.partitioning import Partition, fill_empty, measure, partition
+from halowire.partitioning.partition import METHODS
 from tests.support.awkward_graphs import awkward
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from halowire.errors import InputError
-from halowire.graph.graph import Graph
+from halowire.graph import Graph
 from halowire.partitioning import Partition, Quality, cut, measure, partition
 from halowire.partitioning.quality import row_bytes, size_text
 from halowire.report import bytes_text

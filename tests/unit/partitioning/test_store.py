@@ -14,7 +14,7 @@ from torch import Tensor
 
 from halowire import files as replacing
 from halowire.errors import InputError
-from halowire.graph.graph import Graph
+from halowire.graph import Graph
 from halowire.kernels import Csr
 from halowire.partitioning import Partition, Shard, cut, measure, partition, read_manifest, read_shard, write_shards
 from tests.support.awkward_graphs import awkward
@@ -145,7 +145,7 @@ def test_an_empty_folder_is_used_and_others_are_refused(tmp_path: Path) -> None:
         (tmp_path / name).mkdir() if name == "thesis" else (tmp_path / name).write_text("precious")
     (tmp_path / "thesis" / "manifest.json").write_text('{"name": "somebody else\'s"}')
     for name in ("thesis", "file"):
-        with pytest.raises(InputError, match="exists and is not a shard folder"):
+        with pytest.raises(InputError, match="exists and is not a folder of shards"):
             write_shards(graph, partition(graph, 2), tmp_path / name)
     assert (tmp_path / "file").read_text() == "precious"
 

@@ -8,9 +8,8 @@ import pytest
 import torch
 
 from halowire.errors import InputError
-from halowire.graph import Graph
-from halowire.graph.checks import check
-from halowire.graph.npz import read_npz, write_npz
+from halowire.graph import Graph, check, write_npz
+from halowire.graph.npz import read_npz
 from halowire.partitioning import Partition, cut
 from halowire.training.config import TaskConfig
 from halowire.training.task import Task

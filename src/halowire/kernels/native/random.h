@@ -1,4 +1,4 @@
-// Counter-based random bits: a pure function of (stream, id, column), identical to the torch twin in kernels/random.py.
+// Counter-based random bits: a pure function of (stream, id, column), identical to the torch twin in kernels/counter_random.py.
 #pragma once
 #include <cstdint>
 

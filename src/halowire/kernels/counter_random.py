@@ -83,12 +83,12 @@ def shifted(value: Tensor, by: int) -> Tensor:
 
 
 def row_keys(seed: int, epoch: int, layer: int, ids: Tensor, stream: int = 0) -> Tensor:
-    """int64 ``[n]`` holding the 64-bit key of every row; ``ids`` int64 ``[n]``."""
+    """The 64-bit key of every row, int64 ``[n]``, from the rows' ``ids`` int64 ``[n]``."""
     return keys_of(stream_key(seed, epoch, layer, stream), ids)
 
 
 def keys_of(stream: int, ids: Tensor) -> Tensor:
-    """int64 ``[n]`` holding the 64-bit key of every row of the stream whose ``stream_key`` is given."""
+    """The 64-bit key of every row, int64 ``[n]``, in the stream whose ``stream_key`` is given."""
     value = ids.long() * signed(GOLDEN) + signed(stream)
     value = (value ^ shifted(value, 30)) * signed(FIRST)
     value = (value ^ shifted(value, 27)) * signed(SECOND)

@@ -1,18 +1,43 @@
-"""Collects distinct undirected node pairs from any random source of pairs, for the synthetic graphs."""
+"""What is drawn at random from a seed: the rule for seeds, pairs of nodes for synthetic graphs, and splits of nodes."""
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from halowire.errors import InputError
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 Draw = Callable[[int], tuple[Ints, Ints]]
 
+SEED_LIMIT = 2**63
 MAX_ROUNDS = 30
+
+
+def checked_seed(seed: Any) -> int:
+    """``seed`` as an int in ``0..2**63-1``, which NumPy, torch and METIS all take; anything else is refused."""
+    try:
+        value = operator.index(seed)
+    except TypeError:
+        raise InputError(f"the seed is {seed!r}, expected a whole number from 0 to 2**63 - 1") from None
+    if not 0 <= value < SEED_LIMIT:
+        raise InputError(f"the seed is {value}, expected 0 to 2**63 - 1; choose another seed")
+    return value
+
+
+def require_sizes(num_nodes: int, num_edges: int, num_features: int, num_classes: int) -> None:
+    """Refuse sizes from which no graph can be made."""
+    if num_nodes < 4:
+        raise InputError(f"a synthetic graph of {num_nodes} nodes was asked for, expected at least 4")
+    if num_edges < 0 or num_features < 0:
+        raise InputError(f"got {num_edges} edges and {num_features} features, expected numbers >= 0")
+    if num_classes < 2:
+        raise InputError(f"a synthetic graph with {num_classes} classes was asked for, expected at least 2")
 
 
 def distinct_pairs(draw: Draw, num_nodes: int, num_pairs: int, rng: np.random.Generator) -> tuple[Ints, Ints]:
@@ -54,7 +79,7 @@ def mirrored(low: np.ndarray[Any, Any], high: np.ndarray[Any, Any], num_nodes: i
     return edge_index
 
 
-def scaled(bits: np.ndarray[Any, np.dtype[np.uint32]], limit: Ints | int) -> Ints:
+def uniform_below(bits: np.ndarray[Any, np.dtype[np.uint32]], limit: Ints | int) -> Ints:
     """Map uniform 32-bit numbers to uniform integers in 0..limit-1 by a multiplication instead of a division."""
     return ((bits.astype(np.uint64) * np.asarray(limit, dtype=np.uint64)) >> np.uint64(32)).astype(np.int64)
 
@@ -70,3 +95,17 @@ def sorted_distinct(keys: Ints) -> Ints:
     first = np.ones(keys.size, dtype=bool)
     np.not_equal(keys[1:], keys[:-1], out=first[1:])
     return keys[first]
+
+
+def random_split(
+    num_nodes: int, rng: np.random.Generator, train: float = 0.5, val: float = 0.25
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Masks (train, val, test), bool ``[num_nodes]``; what ``train`` and ``val`` leave over is tested on."""
+    order = rng.permutation(num_nodes)
+    first, second = round(train * num_nodes), round((train + val) * num_nodes)
+    masks = []
+    for chosen in (order[:first], order[first:second], order[second:]):
+        mask = torch.zeros(num_nodes, dtype=torch.bool)
+        mask[torch.from_numpy(chosen)] = True
+        masks.append(mask)
+    return masks[0], masks[1], masks[2]

@@ -7,8 +7,7 @@ from torch import Tensor
 
 from halowire.errors import InputError
 from halowire.kernels.buffers import empty
-from halowire.kernels.checks import check_vector, unit_columns
-from halowire.kernels.dispatch import native_for, threads_for
+from halowire.kernels.dispatch import INDEX_TYPES, adjacent, check_vector, native_for, threads_for, unit_columns
 
 
 def take_rows(x: Tensor, index: Tensor, out: Tensor | None = None) -> Tensor:
@@ -19,7 +18,7 @@ def take_rows(x: Tensor, index: Tensor, out: Tensor | None = None) -> Tensor:
         index: int64 or int32 ``[n]``, each in ``0 .. m - 1``.
         out: ``[n, k]`` of the type of ``x``, adjacent columns; new if not given.
     """
-    check_vector("index", index, (torch.int32, torch.int64))
+    check_vector("index", index, INDEX_TYPES)
     if x.dim() != 2:
         raise InputError(f"x has {x.dim()} dimensions, but rows are taken from a matrix: pass [rows, columns]")
     shape = (index.numel(), x.shape[1])
@@ -29,7 +28,7 @@ def take_rows(x: Tensor, index: Tensor, out: Tensor | None = None) -> Tensor:
     if out.shape != shape or out.dtype != x.dtype:
         raise InputError(f"out is {out.dtype} {list(out.shape)}, but must be {x.dtype} {list(shape)}")
     native = native_for(x, index, out)
-    if native is None or (out.stride(1) != 1 and shape[1] > 1):
+    if native is None or not adjacent(out):
         return take_rows_twin(x, index, out)
     source, size = unit_columns(x), x.element_size()
     inside = native.take_rows(
@@ -50,7 +49,7 @@ def take_rows(x: Tensor, index: Tensor, out: Tensor | None = None) -> Tensor:
 
 
 def take_rows_twin(x: Tensor, index: Tensor, out: Tensor) -> Tensor:
-    """The same in torch."""
+    """:func:`take_rows` in torch."""
     if index.numel() and (int(index.min()) < 0 or int(index.max()) >= x.shape[0]):
         raise outside(index, x.shape[0])
     return out.copy_(x.index_select(0, index))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from halowire.kernels import Drop, row_keys, uniform_bits
-from halowire.kernels.random import MASK_64, drop_factor, mix, stream_key
+from halowire.kernels import Drop, row_keys, stream_key, uniform_bits
+from halowire.kernels.counter_random import MASK_64, drop_factor, mix
 
 
 def correlation(a: torch.Tensor, b: torch.Tensor) -> float:

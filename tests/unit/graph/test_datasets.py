@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from halowire.graph import Graph, load
-from halowire.graph.debian import debian_meta
+from halowire.graph.datasets import debian_meta
 from halowire.kernels import Csr
 
 INDEX = """Package: libfoo1

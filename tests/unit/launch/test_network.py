@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 
-from halowire.launch.interface import choose_interface, interface_to
+from halowire.launch import interface_to
+from halowire.launch.network import choose_interface
 
 
 def test_the_way_to_this_machine_is_loopback():

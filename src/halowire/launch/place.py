@@ -1,0 +1,88 @@
+"""Where a worker stands: its rank among the workers, its device and threads, and the folder of its run."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from halowire.errors import InputError
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where this process stands among the workers."""
+
+    rank: int
+    size: int
+    local_rank: int
+    local_size: int
+    restarts: int
+
+    @staticmethod
+    def here() -> Place:
+        """The place that torchrun's environment variables tell; without them this process is the only worker."""
+        return Place(
+            rank=whole_variable("RANK", 0),
+            size=whole_variable("WORLD_SIZE", 1),
+            local_rank=whole_variable("LOCAL_RANK", 0),
+            local_size=whole_variable("LOCAL_WORLD_SIZE", 1),
+            restarts=whole_variable("TORCHELASTIC_RESTART_COUNT", 0),
+        )
+
+
+def launched() -> bool:
+    """Whether a launcher (torchrun, or halowire's own) started this process."""
+    return "RANK" in os.environ and "WORLD_SIZE" in os.environ
+
+
+def choose_device(setting: str, place: Place) -> torch.device:
+    """The device of the setting ``cpu``, ``cuda`` or ``auto``: CUDA where every worker of this machine has a GPU."""
+    available = torch.cuda.is_available() and torch.cuda.device_count() >= place.local_size
+    if setting == "cuda" and not available:
+        raise InputError(
+            f"--device cuda needs a GPU for every worker here ({place.local_size}), but torch sees "
+            f"{torch.cuda.device_count()}; use --device cpu"
+        )
+    return torch.device("cuda", place.local_rank) if available and setting != "cpu" else torch.device("cpu")
+
+
+def set_threads(setting: int, place: Place) -> int:
+    """Use ``setting`` threads, or with 0 this worker's share of the cores; returns the number of threads."""
+    threads = setting or max(1, len(os.sched_getaffinity(0)) // place.local_size)
+    torch.set_num_threads(threads)
+    return threads
+
+
+def run_folder(out: str | Path | None, name: str, resume: bool, overwrite: bool) -> Path:
+    """The folder of a run: ``out``, or a new one under `runs/`; a folder whose run would be lost is refused."""
+    if resume and overwrite:
+        raise InputError("--resume goes on with an earlier run, --overwrite deletes it; give one of them")
+    if out is None:
+        if resume:
+            raise InputError("--resume needs --out, the folder of the run to go on with")
+        if launched():
+            raise InputError("give --out, the same on all workers: each would choose a run folder of its own")
+        number = 1
+        while Path("runs", f"{name}-{number}").exists():
+            number += 1
+        return Path("runs", f"{name}-{number}")
+    run = Path(out)
+    if run.exists() and not run.is_dir():
+        raise InputError(f"--out {run} is a file; give a folder")
+    before = (run / "config.json").exists()
+    if before and not resume and not overwrite and not Place.here().restarts:
+        raise InputError(f"{run} already holds a run; --resume goes on with it, --overwrite deletes it")
+    if resume and not before and Place.here().rank == 0:
+        raise InputError(f"{run} holds no run to go on with; leave --resume out to start one there")
+    return run
+
+
+def whole_variable(name: str, default: int) -> int:
+    """The environment variable ``name`` as a whole number, or ``default`` where it is not set."""
+    text = os.environ.get(name, str(default))
+    if not text.isdecimal():
+        raise InputError(f"the environment variable {name} is {text!r}; expected a whole number, as torchrun sets it")
+    return int(text)
