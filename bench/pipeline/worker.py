@@ -14,7 +14,8 @@ from bench.timing.serve import CPU, Stopper, serve
 from halowire.partitioning import Shard, read_shard
 from halowire.training.loop import Hooks, Trainer
 from halowire.training.recipes import recipe_config
-from halowire.training.stages import Pipeline, mesh_of, needs_stages
+from halowire.training.situation import mesh_of
+from halowire.training.stages import Pipeline, needs_stages
 from halowire.training.view import View
 from halowire.wire import Transport
 

@@ -39,7 +39,8 @@ from halowire.training.link_task import Decoder, LinkTask, dot_product
 from halowire.training.loop import Hooks, Trainer
 from halowire.training.predict import gather_predictions, predict, write_predictions
 from halowire.training.runner import GraphParallel, Runner
-from halowire.training.stages import Pipeline, mesh_of, needs_stages
+from halowire.training.situation import mesh_of
+from halowire.training.stages import Pipeline, needs_stages
 from halowire.training.view import View
 from halowire.wire import Transport
 

@@ -13,7 +13,8 @@ from halowire.partitioning import cut, partition
 from halowire.schedules.chunks import Chunks
 from halowire.training.config import Config
 from halowire.training.loop import Trainer
-from halowire.training.stages import Pipeline, mesh_of
+from halowire.training.situation import mesh_of
+from halowire.training.stages import Pipeline
 from halowire.training.view import build_model, travelling_widths
 from halowire.training.wire import policy_of
 from halowire.wire import Transport

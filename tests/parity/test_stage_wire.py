@@ -14,7 +14,8 @@ from halowire.kernels.random import stream_key
 from halowire.partitioning import cut, partition
 from halowire.training.config import Config
 from halowire.training.loop import Hooks, Silent, Trainer
-from halowire.training.stages import Pipeline, mesh_of
+from halowire.training.situation import mesh_of
+from halowire.training.stages import Pipeline
 from halowire.training.view import build_model
 from halowire.training.wire import policy_of
 from halowire.wire import BACKWARD, FORWARD, Transport

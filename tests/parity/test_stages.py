@@ -13,7 +13,8 @@ import torch
 from halowire.partitioning import cut, partition, read_shard, write_shards
 from halowire.training.config import Config
 from halowire.training.loop import EXTRAS, Trainer
-from halowire.training.stages import Pipeline, mesh_of
+from halowire.training.situation import mesh_of
+from halowire.training.stages import Pipeline
 from halowire.training.view import build_model
 from halowire.training.wire import policy_of
 from halowire.wire import Transport

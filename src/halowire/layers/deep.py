@@ -41,6 +41,10 @@ class DeepModel(nn.Module):
     normalisation = SYMMETRIC
     initial = False
     """whether every block reads the initial rows too"""
+    takes_residual = False
+    takes_heads = False
+    can_split = True
+    aggregates_input = False
     default_norm = "layer"
     bias = True
 

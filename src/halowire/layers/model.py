@@ -44,6 +44,15 @@ class GraphModel(nn.Module):
     """``layers`` blocks of one kind of graph layer: ``in -> hidden -> ... -> hidden -> out``."""
 
     conv: type[GraphConv] = SAGEConv
+    takes_residual = True
+    """whether a share of a hidden block's input can be added to its output"""
+    takes_heads = False
+    """whether it attends to its neighbours, with several heads"""
+    can_split = True
+    """whether it can run in several stages and chunks"""
+    aggregates_input = True
+    """whether its first layer sums the raw features over the edges"""
+    default_norm = "layer"
 
     def __init__(
         self,
@@ -126,10 +135,15 @@ class SAGE(GraphModel):
 class GAT(GraphModel):
     """A stack of :class:`GATConv` blocks: heads concatenated in the hidden ones, averaged in the last."""
 
+    takes_residual = False
+    takes_heads = True
+    can_split = False
+    aggregates_input = False
+
     @classmethod
     def make_conv(cls, in_channels: int, out_channels: int, heads: int, last: bool) -> Conv:
         """The attention layer of a block."""
         return GATConv(in_channels, out_channels, heads, concat=not last)
 
 
-MODELS: dict[str, type[GraphModel]] = {"gcn": GCN, "sage": SAGE, "gat": GAT}
+MODELS: dict[str, type[GraphModel]] = {"sage": SAGE, "gcn": GCN, "gat": GAT}

@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 import dataclasses
-import math
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from halowire.errors import InputError
-from halowire.training.metric_names import HITS, LINK_METRICS
 
-LONGEST_WAIT = 1e6
-THREADS_PER_CORE = 8
+
+class ModelName(str):
+    """The name of a model; which ones there are, `halowire.layers` says."""
+
+    __slots__ = ()
+
+    @staticmethod
+    def known() -> tuple[str, ...]:
+        """The names of all models."""
+        # Settings are read without torch, which the models need.
+        from halowire.layers import ALL_MODELS
+
+        return tuple(ALL_MODELS)
+
+
+DEFAULT_MODEL = ModelName("sage")
 
 
 @dataclass(frozen=True)
 class ModelConfig:
     """The model."""
 
-    name: Literal["sage", "gcn", "gat", "gcnii", "resgcn"] = "sage"
+    name: ModelName = DEFAULT_MODEL
     """graph layer: GraphSAGE, GCN, GAT, or those of the deep models GCNII and ResGCN+"""
     layers: int = 3
     """number of graph layers"""
@@ -283,68 +294,6 @@ class Config:
         return Config().replace(dict(_flatten(values)))
 
 
-def _check_partition(given: PartitionConfig) -> None:
-    idle = () if given.method == "metis" else ("metis", "balance")
-    for name in idle:
-        if getattr(given, name) != getattr(PartitionConfig(), name):
-            raise InputError(f"--partition.{name} has no effect on --partition.method {given.method}")
-
-
-def check_config(config: Config) -> None:
-    """Refuse numbers that cannot be, before any work is done."""
-    at_least = {
-        "epochs": 1, "early_stop": 0, "threads": 0, "seed": 0, "model.layers": 1, "model.hidden": 1, "eval.every": 1,
-        "checkpoint.every": 0, "optim.warmup": 0, "optim.step_every": 1, "optim.clip": 0, "optim.weight_decay": 0,
-        "mesh.stages": 0, "mesh.parts": 0, "mesh.chunks": 0, "mesh.history": 1,
-    }  # fmt: skip
-    values = config.flat()
-    for name, least in at_least.items():
-        if not values[name] >= least:
-            raise InputError(f"--{name.replace('_', '-')} is {values[name]}; it must be at least {least}")
-    if not 0 <= config.model.dropout < 1:
-        raise InputError(f"--model.dropout is {config.model.dropout}; it must lie in 0 <= p < 1")
-    if not 0 <= config.model.residual < 1:
-        raise InputError(f"--model.residual is {config.model.residual}; it must lie in 0 <= r < 1")
-    if config.seed >= 2**63:
-        raise InputError(f"--seed is {config.seed}; it must be below 2**63")
-    for name in ("optim.lr", "optim.step_factor"):
-        if not 0 < values[name] < math.inf:
-            raise InputError(f"--{name.replace('_', '-')} is {values[name]}; it must be above 0 and finite")
-    if not 0 < config.deadline <= LONGEST_WAIT:
-        raise InputError(f"--deadline is {config.deadline}; it must be above 0 and at most {LONGEST_WAIT:.0f} seconds")
-    most = THREADS_PER_CORE * (os.cpu_count() or 1)
-    if config.threads > most:
-        raise InputError(f"--threads is {config.threads}; at most {most} make sense on this machine")
-    _check_partition(config.partition)
-    optim, default = config.optim, OptimConfig()
-    _check_task(config)
-    if optim.schedule != "step" and (optim.step_every, optim.step_factor) != (default.step_every, default.step_factor):
-        raise InputError("--optim.step-every and --optim.step-factor have no effect without --optim.schedule step")
-
-
-def _check_task(config: Config) -> None:
-    task, default, link = config.task, TaskConfig(), config.task.kind == "link"
-    for name in ("val_share", "test_share", "negatives", "train_negatives"):
-        flag = f"--task.{name.replace('_', '-')}"
-        if not link and getattr(task, name) != getattr(default, name):
-            raise InputError(f"{flag} has no effect without --task link")
-        if name.endswith("share") and not 0 < getattr(task, name) < 1:
-            raise InputError(f"{flag} is {getattr(task, name)}; it must lie in 0 < s < 1")
-        if name.endswith("negatives") and getattr(task, name) < 1:
-            raise InputError(f"{flag} is {getattr(task, name)}; it must be at least 1")
-    if not link:
-        return
-    if task.metric not in ("auto", *LINK_METRICS):
-        raise InputError(f"metric {task.metric} has no meaning for links; use one of {', '.join(LINK_METRICS)}")
-    if HITS.get(task.metric, 0) > task.negatives:
-        raise InputError(f"--task.metric {task.metric} is always 1 among {task.negatives} negatives; give more of them")
-    if task.inductive or task.loss != "auto":
-        raise InputError("--task link learns from the edges of all nodes, by cross entropy: leave --task.inductive "
-                         "and --task.loss out")  # fmt: skip
-    if config.freshness.mode == "never":
-        raise InputError("--task link learns edges between workers too, which --freshness.mode never leaves out")
-
-
 def _replace(config: Any, path: list[str], value: Any, name: str) -> Any:
     known = {f.name for f in dataclasses.fields(config)}
     if path[0] not in known or (len(path) == 1) == dataclasses.is_dataclass(getattr(config, path[0])):
@@ -357,10 +306,11 @@ def _replace(config: Any, path: list[str], value: Any, name: str) -> Any:
 
 
 def _checked(kind: Any, value: Any, name: str) -> Any:
-    if get_origin(kind) is Literal:
-        if value not in get_args(kind):
-            raise InputError(f"{name} is {value!r}; expected one of {', '.join(map(str, get_args(kind)))}")
-        return value
+    if get_origin(kind) is Literal or kind is ModelName:
+        choices = ModelName.known() if kind is ModelName else get_args(kind)
+        if value not in choices:
+            raise InputError(f"{name} is {value!r}; expected one of {', '.join(map(str, choices))}")
+        return ModelName(value) if kind is ModelName else value
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from halowire.errors import InputError
 from halowire.kernels import Csr
-from halowire.layers import Propagation
+from halowire.layers import MODELS, Propagation
 from halowire.layers.deep import DeepModel
 from halowire.layers.overlap import plain_overlap
 from halowire.layers.propagation import SYMMETRIC
@@ -31,6 +31,7 @@ from halowire.schedules.spread import Spread, WholeSpread
 from halowire.schedules.stage import Model, Stage, exchange_layer
 from halowire.schedules.timeline import Timeline, ideal_bubble
 from halowire.training.config import Config
+from halowire.training.situation import pipelined
 from halowire.training.task import Learnt, Task
 from halowire.training.view import build_model, policy_for
 from halowire.training.wire_bytes import StageLink
@@ -42,15 +43,10 @@ a run may end with one of them."""
 CPU = torch.device("cpu")
 
 
-def mesh_of(config: Config, workers: int) -> Mesh:
-    """The mesh that the settings ask for."""
-    return Mesh.of(config.mesh.stages, config.mesh.parts, config.mesh.chunks, workers, config.model.layers)
-
-
 def needs_stages(config: Config, mesh: Mesh) -> bool:
     """Whether the pipeline runs the model: all but plain GCN, GraphSAGE and GAT in graph parallelism."""
-    plain = config.model.name in ("gcn", "sage", "gat") and not config.model.residual
-    return not plain or mesh.stages > 1 or mesh.chunks > 1
+    plain = config.model.name in MODELS and not config.model.residual
+    return not plain or pipelined(config, mesh)
 
 
 @dataclass(frozen=True)
