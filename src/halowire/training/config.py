@@ -87,7 +87,7 @@ class RateConfig:
     gain: float = 1.0
     """delta coding: share of the coded change that the reconstruction keeps for the next epoch"""
     ratio: float = 1.0
-    """columns: one of so many travels"""
+    """one of this many columns travels; 1: all"""
     columns: Literal["random", "first"] = "random"
     """which columns travel: a random subset per epoch and layer, or always the first ones, as VARCO's scripts do"""
     schedule: Literal["constant", "linear", "exponential", "steps", "budget"] = "constant"

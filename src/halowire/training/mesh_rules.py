@@ -86,7 +86,7 @@ MODEL = (
     ),
     idle(
         "model.heads",
-        "on --model.name {model.name}",
+        "on a model without attention",
         lambda c, here: not _has(c, "takes_heads"),
         way_out="leave it out, or use {models}",
         words=lambda c, here: {"models": with_trait("takes_heads")},

@@ -20,16 +20,24 @@ from halowire.training.wire_rules import WIRE_RULES
 
 LONGEST_WAIT = 1e6
 THREADS_PER_CORE = 8
+LINKS_LEARN = (
+    "--task link learns from the edges of all nodes, by cross entropy: leave --task.inductive and --task.loss out"
+)
 NOWHERE = Situation()
 """Nothing is known but the settings."""
 
 
-def _most_threads() -> int:
-    return THREADS_PER_CORE * (os.cpu_count() or 1)
+def _cores() -> int:
+    return os.cpu_count() or 1
 
 
 def _link(config: Config) -> bool:
     return config.task.kind == "link"
+
+
+def _learns_nodes(config: Config, here: Situation) -> bool:
+    """Whether links are to be learnt with settings that nodes are learnt with."""
+    return _link(config) and (config.task.inductive or config.task.loss != "auto")
 
 
 NUMBERS = (
@@ -55,9 +63,9 @@ NUMBERS = (
     ),
     within(
         "threads",
-        f"be at most {{most}}, {THREADS_PER_CORE} for each core of this machine",
-        lambda threads: threads <= _most_threads(),
-        lambda c, here: {"most": _most_threads()},
+        f"be at most {THREADS_PER_CORE} times the {{cores}} cores of this machine",
+        lambda threads: threads <= THREADS_PER_CORE * _cores(),
+        lambda c, here: {"cores": _cores()},
     ),
     within("task.val_share task.test_share", "lie in 0 < s < 1", lambda share: 0 < share < 1),
 )
@@ -92,12 +100,7 @@ TASKS = (
         "--task.metric {task.metric} is always 1 among {task.negatives} negatives",
         "give more of them",
     ),
-    excludes(
-        "task.kind=link task.inductive task.loss",
-        "",
-        lambda c, here: _link(c) and (c.task.inductive or c.task.loss != "auto"),
-        "--task link learns from the edges of all nodes, by cross entropy: leave --task.inductive and --task.loss out",
-    ),
+    *(excludes(f"task.kind=link {other}", "", _learns_nodes, LINKS_LEARN) for other in ("task.inductive", "task.loss")),
     excludes(
         "task.kind=link freshness.mode=never",
         "",

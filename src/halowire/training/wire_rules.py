@@ -85,10 +85,10 @@ def _code_rules(code: str, takes: tuple[int, ...]) -> list[Rule]:
         other = config.rate.backward_code != code or _follows_loss(config)
         return not other and not backward_bits(config.rate) & set(takes)
 
-    return [
-        idle(f"rate.code={code}", reason, lambda c, here: forward(c)),
-        idle(f"rate.backward_code={code}", reason, lambda c, here: backward(c)),
-    ]
+    rules = [idle(f"rate.backward_code={code}", reason, lambda c, here: backward(c))]
+    if code != RateConfig().code:
+        rules.insert(0, idle(f"rate.code={code}", reason, lambda c, here: forward(c)))
+    return rules
 
 
 def _excludes_share(name: str) -> Rule:
@@ -216,7 +216,7 @@ IDLE = (
     idle("rate.gain", "without --rate.decay: nothing is kept", lambda c, here: not changes(c)),
     idle(
         "rate.backward_bits rate.layers",
-        "with --rate.base {rate.base}: all layers and directions follow it",
+        "where --rate.base follows the loss: all layers and directions have its bits",
         lambda c, here: _follows_loss(c),
     ),
     idle(
@@ -224,7 +224,7 @@ IDLE = (
         "on 8 bits, the most of any grade; use a base of 1, 2 or 4",
         lambda c, here: not _follows_loss(c) and forward_bits(c.rate) | backward_bits(c.rate) == {8},
     ),
-    idle("rate.ratio", "on the schedule {rate.schedule}", lambda c, here: c.rate.schedule != "constant"),
+    idle("rate.ratio", "without --rate.schedule constant", lambda c, here: c.rate.schedule != "constant"),
     idle("rate.steps", "without --rate.schedule steps", lambda c, here: c.rate.schedule != "steps"),
     idle("rate.budget", "without --rate.schedule budget", lambda c, here: c.rate.schedule != "budget"),
     idle(
