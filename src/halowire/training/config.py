@@ -74,7 +74,7 @@ class RateConfig:
     bits: Literal[32, 16, 8, 4, 2, 1] = 32
     """bits per value of halo rows and their gradients (32: float32, 16: bf16)"""
     backward_bits: Literal[0, 32, 16, 8, 4, 2, 1] = 0
-    """the same for the gradients alone; 0: as --rate.bits"""
+    """bits per value of the gradients alone; 0: as --rate.bits"""
     code: Literal["minmax", "levels", "clipped"] = "minmax"
     """`minmax`: stochastic between the row's ends; `levels`, up to 4 bits: at its conditional means and around them;
     `clipped`, 1 bit: stochastic between levels 1.5 times as far apart as those means"""
@@ -114,7 +114,7 @@ class RateConfig:
     """`loss`: double the bits (up to 8) while the loss falls ever more slowly, halve them while ever faster;
     `loss-per-second`: judged by rank 0's clock, as published, so that runs do not repeat exactly"""
     nodes: Literal["alike", "degree"] = "alike"
-    """`degree`: bits by in-degree, in equal shares of each list: from the bits given as base (1, 2 or 4) up to 8"""
+    """`degree`: more bits for halo nodes of higher in-degree, in equal shares: from the base (1, 2 or 4) up to 8"""
     weights: Literal[32, 16, 8, 1] = 32
     """bits per value of the weight gradients, below 32 with error feedback"""
     layers: str = ""
@@ -132,7 +132,7 @@ class FreshnessConfig:
     `adaptive`: delayed until --rate.base raises the bits, then fresh until it lowers them;
     `never`: train without the edges between workers"""
     sync_every: int = 0
-    """delayed: every so many epochs one uses its own rows (with smoothing: they enter the mean at once); 0: none"""
+    """delayed: every so many epochs one uses its own rows (with smoothing, they enter the mean at once); 0: never"""
     smoothing: float = 0.0
     """delayed: momentum of the running mean that is used instead of the last message; 0: off"""
     threshold: float = 0.0
@@ -153,7 +153,7 @@ class MeshConfig:
     shuffle: bool = True
     """a new order of the chunks in every epoch (the default); --mesh.no-shuffle: always the same"""
     history: int = 23
-    """epochs between two snapshots of the rows that chunks to come are seen with; 1: last epoch's rows"""
+    """rows of chunks still to come are taken from a snapshot: epochs between two snapshots; 1: last epoch's rows"""
     gradient_rule: Literal["double", "position", "unbiased", "stale"] = "double"
     """gradients between chunks: double: weight 2 if current, else 0; position: by place, less biased; unbiased: no
     bias, more noise; stale: last epoch's for the missing ones"""
@@ -186,7 +186,7 @@ class TaskConfig:
     """what is learnt: a node's class or labels, its values, or which pairs of nodes have an edge (`link`);
     `auto`: classes or values, as the graph says. Also: --task KIND"""
     loss: Literal["auto", "mse", "l1", "huber"] = "auto"
-    """of regression, per value; `auto`: mse. Classes have cross entropy"""
+    """loss of regression, per value; `auto`: mse. Classes have cross entropy"""
     metric: Literal[
         "auto", "accuracy", "micro-f1", "roc-auc", "mae", "rmse", "r2", "mrr", "hits@1", "hits@10", "hits@50"
     ] = "auto"
