@@ -26,7 +26,6 @@ from halowire.pyg.prepare import refuse_unsupported
 from halowire.pyg.shard_data import only_edges
 from halowire.report import Console
 from halowire.training.checkpoint import best_weights
-from halowire.training.config import Config
 from halowire.training.job import PREDICTIONS, Job, delete_run, refuse_other_job
 from halowire.training.link_task import Decoder
 from halowire.training.outcome import Run, finished, worker_error
@@ -91,13 +90,9 @@ def fit(
     """
     config = recipe_config(recipe).replace({**(settings or {}), **_task_setting(task, settings or {})})
     refuse(config, Situation(caller="fit", given=tuple(settings or {}), codec=codec is not None))
-    if launched():
-        raise InputError("fit starts its workers itself; under torchrun use halowire.shard and halowire.distribute")
-    if workers < 1:
-        raise InputError(f"workers is {workers}; at least one is needed")
+    _refuse_call(workers, config.task.kind == "link", loss, decoder)
     if codec is not None:
         check_codec(codec)
-    _refuse_for_task(config, loss, decoder)
     refuse_unsupported(model)
     regression = config.task.kind == "regression" or (isinstance(data, Graph) and data.regression)
     tensors, num_nodes = tensors_of(data, regression)
@@ -161,8 +156,13 @@ def _task_setting(task: str, settings: Mapping[str, Any]) -> dict[str, str]:
     return {} if task == "auto" else {"task.kind": task}
 
 
-def _refuse_for_task(config: Config, loss: LossFunction | None, decoder: Decoder | None) -> None:
-    if config.task.kind == "link" and loss is not None:
+def _refuse_call(workers: int, link: bool, loss: LossFunction | None, decoder: Decoder | None) -> None:
+    """Refuse arguments of ``fit``, beside its settings, that cannot be or do not go together."""
+    if launched():
+        raise InputError("fit starts its workers itself; under torchrun use halowire.shard and halowire.distribute")
+    if workers < 1:
+        raise InputError(f"workers is {workers}; at least one is needed")
+    if link and loss is not None:
         raise InputError("a loss of one's own is for nodes; links are learnt by cross entropy: give a decoder instead")
-    if config.task.kind != "link" and decoder is not None:
+    if not link and decoder is not None:
         raise InputError("decoder has no effect without task='link'; leave it out")
