@@ -16,7 +16,7 @@ from halowire.events import read_events
 from halowire.partitioning import read_shard
 from halowire.training.loop import Hooks, Silent, Trainer
 from halowire.training.recipes import recipe_config
-from halowire.training.runner import mesh_of
+from halowire.training.situation import mesh_of
 from halowire.training.staged import Staged
 from halowire.wire import Transport
 

@@ -15,7 +15,7 @@ from halowire.partitioning import Shard, read_shard
 from halowire.training.graph_parallel import GraphParallel
 from halowire.training.loop import Hooks, Trainer
 from halowire.training.recipes import recipe_config
-from halowire.training.runner import mesh_of, pipelined
+from halowire.training.situation import mesh_of, pipelined
 from halowire.training.staged import Staged
 from halowire.wire import Transport
 

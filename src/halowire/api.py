@@ -26,23 +26,16 @@ from halowire.report import (
     write_record,
 )
 from halowire.training.checkpoint import newest_checkpoint
-from halowire.training.comparison import Cell, Comparison, refuse_other_comparison, refuse_other_shards
-from halowire.training.config import Config, check_config
-from halowire.training.job import PREDICTIONS, Job, delete_run
+from halowire.training.comparison import Cell, Comparison, refuse_other_comparison
+from halowire.training.config import Config
+from halowire.training.given_shards import is_shards, refuse_other_cut, refuse_other_shards
+from halowire.training.job import PREDICTIONS, Job, delete_run, refuse_other_job
 from halowire.training.outcome import Run, finished, worker_error
 from halowire.training.predict import check_format, write_predictions
 from halowire.training.recipes import RECIPES, recipe_config
-from halowire.training.refuse import (
-    is_shards,
-    refuse_edge_tensors,
-    refuse_idle_settings,
-    refuse_mesh,
-    refuse_other_job,
-    refuse_untrainable,
-)
-from halowire.training.refuse_wire import refuse_wire
-from halowire.training.runner import mesh_of
-from halowire.training.source import cut_for, load_for
+from halowire.training.rules import refuse
+from halowire.training.situation import Situation, mesh_of
+from halowire.training.source import cut_for, load_for, refuse_edge_tensors, refuse_untrainable
 from halowire.worker import predict_worker, train_worker
 
 
@@ -76,7 +69,7 @@ def partition(
     how = {"method": method, "metis": metis, "balance": balance}
     settings = {f"partition.{name}": value for name, value in how.items()}
     config = Config().replace(settings | {"seed": seed, "task.inductive": inductive})
-    check_config(config)
+    refuse(config)
     return cut_for(load(graph, undirected=undirected), num_parts, Path(out), config, Console(quiet=quiet))
 
 
@@ -110,8 +103,7 @@ def train(
         table: print the final table.
     """
     config = recipe_config(recipe).replace(settings or {})
-    check_config(config)
-    refuse_wire(config)
+    refuse(config)
     workers = _worker_count(workers, graph, config, max_restarts)
     if tensorboard and importlib.util.find_spec("tensorboard") is None:
         raise InputError("tensorboard is not installed: pip install 'halowire[report]', or leave --tensorboard out")
@@ -122,7 +114,7 @@ def train(
     if resume:
         refuse_other_job(job, graph)
     if is_shards(graph):
-        refuse_idle_settings(shards, mesh.parts, config, recipe_config(recipe))
+        refuse_other_cut(shards, mesh.parts, config, recipe_config(recipe))
     again = resume or Place.here().restarts > 0
 
     def prepare() -> None:
@@ -322,7 +314,7 @@ def _worker_count(workers: int | None, graph: Any, config: Config, max_restarts:
         raise InputError(f"--max-restarts is {max_restarts}; it must be at least 0")
     if max_restarts and launched():
         raise InputError("--max-restarts is for workers that halowire starts; give it to torchrun instead")
-    refuse_mesh(config, int(started))
+    refuse(config, Situation(mesh_of(config, int(started))))
     return int(started)
 
 

@@ -36,7 +36,8 @@ from halowire.training.job import PREDICTIONS, Job
 from halowire.training.link_task import Decoder, LinkTask, dot_product
 from halowire.training.loop import Hooks, Trainer
 from halowire.training.predict import gather_predictions, predict, write_predictions
-from halowire.training.runner import Runner, mesh_of, pipelined
+from halowire.training.runner import Runner
+from halowire.training.situation import mesh_of, pipelined
 from halowire.training.staged import Staged
 from halowire.wire import Transport
 

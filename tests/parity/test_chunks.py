@@ -14,7 +14,7 @@ from halowire.schedules.chunks import Chunks
 from halowire.training.config import Config
 from halowire.training.loop import Trainer
 from halowire.training.model_setup import build_model, travelling_widths
-from halowire.training.runner import mesh_of
+from halowire.training.situation import mesh_of
 from halowire.training.staged import Staged
 from halowire.training.wire import policy_of
 from halowire.wire import Transport

@@ -7,7 +7,8 @@ import pytest
 
 from halowire.errors import InputError
 from halowire.training.config import Config
-from halowire.training.refuse import refuse_mesh
+from halowire.training.rules import refuse
+from halowire.training.situation import Situation, mesh_of
 from tests.parity.test_exact import assert_close, compare, make_config, train_here
 
 WIRES = {
@@ -77,14 +78,16 @@ def test_all_workers_end_with_the_same_gradients(on_workers):
         ({"model.name": "gat", "model.heads": 0}, "must lie in 1 to 64"),
         ({"model.name": "sage", "model.heads": 2}, "has no effect"),
         ({"model.name": "gat", "mesh.stages": 2}, "one stage"),
+        ({"model.name": "gat", "mesh.keep": "aggregates"}, "--mesh.keep all, or another model"),
         ({"model.name": "gat", "rate.rows": 0.5}, "no score"),
         ({"model.name": "gat", "rate.resend-input": True}, "resend-input"),
         ({"model.name": "gat", "model.residual": 0.5}, "residual"),
     ],
 )
 def test_what_has_no_meaning_is_refused(settings, words):
+    config = Config().replace(settings)
     with pytest.raises(InputError, match=words):
-        refuse_mesh(Config().replace(settings), 2)
+        refuse(config, Situation(mesh_of(config, 2)))
 
 
 def test_edge_weights_are_refused(on_workers):

@@ -15,7 +15,7 @@ from halowire.partitioning import cut, partition
 from halowire.training.config import Config
 from halowire.training.loop import Hooks, Silent, Trainer
 from halowire.training.model_setup import build_model
-from halowire.training.runner import mesh_of
+from halowire.training.situation import mesh_of
 from halowire.training.staged import Staged
 from halowire.training.wire import policy_of
 from halowire.wire import BACKWARD, FORWARD, Transport

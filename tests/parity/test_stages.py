@@ -14,7 +14,7 @@ from halowire.partitioning import cut, partition, read_shard, write_shards
 from halowire.training.config import Config
 from halowire.training.loop import EXTRAS, Trainer
 from halowire.training.model_setup import build_model
-from halowire.training.runner import mesh_of
+from halowire.training.situation import mesh_of
 from halowire.training.staged import Staged
 from halowire.training.wire import policy_of
 from halowire.wire import Transport

@@ -14,8 +14,7 @@ from torch.distributed.run import get_args_parser
 
 from halowire.cli.main import VERBS
 from halowire.cli.parse import parse
-from halowire.training.config import check_config
-from halowire.training.refuse_wire import refuse_wire
+from halowire.training.rules import refuse
 
 ROOT = Path(__file__).parents[2]
 SHELL = ("", "bash", "sh", "console")
@@ -39,8 +38,7 @@ def parse_halowire(words: list[str]) -> Any:
     except Parsed as done:
         arguments = done.args[0]
     if hasattr(arguments, "config"):
-        check_config(arguments.config)
-        refuse_wire(arguments.config)
+        refuse(arguments.config)
     return arguments
 
 

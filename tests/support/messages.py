@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 
 import halowire
+from halowire.training.rules import RULES
 
 ROOT = Path(halowire.__file__).parent
 PAGE = Path(__file__).parents[2] / "docs" / "troubleshooting.md"
@@ -24,8 +25,8 @@ GAP = "…"
 
 
 def templates() -> set[str]:
-    """The text of every error that is made anywhere in the package."""
-    found: set[str] = set()
+    """The text of every error that is made anywhere in the package, and of every rule of settings."""
+    found = {re.sub(r"\{.*?\}", GAP, rule.text) for rule in RULES if rule.text}
     for path in sorted(ROOT.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             texts = [template(node.args[0])] if _is_error(node) else []

@@ -9,8 +9,10 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 import tyro
+from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
 from halowire.errors import InputError
+from halowire.training.config import ModelName
 
 Arguments = TypeVar("Arguments")
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -30,6 +32,7 @@ def parse(kind: type[Arguments], verb: str, argv: Sequence[str], default: Argume
                 prog=f"halowire {verb}",
                 args=expand(argv),
                 default=default,
+                registry=_registry(),
                 config=(tyro.conf.FlagCreatePairsOff, tyro.conf.HelptextFromCommentsOff),
             )
             return parsed
@@ -70,6 +73,27 @@ def one_line(box: str) -> str:
         )
         return f"{found[1]} is {found[2]!r}; expected {kind}"
     return message
+
+
+def _registry() -> ConstructorRegistry:
+    """What tyro must be told about types of this project: a model is one of those that there are."""
+    registry = ConstructorRegistry()
+
+    @registry.primitive_rule
+    def model_name(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[ModelName] | None:
+        if info.type is not ModelName:
+            return None
+        choices = ModelName.known()
+        return PrimitiveConstructorSpec(
+            nargs=1,
+            metavar=f"{{{','.join(choices)}}}",
+            instance_from_str=lambda words: ModelName(words[0]),
+            is_instance=lambda value: isinstance(value, ModelName),
+            str_from_instance=lambda name: [name],
+            choices=choices,
+        )
+
+    return registry
 
 
 def _names(lines: list[str]) -> list[str]:

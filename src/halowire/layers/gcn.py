@@ -20,6 +20,7 @@ class GCN(Stack):
     r"""``u' = D^-1/2 (A + I) D^-1/2 v W^T + b``, degrees of the whole graph."""
 
     takes_residual = True
+    sums_input = True
     self_map = False
 
     @staticmethod

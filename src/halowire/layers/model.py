@@ -57,6 +57,7 @@ class Model(nn.Module, ABC):
     Attributes:
         aggregates_input: its first layer reads raw features over edges, and counts as its first block; else the first
             block follows the entry.
+        sums_input: that first layer is a sum, so that features may be sent anew in every epoch.
         initial: every layer reads the initial rows, which the entry makes, beside its own.
         takes_residual, takes_heads: whether those settings have a meaning.
         can_split: whether it runs in stages and chunks, where a row does not see all its edges at once.
@@ -65,6 +66,7 @@ class Model(nn.Module, ABC):
     """
 
     aggregates_input: ClassVar[bool] = True
+    sums_input: ClassVar[bool] = False
     initial: ClassVar[bool] = False
     takes_residual: ClassVar[bool] = False
     takes_heads: ClassVar[bool] = False

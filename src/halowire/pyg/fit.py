@@ -17,7 +17,6 @@ from halowire.errors import InputError, WorkerError
 from halowire.graph import Graph, check
 from halowire.launch import launched, run_folder, run_workers
 from halowire.partitioning import is_shard_folder
-from halowire.pyg.distribute import refuse_for_own_model
 from halowire.pyg.hand_over import HandOver, hand_over, plain, plain_copy
 from halowire.pyg.own_model import DECODER, LossFunction, required_inputs, trained_weights
 from halowire.pyg.own_shard import tensors_of
@@ -25,14 +24,13 @@ from halowire.pyg.prepare import refuse_unsupported
 from halowire.pyg.shard_data import only_edges
 from halowire.report import Console
 from halowire.training.checkpoint import best_weights
-from halowire.training.config import Config, check_config
-from halowire.training.job import PREDICTIONS, Job, delete_run
+from halowire.training.job import PREDICTIONS, Job, delete_run, refuse_other_job
 from halowire.training.link_task import Decoder
 from halowire.training.outcome import Run, finished, worker_error
 from halowire.training.recipes import recipe_config
-from halowire.training.refuse import refuse_other_job, refuse_untrainable
-from halowire.training.refuse_wire import refuse_codec
-from halowire.training.source import cut_for, hold_out
+from halowire.training.rules import refuse
+from halowire.training.situation import Situation
+from halowire.training.source import cut_for, hold_out, refuse_untrainable
 from halowire.wire import RowCodec, check_codec
 
 
@@ -89,11 +87,10 @@ def fit(
         quiet: no progress.
     """
     config = recipe_config(recipe).replace({**(settings or {}), **_task_setting(task, settings or {})})
-    _refuse(config, settings or {}, workers)
+    refuse(config, Situation(caller="fit", given=tuple(settings or {}), codec=codec is not None))
+    _refuse_call(workers, config.task.kind == "link", loss, decoder)
     if codec is not None:
-        refuse_codec(config)
         check_codec(codec)
-    _refuse_for_task(config, loss, decoder)
     refuse_unsupported(model)
     regression = config.task.kind == "regression" or (isinstance(data, Graph) and data.regression)
     tensors, num_nodes = tensors_of(data, regression)
@@ -157,21 +154,13 @@ def _task_setting(task: str, settings: Mapping[str, Any]) -> dict[str, str]:
     return {} if task == "auto" else {"task.kind": task}
 
 
-def _refuse_for_task(config: Config, loss: LossFunction | None, decoder: Decoder | None) -> None:
-    if config.task.kind == "link" and loss is not None:
-        raise InputError("a loss of one's own is for nodes; links are learnt by cross entropy: give a decoder instead")
-    if config.task.kind != "link" and decoder is not None:
-        raise InputError("decoder has no effect without task='link'; leave it out")
-
-
-def _refuse(config: Config, settings: Mapping[str, Any], workers: int) -> None:
-    check_config(config)
-    refuse_for_own_model(config)
+def _refuse_call(workers: int, link: bool, loss: LossFunction | None, decoder: Decoder | None) -> None:
+    """Refuse arguments of ``fit``, beside its settings, that cannot be or do not go together."""
     if launched():
         raise InputError("fit starts its workers itself; under torchrun use halowire.shard and halowire.distribute")
     if workers < 1:
         raise InputError(f"workers is {workers}; at least one is needed")
-    if idle := [name for name in settings if name.startswith(("model.", "mesh.", "graph."))]:
-        raise InputError(f"the setting {idle[0]} has no effect on a model of one's own")
-    if config.task.inductive or config.precision != Config().precision:
-        raise InputError("fit trains a model of one's own in float32 on the whole graph; leave task.inductive out")
+    if link and loss is not None:
+        raise InputError("a loss of one's own is for nodes; links are learnt by cross entropy: give a decoder instead")
+    if not link and decoder is not None:
+        raise InputError("decoder has no effect without task='link'; leave it out")

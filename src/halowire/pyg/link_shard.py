@@ -8,19 +8,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from halowire.errors import InputError
 from halowire.events import SETUP
 from halowire.launch import Place, agreed, choose_device, join
 from halowire.partitioning import cut_links
 from halowire.pyg.own_shard import owners, tensors_of
 from halowire.pyg.shard_data import ShardData, cut_data, only_edges
-from halowire.training.config import Config, check_config
+from halowire.training.config import Config
 from halowire.training.link_task import Decoder, LinkTask, dot_product
+from halowire.training.rules import refuse
+from halowire.training.situation import Situation
 from halowire.training.source import hold_out
 from halowire.wire import Transport
-
-USED = ("task.", "seed")
-"""Settings that pairs depend on; a loop of one's own decides about all others."""
 
 
 class Links:
@@ -62,10 +60,8 @@ def shard_links(
         device: ``cpu``, ``cuda`` or ``auto``.
         transport: the connection to the other workers; left out, the process joins them, until it ends.
     """
-    if idle := [name for name in settings or {} if not name.startswith(USED)]:
-        raise InputError(f"the setting {idle[0]} has no effect on pairs; they depend on task.* and seed")
     config = Config().replace({**(settings or {}), "task.kind": "link"})
-    check_config(config)
+    refuse(config, Situation(caller="pairs", given=tuple(settings or {})))
     place = choose_device(device, Place.here())
     transport = transport or join(place)
     tensors, num_nodes = agreed(lambda: tensors_of(data), transport, "reading of the graph")

@@ -9,13 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from halowire.errors import InputError
-from halowire.graph import Graph
-from halowire.partitioning import read_manifest
-from halowire.training.config import Config, check_config
-from halowire.training.idle import idle_message, idle_settings
-from halowire.training.job import Job
+from halowire.training.config import Config
+from halowire.training.job import Job, changes_since
 from halowire.training.recipes import RECIPES, recipe_config
-from halowire.training.refuse_wire import refuse_wire
+from halowire.training.rule import dashed
+from halowire.training.rules import idle_settings, refuse
 
 DONE = ("finished", "early-stopped")
 """What `summary.json` says of a run that needs no more epochs."""
@@ -55,16 +53,12 @@ class Cell:
         """Refuse a run folder with other settings than this comparison's: its numbers would not compare."""
         if not self.begun:
             return
-        before = Job.read(self.folder)
-        old, new = before.config.flat(), self.config.flat()
-        pairs = {"--workers": (before.workers, workers)}
-        pairs |= {f"--{name.replace('_', '-')}": (old[name], new[name]) for name in new if name not in MAY_DIFFER}
-        for name, (then, now) in pairs.items():
-            if then != now:
-                raise InputError(
-                    f"the run in {self.folder} had {name} {then}, now it is {now}; compare with the same settings, "
-                    "choose another --out, or remove that folder"
-                )
+        fixed = [name for name in self.config.flat() if name not in MAY_DIFFER]
+        for name, then, now in changes_since(Job.read(self.folder), workers, self.config, fixed):
+            raise InputError(
+                f"the run in {self.folder} had {name} {then}, now it is {now}; compare with the same settings, "
+                "choose another --out, or remove that folder"
+            )
 
 
 @dataclass(frozen=True)
@@ -95,12 +89,11 @@ class Comparison:
         rest.pop("seed", None)
         found = Comparison(names, tuple(range(first, first + seeds)), rest, folder)
         for cell in found.cells():
-            check_config(cell.config)
             for name, reason in idle_settings(cell.config).items():
                 # An override made a setting of the recipe itself idle.
-                raise InputError(f"{cell.recipe} cannot run with these overrides: its {idle_message(name, reason)}")
+                raise InputError(f"{cell.recipe} cannot run with these overrides: its --{dashed(name)} {reason}")
             try:
-                refuse_wire(cell.config)
+                refuse(cell.config)
             except InputError as error:
                 raise InputError(f"{cell.recipe} cannot run with these overrides: {error}") from None
         return found
@@ -142,7 +135,7 @@ class Comparison:
         """A line for every recipe that some overrides have no effect on."""
         found = {recipe: self.idle(recipe) for recipe in self.recipes}
         return [
-            f"{recipe} runs without {'; '.join(idle_message(name, f'(it {why})') for name, why in idle.items())}"
+            f"{recipe} runs without {'; '.join(f'--{dashed(name)} (it {why})' for name, why in idle.items())}"
             for recipe, idle in found.items()
             if idle
         ]
@@ -158,7 +151,7 @@ class Comparison:
                 if was != plain[name] and was != value and name not in self.idle(one)
             ]
             if own:
-                flag = f"--{name.replace('_', '-')} {value}"
+                flag = f"--{dashed(name)} {value}"
                 lines.append(f"{flag} applies to every recipe, also to what sets it itself: {', '.join(own)}")
         return lines
 
@@ -179,22 +172,3 @@ def refuse_other_comparison(plan: Comparison, source: str, workers: int) -> None
             raise InputError(f"{plan.folder} compares recipes on {old}, now it is {new}; choose another --out")
     for cell in plan.cells():
         cell.refuse_other_run(workers)
-
-
-def refuse_other_shards(shards: Path, workers: int, config: Config, graph: Graph | None) -> None:
-    """Refuse shards of an earlier comparison that were cut in another way, or from another graph."""
-    manifest = read_manifest(shards)
-    pairs = {
-        "parts": (manifest["num_parts"], workers),
-        "method": (manifest.get("method"), config.partition.method),
-        "metis": (manifest.get("metis", "auto"), config.partition.metis),
-        "balance": (manifest.get("balance", "both"), config.partition.balance),
-        "seed": (manifest.get("seed"), config.seed),
-        "inductive": (bool(manifest["inductive"]), config.task.inductive),
-    }
-    if graph is not None:
-        pairs["nodes"] = manifest["num_nodes"], graph.num_nodes
-        pairs["edges"] = manifest["num_edges"], graph.num_edges
-    for name, (then, now) in pairs.items():
-        if then != now:
-            raise InputError(f"{shards} was cut with {name} {then}, now it is {now}; choose another --out or remove it")

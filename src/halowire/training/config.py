@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 import dataclasses
-import math
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from halowire.errors import InputError
-from halowire.training.metric_names import HITS, LINK_METRICS
 
-LONGEST_WAIT = 1e6
-THREADS_PER_CORE = 8
+
+class ModelName(str):
+    """The name of a model; which ones there are, `halowire.layers` says."""
+
+    __slots__ = ()
+
+    @staticmethod
+    def known() -> tuple[str, ...]:
+        """The names of all models."""
+        # Settings are read without torch, which the models need.
+        from halowire.layers import MODELS
+
+        return tuple(MODELS)
+
+
+DEFAULT_MODEL = ModelName("sage")
 
 
 @dataclass(frozen=True)
 class ModelConfig:
     """The model."""
 
-    name: Literal["sage", "gcn", "gat", "gcnii", "resgcn"] = "sage"
+    name: ModelName = DEFAULT_MODEL
     """graph layer: GraphSAGE, GCN, GAT, or those of the deep models GCNII and ResGCN+"""
     layers: int = 3
     """number of graph layers"""
@@ -63,7 +74,7 @@ class RateConfig:
     bits: Literal[32, 16, 8, 4, 2, 1] = 32
     """bits per value of halo rows and their gradients (32: float32, 16: bf16)"""
     backward_bits: Literal[0, 32, 16, 8, 4, 2, 1] = 0
-    """the same for the gradients alone; 0: as --rate.bits"""
+    """bits per value of the gradients alone; 0: as --rate.bits"""
     code: Literal["minmax", "levels", "clipped"] = "minmax"
     """`minmax`: stochastic between the row's ends; `levels`, up to 4 bits: at its conditional means and around them;
     `clipped`, 1 bit: stochastic between levels 1.5 times as far apart as those means"""
@@ -76,7 +87,7 @@ class RateConfig:
     gain: float = 1.0
     """delta coding: share of the coded change that the reconstruction keeps for the next epoch"""
     ratio: float = 1.0
-    """columns: one of so many travels"""
+    """one of this many columns travels; 1: all"""
     columns: Literal["random", "first"] = "random"
     """which columns travel: a random subset per epoch and layer, or always the first ones, as VARCO's scripts do"""
     schedule: Literal["constant", "linear", "exponential", "steps", "budget"] = "constant"
@@ -103,7 +114,7 @@ class RateConfig:
     """`loss`: double the bits (up to 8) while the loss falls ever more slowly, halve them while ever faster;
     `loss-per-second`: judged by rank 0's clock, as published, so that runs do not repeat exactly"""
     nodes: Literal["alike", "degree"] = "alike"
-    """`degree`: bits by in-degree, in equal shares of each list: from the bits given as base (1, 2 or 4) up to 8"""
+    """`degree`: more bits for halo nodes of higher in-degree, in equal shares: from the base (1, 2 or 4) up to 8"""
     weights: Literal[32, 16, 8, 1] = 32
     """bits per value of the weight gradients, below 32 with error feedback"""
     layers: str = ""
@@ -121,7 +132,7 @@ class FreshnessConfig:
     `adaptive`: delayed until --rate.base raises the bits, then fresh until it lowers them;
     `never`: train without the edges between workers"""
     sync_every: int = 0
-    """delayed: every so many epochs one uses its own rows (with smoothing: they enter the mean at once); 0: none"""
+    """delayed: every so many epochs one uses its own rows (with smoothing, they enter the mean at once); 0: never"""
     smoothing: float = 0.0
     """delayed: momentum of the running mean that is used instead of the last message; 0: off"""
     threshold: float = 0.0
@@ -142,7 +153,7 @@ class MeshConfig:
     shuffle: bool = True
     """a new order of the chunks in every epoch (the default); --mesh.no-shuffle: always the same"""
     history: int = 23
-    """epochs between two snapshots of the rows that chunks to come are seen with; 1: last epoch's rows"""
+    """rows of chunks still to come are taken from a snapshot: epochs between two snapshots; 1: last epoch's rows"""
     gradient_rule: Literal["double", "position", "unbiased", "stale"] = "double"
     """gradients between chunks: double: weight 2 if current, else 0; position: by place, less biased; unbiased: no
     bias, more noise; stale: last epoch's for the missing ones"""
@@ -175,7 +186,7 @@ class TaskConfig:
     """what is learnt: a node's class or labels, its values, or which pairs of nodes have an edge (`link`);
     `auto`: classes or values, as the graph says. Also: --task KIND"""
     loss: Literal["auto", "mse", "l1", "huber"] = "auto"
-    """of regression, per value; `auto`: mse. Classes have cross entropy"""
+    """loss of regression, per value; `auto`: mse. Classes have cross entropy"""
     metric: Literal[
         "auto", "accuracy", "micro-f1", "roc-auc", "mae", "rmse", "r2", "mrr", "hits@1", "hits@10", "hits@50"
     ] = "auto"
@@ -283,68 +294,6 @@ class Config:
         return Config().replace(dict(_flatten(values)))
 
 
-def _check_partition(given: PartitionConfig) -> None:
-    idle = () if given.method == "metis" else ("metis", "balance")
-    for name in idle:
-        if getattr(given, name) != getattr(PartitionConfig(), name):
-            raise InputError(f"--partition.{name} has no effect on --partition.method {given.method}")
-
-
-def check_config(config: Config) -> None:
-    """Refuse numbers that cannot be, before any work is done."""
-    at_least = {
-        "epochs": 1, "early_stop": 0, "threads": 0, "seed": 0, "model.layers": 1, "model.hidden": 1, "eval.every": 1,
-        "checkpoint.every": 0, "optim.warmup": 0, "optim.step_every": 1, "optim.clip": 0, "optim.weight_decay": 0,
-        "mesh.stages": 0, "mesh.parts": 0, "mesh.chunks": 0, "mesh.history": 1,
-    }  # fmt: skip
-    values = config.flat()
-    for name, least in at_least.items():
-        if not values[name] >= least:
-            raise InputError(f"--{name.replace('_', '-')} is {values[name]}; it must be at least {least}")
-    if not 0 <= config.model.dropout < 1:
-        raise InputError(f"--model.dropout is {config.model.dropout}; it must lie in 0 <= p < 1")
-    if not 0 <= config.model.residual < 1:
-        raise InputError(f"--model.residual is {config.model.residual}; it must lie in 0 <= r < 1")
-    if config.seed >= 2**63:
-        raise InputError(f"--seed is {config.seed}; it must be below 2**63")
-    for name in ("optim.lr", "optim.step_factor"):
-        if not 0 < values[name] < math.inf:
-            raise InputError(f"--{name.replace('_', '-')} is {values[name]}; it must be above 0 and finite")
-    if not 0 < config.deadline <= LONGEST_WAIT:
-        raise InputError(f"--deadline is {config.deadline}; it must be above 0 and at most {LONGEST_WAIT:.0f} seconds")
-    most = THREADS_PER_CORE * (os.cpu_count() or 1)
-    if config.threads > most:
-        raise InputError(f"--threads is {config.threads}; at most {most} make sense on this machine")
-    _check_partition(config.partition)
-    optim, default = config.optim, OptimConfig()
-    _check_task(config)
-    if optim.schedule != "step" and (optim.step_every, optim.step_factor) != (default.step_every, default.step_factor):
-        raise InputError("--optim.step-every and --optim.step-factor have no effect without --optim.schedule step")
-
-
-def _check_task(config: Config) -> None:
-    task, default, link = config.task, TaskConfig(), config.task.kind == "link"
-    for name in ("val_share", "test_share", "negatives", "train_negatives"):
-        flag = f"--task.{name.replace('_', '-')}"
-        if not link and getattr(task, name) != getattr(default, name):
-            raise InputError(f"{flag} has no effect without --task link")
-        if name.endswith("share") and not 0 < getattr(task, name) < 1:
-            raise InputError(f"{flag} is {getattr(task, name)}; it must lie in 0 < s < 1")
-        if name.endswith("negatives") and getattr(task, name) < 1:
-            raise InputError(f"{flag} is {getattr(task, name)}; it must be at least 1")
-    if not link:
-        return
-    if task.metric not in ("auto", *LINK_METRICS):
-        raise InputError(f"metric {task.metric} has no meaning for links; use one of {', '.join(LINK_METRICS)}")
-    if HITS.get(task.metric, 0) > task.negatives:
-        raise InputError(f"--task.metric {task.metric} is always 1 among {task.negatives} negatives; give more of them")
-    if task.inductive or task.loss != "auto":
-        raise InputError("--task link learns from the edges of all nodes, by cross entropy: leave --task.inductive "
-                         "and --task.loss out")  # fmt: skip
-    if config.freshness.mode == "never":
-        raise InputError("--task link learns edges between workers too, which --freshness.mode never leaves out")
-
-
 def _replace(config: Any, path: list[str], value: Any, name: str) -> Any:
     known = {f.name for f in dataclasses.fields(config)}
     if path[0] not in known or (len(path) == 1) == dataclasses.is_dataclass(getattr(config, path[0])):
@@ -357,10 +306,11 @@ def _replace(config: Any, path: list[str], value: Any, name: str) -> Any:
 
 
 def _checked(kind: Any, value: Any, name: str) -> Any:
-    if get_origin(kind) is Literal:
-        if value not in get_args(kind):
-            raise InputError(f"{name} is {value!r}; expected one of {', '.join(map(str, get_args(kind)))}")
-        return value
+    if get_origin(kind) is Literal or kind is ModelName:
+        choices = ModelName.known() if kind is ModelName else get_args(kind)
+        if value not in choices:
+            raise InputError(f"{name} is {value!r}; expected one of {', '.join(map(str, choices))}")
+        return ModelName(value) if kind is ModelName else value
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from halowire.errors import InputError
 from halowire.files import write_json
+from halowire.graph import Graph
+from halowire.partitioning import is_shard_folder, read_manifest
 from halowire.training.config import Config
 
 PREDICTIONS = "predictions.npy"
 """Where a run folder keeps the predictions of a model that only the user's program can make again."""
+MAY_CHANGE = ("epochs", "early_stop", "threads", "device", "deadline", "eval.every", "checkpoint.every")
+"""Settings that a resumed run may change."""
 
 
 @dataclass(frozen=True)
@@ -66,3 +72,32 @@ def delete_run(run: Path, shards: bool) -> None:
     files = ("config.json", "summary.json", "report.html", PREDICTIONS)
     for file in (*(run / name for name in files), *run.glob("events-*.jsonl")):
         file.unlink(missing_ok=True)
+
+
+def changes_since(before: Job, workers: int, config: Config, fixed: Iterable[str]) -> Iterator[tuple[str, Any, Any]]:
+    """Flag, value then and value now, of the number of workers and the ``fixed`` settings where they differ."""
+    old = before.config.flat()
+    new = config.flat()
+    values = [("--workers", before.workers, workers)]
+    values += [(f"--{name.replace('_', '-')}", old[name], new[name]) for name in fixed]
+    return (value for value in values if value[1] != value[2])
+
+
+def refuse_other_job(job: Job, graph: Any) -> None:
+    """Refuse to resume a run with another graph, number of workers or setting than it had."""
+    if not (job.run / "config.json").exists():
+        return
+    before = Job.read(job.run)
+    spans = job.config.spans_the_run
+    fixed = [name for name in job.config.flat() if name not in MAY_CHANGE or (name == "epochs" and spans)]
+    values: list[tuple[str, Any, Any]] = [("the graph", before.source, job.source)]
+    values += changes_since(before, job.workers, job.config, fixed)
+    if isinstance(graph, Graph) and is_shard_folder(job.shards):
+        manifest = read_manifest(job.shards)
+        sizes = (manifest["num_nodes"], manifest["num_edges"]), (graph.num_nodes, graph.num_edges)
+        values.append(("the graph's size (nodes, edges)", *sizes))
+    for name, then, now in values:
+        if then != now:
+            raise InputError(
+                f"the run in {job.run} had {name} {then}, now it is {now}; resume with the same, or train elsewhere"
+            )

@@ -1,15 +1,17 @@
-"""Rates of single layers: the settings that name layers and directions, parsed."""
+"""Rates of single layers: as the settings name them, or fitted to the width of the rows."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 from halowire.errors import InputError
 from halowire.training.config import RateConfig
-from halowire.wire import BACKWARD, FORWARD
+from halowire.wire import BACKWARD, FORWARD, Rate, codec_of
 from halowire.wire.rate import BITS
 
 LayerBits = dict[tuple[int, str], int]
+STEPS = {1: 2, 2: 4, 4: 8}
+"""From bits to the next more."""
 
 
 def layer_bits(rate: RateConfig, layers: Collection[int], sent: Collection[int] | None = None) -> LayerBits:
@@ -75,10 +77,48 @@ def _pairs(flag: str, text: str, layers: Collection[int], form: str, example: st
 
 
 def _named(layers: Collection[int]) -> str:
-    """Layers 1 to 4; or one by one, where the rows of others do not travel."""
+    """``layers`` in words: *layers 1 to 4*, or one by one where the rows of others do not travel."""
     first, last = min(layers), max(layers)
     if len(layers) == 1:
         return f"layer {first}, the only one whose rows travel"
     if len(layers) == last - first + 1:
         return f"layers {first} to {last}"
     return f"layers {', '.join(map(str, sorted(layers)))}, the only ones whose rows travel"
+
+
+def fit_bits(base: int, widths: Mapping[int, int], share: float) -> LayerBits:
+    """Bits by (layer, direction), at least ``base``, for rows of ``widths`` columns by layer.
+
+    Again and again the message that costs the fewest bytes more takes the next step of 1, 2, 4, 8 bits, as long as all
+    rows of a halo node together take at most ``share`` of their ``4 k`` bytes in float32. Of equals the one with fewer
+    bits goes first, then the earlier layer, then backward: what one bit loses most by are the gradients of the last
+    layer. Where not even ``base`` fits, it is ``base`` everywhere.
+    """
+    places = [(layer, way) for layer in widths for way in (BACKWARD, FORWARD) if layer > 0 or way == FORWARD]
+    bits = dict.fromkeys(places, base)
+    room = share * sum(4 * widths[layer] for layer, _ in places) - sum(
+        _size(base, widths[layer]) for layer, _ in places
+    )
+    while (steps := _steps(bits, widths, room, places)) and room >= 0:
+        more, number, place = min(steps)
+        bits[places[place]] = number
+        room -= more
+    return bits
+
+
+def _steps(
+    bits: LayerBits, widths: Mapping[int, int], room: float, places: Collection[tuple[int, str]]
+) -> list[tuple[int, int, int]]:
+    """(more bytes, bits, number of the place) of every step that has room."""
+    found = []
+    for number, (layer, way) in enumerate(places):
+        now = bits[layer, way]
+        if now in STEPS:
+            more = _size(STEPS[now], widths[layer]) - _size(now, widths[layer])
+            found += [(more, STEPS[now], number)] if more <= room else []
+    return found
+
+
+def _size(bits: int, width: int) -> int:
+    """Bytes of a row of ``width`` columns."""
+    return codec_of(Rate(bits)).row_bytes(width)

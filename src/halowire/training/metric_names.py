@@ -1,8 +1,10 @@
-"""The metrics by name: which labels each is for, and whether more of it is better."""
+"""The metrics by name: which labels each is for, which one is chosen, and whether more of it is better."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+
+from halowire.errors import InputError
 
 CLASS_METRICS = ("accuracy", "micro-f1", "roc-auc")
 VALUE_METRICS = ("mae", "rmse", "r2")
@@ -22,3 +24,22 @@ def best_of(metric: str) -> Callable[[Iterable[float]], float]:
 def is_better(metric: str, new: float, old: float) -> bool:
     """Whether ``new`` is a better value of ``metric`` than ``old``."""
     return new < old if metric in LOWER_IS_BETTER else new > old
+
+
+def choose_metric(metric: str, multi_label: bool, num_classes: int, regression: bool = False) -> str:
+    """Resolve ``auto``, and refuse what has no meaning for the labels."""
+    known = VALUE_METRICS if regression else CLASS_METRICS
+    if metric == "auto" and regression:
+        return "rmse"
+    if metric not in ("auto", *known):
+        labels = "values" if regression else "classes"
+        raise InputError(f"metric {metric} has no meaning for {labels}; use one of {', '.join(known)}")
+    if metric == "auto":
+        return "micro-f1" if multi_label else "accuracy"
+    if metric == "accuracy" and multi_label:
+        raise InputError(
+            "metric accuracy needs one label per node, but this graph has several; use micro-f1 or roc-auc"
+        )
+    if metric == "roc-auc" and not multi_label and num_classes != 2:
+        raise InputError(f"metric roc-auc needs two classes or several labels per node, not {num_classes} classes")
+    return metric

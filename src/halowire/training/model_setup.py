@@ -10,7 +10,8 @@ from halowire.events import SETUP
 from halowire.layers import MODELS, Model, Shape
 from halowire.partitioning import Shard
 from halowire.training.config import Config, ModelConfig
-from halowire.training.refuse_wire import refuse_idle_changes
+from halowire.training.rules import refuse
+from halowire.training.situation import Situation
 from halowire.training.wire import policy_of
 from halowire.training.wire_bytes import StageLink
 from halowire.wire import Policy, Transport
@@ -52,7 +53,7 @@ def policy_for(
 ) -> Policy:
     """The policy of a shard's wire; ``transport`` goes to the workers that share its halos, ``links`` join stages."""
     outputs = output_width(config, shard.num_classes)
-    refuse_idle_changes(config, outputs)
+    refuse(config, Situation(outputs=outputs))
     widths = travelling_widths(config.model, num_features, outputs)
     travelling = sum(sample_size(count, config.rate.rows) for count in shard.recv_counts)
     halo_rows = transport.all_reduce(torch.tensor([travelling]), "reduction of the halo sizes", SETUP)

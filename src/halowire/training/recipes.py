@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 from halowire.errors import InputError
 from halowire.training.config import Config
@@ -10,16 +11,20 @@ from halowire.training.config import Config
 
 @dataclass(frozen=True)
 class Recipe:
-    """A name, one sentence on when to use it, and the settings it fills."""
+    """A name, one sentence on when to use it, and the settings it fills.
+
+    ``optional`` names parts that the recipe goes on without where they have no effect.
+    """
 
     name: str
     summary: str
     config: Config
+    optional: tuple[str, ...] = ()
 
 
-def _recipe(name: str, summary: str, **settings: object) -> Recipe:
+def _recipe(name: str, summary: str, optional: tuple[str, ...] = (), **settings: object) -> Recipe:
     flat = {key.replace("__", "."): value for key, value in settings.items()}
-    return Recipe(name, summary, Config(recipe=name).replace(flat))
+    return Recipe(name, summary, Config(recipe=name).replace(flat), optional)
 
 
 RECIPES: dict[str, Recipe] = {
@@ -49,6 +54,7 @@ RECIPES: dict[str, Recipe] = {
         _recipe(
             "halowire",
             "one bit per value, more where rows are narrow, fresh: changes of rows, gradients clipped to their bulk",
+            optional=("rate.decay", "rate.gain"),
             rate__bits=1,
             rate__share=0.05,
             rate__backward_code="clipped",
@@ -100,3 +106,11 @@ def recipe_config(name: str) -> Config:
     if name not in RECIPES:
         raise InputError(f"recipe {name!r} is unknown; known: {', '.join(RECIPES)}")
     return RECIPES[name].config
+
+
+@cache
+def filled_groups() -> frozenset[str]:
+    """The groups of settings that recipes fill: rate, freshness, mesh."""
+    default = Config().flat()
+    filled = (item for recipe in RECIPES.values() for item in recipe.config.flat().items())
+    return frozenset(name.partition(".")[0] for name, value in filled if value != default[name] and "." in name)

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from halowire.layers import Model
 from halowire.partitioning import Shard
-from halowire.schedules.mesh import Mesh
 from halowire.training.config import Config
 from halowire.training.task import Learnt
 from halowire.wire import HaloExchange, Transport
@@ -66,16 +65,6 @@ class Runner(Protocol):
 
     def events(self, epoch: int) -> dict[str, Any] | None:
         """What is to be told of ``epoch`` beside its numbers: the timeline of a pipeline."""
-
-
-def mesh_of(config: Config, workers: int) -> Mesh:
-    """The mesh that the settings ask for."""
-    return Mesh.of(config.mesh.stages, config.mesh.parts, config.mesh.chunks, workers, config.model.layers)
-
-
-def pipelined(config: Config, mesh: Mesh) -> bool:
-    """Whether chunks run through stages, or rows are computed again; else the boundary's rows come first."""
-    return mesh.stages > 1 or mesh.chunks > 1 or config.mesh.keep != "all"
 
 
 @dataclass(frozen=True)

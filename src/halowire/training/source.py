@@ -1,8 +1,8 @@
-"""Reading and cutting a graph as the settings say."""
+"""Reading and cutting a graph as the settings say; what training needs of it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -61,8 +61,33 @@ def hold_out(edge_index: Tensor, num_nodes: int, config: Config) -> LinkSplit:
 
 
 def load_for(graph: Any, config: Config) -> Graph:
-    """The same for a run."""
+    """The graph that ``graph`` names, read for a run with the settings ``config``."""
     return load_source(graph, config.graph, config.task.kind == "regression")
+
+
+def refuse_untrainable(graph: Graph, link: bool = False) -> None:
+    """Refuse a graph that lacks what training needs; ``link``: its edges are learnt, so that it needs no labels."""
+    if link and graph.x is not None:
+        return
+    needed = {"features (x)": graph.x} if link else {
+        "features (x)": graph.x, "labels (y)": graph.y, "train_mask": graph.train_mask, "val_mask": graph.val_mask,
+        "test_mask": graph.test_mask,
+    }  # fmt: skip
+    missing = [name for name, value in needed.items() if value is None]
+    if missing:
+        raise InputError(
+            f"graph {graph.name!r} has no {', '.join(missing)}; training needs "
+            + ("features" if link else "features, labels and a split")
+        )
+
+
+def refuse_edge_tensors(names: Iterable[str]) -> None:
+    """Refuse what edges have beside weights, which the built-in models do not use."""
+    if names := list(names):
+        raise InputError(
+            f"the edges have {', '.join(names)}, of which the models of halowire make no use; train a model of your "
+            "own with halowire.fit or halowire.distribute, or leave them out"
+        )
 
 
 def cut_for(

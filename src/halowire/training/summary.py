@@ -16,7 +16,7 @@ from halowire.kernels import kernels_in_use
 from halowire.training.checkpoint import Progress
 from halowire.training.config import Config
 from halowire.training.metrics import SPLITS
-from halowire.training.runner import mesh_of
+from halowire.training.situation import mesh_of
 from halowire.wire import Transport
 
 ACCOUNT_ORDER = (SETUP, TRAIN, STAGE, EVAL, GRADIENT)

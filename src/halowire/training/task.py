@@ -13,8 +13,8 @@ from torch import Tensor
 from halowire.errors import InputError
 from halowire.partitioning import Shard
 from halowire.training.config import TaskConfig
-from halowire.training.metrics import SPLITS, choose_metric, evaluate
-from halowire.training.value_metrics import evaluate_values
+from halowire.training.metric_names import choose_metric
+from halowire.training.metrics import SPLITS, evaluate, evaluate_values
 from halowire.wire import Transport
 
 VALUE_LOSSES: dict[str, Callable[..., Tensor]] = {"mse": F.mse_loss, "l1": F.l1_loss, "huber": F.huber_loss}

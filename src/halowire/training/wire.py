@@ -7,9 +7,8 @@ from functools import partial
 
 from halowire.kernels import code_for
 from halowire.training.config import Config, RateConfig
-from halowire.training.fit_bits import fit_bits
-from halowire.training.layer_rates import layer_bits, layer_ratios
-from halowire.training.refuse_wire import refuse_wire
+from halowire.training.layer_rates import fit_bits, layer_bits, layer_ratios
+from halowire.training.rules import refuse
 from halowire.training.wire_bytes import GradeCounts, StageLink, epoch_bytes, link_bytes
 from halowire.wire import FORWARD, Freshness, Policy, Rate
 from halowire.wire.base_bit import BaseBit
@@ -39,7 +38,7 @@ def policy_of(
     sent = {link.layer for link in links} if links and not halo_rows else set(layers)
     bits, own_ratios = layer_bits(rate, layers, sent), layer_ratios(rate, layers, sent)
     fresh = config.freshness
-    refuse_wire(config)
+    refuse(config)
     bits = fit_bits(rate.bits, layers, rate.share) if rate.share else bits
     base = BaseBit(rate.bits, rate.base == "loss-per-second") if rate.base != "constant" else None
 

@@ -112,7 +112,7 @@ def test_several_overrides_without_effect_are_one_line_for_each_recipe(halowire)
     late = "--freshness.sync-every (it has no effect without --freshness.mode delayed)"
     assert said.code == 0 and said.err.splitlines() == [
         f"warning: exact runs without {late}",
-        f"warning: varco runs without {late}; --rate.ratio (it has no effect on the schedule linear)",
+        f"warning: varco runs without {late}; --rate.ratio (it has no effect without --rate.schedule constant)",
     ]
 
 

@@ -8,9 +8,8 @@ from halowire.errors import InputError
 from halowire.schedules.mesh import Mesh
 from halowire.training.config import Config
 from halowire.training.recipes import recipe_config
-from halowire.training.refuse import refuse_mesh
-from halowire.training.refuse_wire import refuse_wire
-from halowire.training.runner import mesh_of, pipelined
+from halowire.training.rules import refuse
+from halowire.training.situation import Situation, mesh_of, pipelined
 
 
 @pytest.mark.parametrize(
@@ -62,6 +61,10 @@ def test_more_stages_than_blocks_and_more_chunks_than_nodes_are_refused():
     Mesh(4, 1, 8).refuse_impossible(4, 8)
 
 
+def refuse_mesh(config: Config, workers: int) -> None:
+    refuse(config, Situation(mesh_of(config, workers)))
+
+
 @pytest.mark.parametrize(
     ("settings", "workers", "words"),
     [
@@ -75,7 +78,6 @@ def test_more_stages_than_blocks_and_more_chunks_than_nodes_are_refused():
         ({"mesh.history": 5}, 1, "no effect without more than one chunk"),
         ({"mesh.stages": 2, "mesh.chunks": 1, "mesh.shuffle": False}, 2, "no effect without more than one chunk"),
         ({"mesh.gradient_rule": "stale"}, 2, "no effect without more than one chunk"),
-        ({"mesh.keep": "aggregates"}, 2, "no effect without stages"),
         ({"model.name": "gcnii", "model.residual": 0.1}, 1, "belongs to hidden layers of gcn and sage"),
         ({"mesh.stages": 2, "freshness.mode": "delayed"}, 2, "a stage cannot go on without its input"),
         ({"mesh.stages": 2, "rate.rows": 0.5}, 2, "a row that does not arrive"),
@@ -112,17 +114,17 @@ def test_the_ways_out_that_refusals_name_are_ways_out():
 
 def test_rows_between_stages_have_a_rate_also_where_parts_exchange_none():
     never = recipe_config("hybrid").replace({"freshness.mode": "never", "rate.bits": 1})
-    refuse_wire(never)
+    refuse(never)
     with pytest.raises(InputError, match=r"--rate\.bits has no effect with --freshness\.mode never"):
-        refuse_wire(Config().replace({"freshness.mode": "never", "rate.bits": 1}))
+        refuse(Config().replace({"freshness.mode": "never", "rate.bits": 1}))
 
 
 def test_snapshots_are_23_epochs_apart_unless_told_otherwise():
     assert Config().mesh.history == recipe_config("gnnpipe").mesh.history == recipe_config("hybrid").mesh.history == 23
 
 
-def test_plain_models_in_graph_parallelism_need_no_stages():
+def test_stages_chunks_and_kept_aggregates_select_the_pipeline():
     assert not pipelined(Config(), Mesh(1, 4, 1))
-    for settings in ({"model.name": "gcnii"}, {"model.name": "resgcn"}, {"model.residual": 0.1}):
-        assert pipelined(Config().replace(settings), Mesh(1, 4, 1))
     assert pipelined(Config(), Mesh(2, 2, 1)) and pipelined(Config(), Mesh(1, 2, 3))
+    assert pipelined(Config().replace({"mesh.keep": "aggregates"}), Mesh(1, 4, 1))
+    refuse_mesh(Config().replace({"mesh.keep": "aggregates"}), 2)

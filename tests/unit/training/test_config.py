@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from halowire.errors import InputError
-from halowire.training.config import Config, check_config
+from halowire.training.config import Config
 from halowire.training.recipes import RECIPES, recipe_config
+from halowire.training.rules import refuse
 
 
 def test_overrides_go_where_they_belong_and_nothing_else_changes():
@@ -49,18 +50,18 @@ def test_what_is_unknown_or_of_the_wrong_type_is_refused(settings, words):
 )  # fmt: skip
 def test_impossible_numbers_are_refused(settings):
     with pytest.raises(InputError, match=r"must|at most"):
-        check_config(Config().replace(settings))
+        refuse(Config().replace(settings))
 
 
 @pytest.mark.parametrize("settings", [{"optim.step_every": 5}, {"optim.step_factor": 0.1, "optim.schedule": "cosine"}])
 def test_settings_without_effect_are_refused(settings):
     with pytest.raises(InputError, match="no effect"):
-        check_config(Config().replace(settings))
+        refuse(Config().replace(settings))
 
 
 def test_recipes_are_complete_and_named():
     for name, recipe in RECIPES.items():
         assert recipe.name == recipe.config.recipe == name
-        check_config(recipe_config(name))
+        refuse(recipe_config(name))
     with pytest.raises(InputError, match=r"unknown; known: exact"):
         recipe_config("exactly")

@@ -12,7 +12,7 @@ from halowire.graph import block_model
 from halowire.partitioning import cut, partition
 from halowire.training.config import Config
 from halowire.training.loop import Hooks, Silent, Trainer
-from halowire.training.runner import mesh_of
+from halowire.training.situation import mesh_of
 from halowire.training.staged import Staged
 from halowire.wire import Transport
 

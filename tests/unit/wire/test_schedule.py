@@ -12,7 +12,8 @@ import torch
 from halowire.errors import InputError
 from halowire.training.config import Config
 from halowire.training.recipes import recipe_config
-from halowire.training.refuse_wire import refuse_idle_changes
+from halowire.training.rules import refuse
+from halowire.training.situation import Situation
 from halowire.training.wire import policy_of
 from halowire.training.wire_bytes import epoch_bytes
 from halowire.wire import Rate
@@ -253,6 +254,7 @@ def test_subsets_are_uniform_and_shared():
         ("delta", {"model.layers": 2}, True),
         ("exact", {"model.layers": 2, "rate.bits": 1, "rate.decay": 0.8}, True),
         ("halowire", {"model.layers": 2}, False),
+        ("halowire", {"model.layers": 2, "rate.decay": 0.8}, True),
         ("two-levels", {"model.layers": 2}, False),
         ("delta", {"model.layers": 3}, False),
         ("delta", {"model.layers": 2, "model.hidden": 10}, False),
@@ -262,4 +264,4 @@ def test_subsets_are_uniform_and_shared():
 def test_changes_are_refused_where_all_rows_are_products(recipe, settings, idle):
     config = recipe_config(recipe).replace(settings)
     with pytest.raises(InputError, match="has no effect: of 2 layers") if idle else nullcontext():
-        refuse_idle_changes(config, 10)
+        refuse(config, Situation(outputs=10))

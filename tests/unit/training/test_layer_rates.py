@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from halowire.training.fit_bits import STEPS, fit_bits
+from halowire.training.layer_rates import STEPS, fit_bits
 from halowire.wire import Rate, codec_of
 
 
