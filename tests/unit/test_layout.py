@@ -12,7 +12,7 @@ import halowire
 ROOT = Path(halowire.__file__).parent
 ORDER = [
     "errors", "files", "kernels", "graph", "partitioning", "events", "wire", "layers", "schedules", "plan", "training",
-    "launch", "report", "pyg", "worker", "api", "cli",
+    "launch", "report", "pyg", "worker", "running", "comparing", "api", "cli",
 ]  # fmt: skip
 FILES = sorted(path for path in ROOT.rglob("*.py") if path.name != "__main__.py" and path != ROOT / "__init__.py")
 
@@ -46,3 +46,9 @@ def test_public_names_are_few_and_documented():
     assert len(halowire.__all__) <= 24
     for name in halowire.__all__:
         assert getattr(halowire, name).__doc__, name
+
+
+def test_type_checkers_know_the_same_public_names():
+    stub = ast.parse((ROOT / "__init__.pyi").read_text())
+    found = {(alias.asname, node.module) for node in stub.body for alias in node.names}
+    assert found == set(halowire._PLACES.items())
