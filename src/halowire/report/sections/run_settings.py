@@ -1,4 +1,4 @@
-"""The settings of a run, what differs between several, and the command or call that repeats a run."""
+"""The settings of a run, what differs between several, and the command or call that repeats a run or comparison."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 
 from halowire.report.facts import ShownRun
 from halowire.report.markup import Html, fold, join, table, tag
+from halowire.report.run_files import Json
 from halowire.report.units import NOTHING
 
 WIDE = 96
@@ -19,7 +20,7 @@ NOT_FLAGS = ("recipe", "workers", "out", "quiet", "run")
 
 
 def settings_by_group(one: ShownRun) -> Html | None:
-    """All settings of a run, in groups."""
+    """All settings of a run, in groups; None where none were recorded."""
     found = by_group(one.files.config)
     if not found:
         return None
@@ -55,14 +56,25 @@ def differing_settings(runs: list[ShownRun]) -> Html | None:
 def repeat(one: ShownRun, several: bool) -> Html:
     """The command, and the settings as they were recorded; folded away where there are several runs."""
     config = one.files.config
-    box = command_box(command(one))
+    box = _command_box(command(one))
     if several:
         return fold(one.label, box)
     recorded = tag("pre", json.dumps(config, indent=2, ensure_ascii=False), tabindex="0")
     return join(box, fold("config.json", recorded) if config else None)
 
 
-def command_box(line: str) -> Html:
+def repeat_comparison(record: Json) -> Html:
+    """The command that repeats a comparison."""
+    words = ["halowire", "compare", str(record.get("source") or record["graph"])]
+    words += ["--recipes", ",".join(record["recipes"]), "--workers", str(record["workers"])]
+    words += ["--seeds", str(len(record["seeds"]))]
+    if record["seeds"] and record["seeds"][0]:
+        words += ["--seed", str(record["seeds"][0])]
+    flags = [_flag(name, value) for name, value in _given(record["settings"], ())]
+    return _command_box(" ".join([shlex.join(words), *flags, "--out DIR"]))
+
+
+def _command_box(line: str) -> Html:
     """A command in pieces that a narrow page does not break: a flag stays with its value."""
     pieces = re.split(r"(\n? +(?=--))", line)
     return tag("pre", *(piece if piece.isspace() else tag("span", piece) for piece in pieces), class_="command")
@@ -93,13 +105,18 @@ def command(one: ShownRun) -> str:
     start += ["--workers", str(known["workers"])]
     rows = [shlex.join(start)]
     for name, value in _given(config, NOT_FLAGS):
-        flag = f"--{name}" if value is True else shlex.join([f"--{name}", str(value)])
+        flag = _flag(name, value)
         # The first line stays what a person would type.
         if len(rows) > 1 and len(rows[-1]) + len(flag) < WIDE:
             rows[-1] += f" {flag}"
         else:
             rows.append(flag)
     return " \\\n  ".join(rows)
+
+
+def _flag(name: str, value: Any) -> str:
+    """The words of a flag in a shell command; a setting that is on needs no value."""
+    return f"--{name}" if value is True else shlex.join([f"--{name}", str(value)])
 
 
 def _call(one: ShownRun) -> str:
