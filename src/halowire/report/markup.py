@@ -15,12 +15,12 @@ class Html(str):
 
 
 def join(*children: object) -> Html:
-    """The children one after another: markup as it is, everything else escaped, None left out."""
+    """The children one after another: markup is kept, everything else is escaped, None is left out."""
     return Html("".join(_escaped(child) for child in children if child is not None))
 
 
 def tag(name: str, *children: object, **attributes: object) -> Html:
-    """<name attributes>children</name>.
+    """An element: ``<name attributes>children</name>``.
 
     ``class_`` stands for ``class``, an underscore for a hyphen; attributes that are None or False are left out.
     """

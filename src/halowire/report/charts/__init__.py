@@ -1,4 +1,4 @@
-"""What draws: line charts, scatter plots, bars and timelines as SVG; `sections/` says what they show."""
+"""The charts, drawn as SVG: curves, scatter plots, bars and timelines; `sections/` decides what they show."""
 
 from halowire.report.charts.axes import Kind, metric_kind
 from halowire.report.charts.bars import Bar, Segment, bar_chart, legend, timeline_chart

@@ -133,7 +133,7 @@ def _line(row: WorkerTimeline, end: float, top: float) -> Html:
 
 
 def _box(span: Span, end: float, y: float, name: str) -> Html | None:
-    """A chunk in work, or the wait for one; None where it is too short to be seen."""
+    """The box of a chunk in work, or of the wait for one; None where it is too short to be seen."""
     width = span.seconds / end
     if width < HAIR:
         return None
@@ -148,7 +148,7 @@ def _box(span: Span, end: float, y: float, name: str) -> Html | None:
 
 
 def _strip(kind: str, row: WorkerTimeline, end: float, y: float) -> Html | None:
-    """Short spans: waiting for halo rows along the lower edge of the boxes, transfers over their whole height."""
+    """The short spans: waits for halo rows along the lower edge of the boxes, transfers over their whole height."""
     height = STRIP if kind == "exchange" else THICK
     place = {"y": down(y + THICK - height)}
     boxes = [

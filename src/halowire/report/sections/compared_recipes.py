@@ -1,4 +1,4 @@
-"""What the page of a comparison is made of: its headline, its table of recipes, its figures."""
+"""The sections of a comparison's page: its headline, its table of recipes, its figures."""
 
 from __future__ import annotations
 
@@ -61,12 +61,12 @@ class ComparedRecipe(Compared):
 
 
 def comparison_headline(record: Json, recipes: list[ComparedRecipe]) -> Html:
-    """The cheapest recipe that is as good as `exact`, if there is one; else what range was reached."""
+    """A sentence about the cheapest recipe that is as good as `exact`, or else about the range that was reached."""
     begin = f"{record['graph']}, {plural(record['workers'], 'worker')}, {plural(len(record['seeds']), 'seed')}"
     metric = metric_of(record)
     if not recipes:
         return join(f"{begin}: no run is finished yet")
-    # Points of a fraction can be close in themselves; of an error nobody knows how much is little.
+    # A difference of 0.3 points is little for a fraction; nobody knows how much is little for an error such as RMSE.
     close = [one for one in recipes if is_share(metric) and _as_good(one)]
     if not close:
         means = [{key: mean_of(one.numbers[key]) for key in ("test", "halo_bytes")} for one in recipes]
@@ -109,7 +109,7 @@ def _part(fraction: float) -> str:
 
 
 def _against_bytes(record: Json, recipes: list[ComparedRecipe]) -> Html | None:
-    """What the accuracy costs on the wire."""
+    """A figure of the accuracy over the bytes it costs."""
     says = "The axis of bytes is logarithmic."
     if len(record["seeds"]) > 1:
         says += " Large dots: means, with standard error; small dots: single seeds."
@@ -117,7 +117,7 @@ def _against_bytes(record: Json, recipes: list[ComparedRecipe]) -> Html | None:
 
 
 def _against_time(record: Json, recipes: list[ComparedRecipe]) -> Html | None:
-    """What the accuracy costs in time."""
+    """A figure of the accuracy over the time it costs."""
     says = "Time is the median epoch times the number of epochs."
     return _scatter(record, recipes, "seconds", "time of all training epochs", says)
 

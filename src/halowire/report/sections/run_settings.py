@@ -14,9 +14,9 @@ from halowire.report.run_files import Json
 from halowire.report.units import NOTHING
 
 WIDE = 96
-"""Characters of a command's line, from which on it goes on in the next one."""
+"""The most characters in a line of a command; what does not fit goes to the next line."""
 NOT_FLAGS = ("recipe", "workers", "out", "quiet", "run")
-"""Groups of `config.json` that are no flags, or that stand in the command's first line."""
+"""Groups of `config.json` that are no flags, or that already stand in the first line of the command."""
 
 
 def settings_by_group(one: ShownRun) -> Html | None:
@@ -92,7 +92,7 @@ def by_group(config: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, str]]
 def command(one: ShownRun) -> str:
     """The shell command that repeats the run, every setting spelt out: later defaults cannot change it.
 
-    Of a model of one's own it is a call in the program that has the model.
+    For the user's own model it is a call in the program that has the model.
     """
     known, config = one.facts, one.files.config
     job = config.get("run")
@@ -120,7 +120,7 @@ def _flag(name: str, value: Any) -> str:
 
 
 def _call(one: ShownRun) -> str:
-    """The call that repeats a run of a model of one's own, with every setting that it has a use for."""
+    """The call of `halowire.fit` that repeats a run of the user's own model, with every setting that applies to it."""
     settings = {name.replace("-", "_"): value
                 for name, value in _given(one.files.config, (*NOT_FLAGS, "model", "mesh", "graph"))}  # fmt: skip
     rows = [f"    {name!r}: {value!r}," for name, value in settings.items()]
@@ -130,7 +130,7 @@ def _call(one: ShownRun) -> str:
 
 
 def _given(config: Mapping[str, Any], left_out: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
-    """The settings that have a value, but for the groups ``left_out``; what is off needs no flag."""
+    """The settings that have a value, without the groups ``left_out``; a setting that is off needs no flag."""
     for name, value in _flat(config):
         if value is not None and value is not False and value != "" and name.partition(".")[0] not in left_out:
             yield name, value
