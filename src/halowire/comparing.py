@@ -109,7 +109,7 @@ class Comparing:
             refuse_untrainable(self._loaded, config.task.kind == "link")
         cut_for(self._loaded, self.workers, target, config, Console(quiet=True))
         method = config.partition.method
-        self.console.line(f"cut seed {cell.seed} into {self.workers} shards by {method}: {target}")
+        self.console.line(f"cut the graph for seed {cell.seed} into {self.workers} shards by {method}: {target}")
         return target
 
     def _write_record(self) -> dict[str, Any]:

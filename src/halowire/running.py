@@ -107,7 +107,10 @@ def predict_run(folder: Path, target: Path) -> None:
         run_workers(job.workers, ["predict", str(folder), str(target)])
         return
     if Place.here().size != job.workers:
-        raise InputError(f"run {folder} was trained by {job.workers} workers, but {Place.here().size} were started")
+        raise InputError(
+            f"run {folder} was trained by {job.workers} workers, but {Place.here().size} were started; "
+            f"start {job.workers}"
+        )
     predict_worker(job, target)
 
 
@@ -174,8 +177,8 @@ def _write_kept_predictions(job: Job, target: Path) -> None:
     """Write the predictions that `fit` left in the run folder: only the user's program has the model's code."""
     if not (job.run / PREDICTIONS).exists():
         raise InputError(
-            f"run {job.run} has no predictions yet, and its model is the program's own; let halowire.fit end it "
-            "(resume=True)"
+            f"run {job.run} has no predictions yet, and only halowire.fit can make those of your own model; finish the "
+            "run there with resume=True"
         )
     if Place.here().rank > 0:
         return
