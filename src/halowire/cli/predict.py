@@ -9,6 +9,7 @@ import tyro
 
 from halowire import api
 from halowire.cli.parse import parse
+from halowire.launch import Place
 
 
 @dataclass(frozen=True)
@@ -24,5 +25,7 @@ class Arguments:
 def run(argv: list[str]) -> int:
     """Write the predictions of a run to a file, and print its name."""
     arguments = parse(Arguments, "predict", argv)
-    print(f"predictions in {api.predict(arguments.run, arguments.out)}")
+    target = api.predict(arguments.run, arguments.out)
+    if Place.here().rank == 0:
+        print(f"predictions in {target}")
     return 0

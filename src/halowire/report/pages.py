@@ -50,7 +50,7 @@ def write_compare_page(folder: Path) -> Path:
 
 
 def _runs_page(runs: list[RunFiles]) -> str:
-    """The report as text."""
+    """The text of the page of one run or several."""
     shown = shown_runs(runs)
     graph = shown[0].facts["graph"]
     title = f"{graph}, {shown[0].facts['recipe']}" if len(runs) == 1 else f"{len(runs)} runs on {graph}"
@@ -93,7 +93,7 @@ def _sections_of_runs(runs: list[ShownRun]) -> list[object]:
 
 
 def _comparison_page(record: Json, folder: Path) -> str:
-    """The page of a comparison as text."""
+    """The text of the page of a comparison."""
     recipes = _compared(record, folder)
     title = f"{record['graph']}: {', '.join(record['recipes'])}"
     content = [*_top_of_comparison(record, recipes), *_sections_of_comparison(record, recipes)]
