@@ -3,51 +3,42 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from halowire.api import compare, partition, predict, train
-    from halowire.errors import InputError
-    from halowire.graph import Graph, block_model, load, rmat
-    from halowire.pyg.distribute import distribute, layer_paths
-    from halowire.pyg.drop_edges import DropEdges
-    from halowire.pyg.fit import Fit, fit
-    from halowire.pyg.link_shard import shard_links
-    from halowire.pyg.own_shard import shard
-    from halowire.training.config import Config
-    from halowire.training.outcome import Run
-    from halowire.training.recipes import RECIPES
-    from halowire.wire import Draws, RowCodec
+from typing import Any
 
 _PLACES = {
-    "halowire.api": ("compare", "partition", "predict", "train"),
-    "halowire.errors": ("InputError",),
-    "halowire.graph": ("Graph", "block_model", "load", "rmat"),
-    "halowire.pyg.distribute": ("distribute", "layer_paths"),
-    "halowire.pyg.drop_edges": ("DropEdges",),
-    "halowire.pyg.fit": ("Fit", "fit"),
-    "halowire.pyg.link_shard": ("shard_links",),
-    "halowire.pyg.own_shard": ("shard",),
-    "halowire.training.config": ("Config",),
-    "halowire.training.outcome": ("Run",),
-    "halowire.training.recipes": ("RECIPES",),
-    "halowire.wire": ("Draws", "RowCodec"),
+    "load": "halowire.graph",
+    "Graph": "halowire.graph",
+    "block_model": "halowire.graph",
+    "rmat": "halowire.graph",
+    "partition": "halowire.api",
+    "train": "halowire.api",
+    "compare": "halowire.api",
+    "predict": "halowire.api",
+    "Run": "halowire.training.outcome",
+    "RECIPES": "halowire.training.recipes",
+    "Config": "halowire.training.config",
+    "InputError": "halowire.errors",
+    "fit": "halowire.pyg.fit",
+    "Fit": "halowire.pyg.fit",
+    "shard": "halowire.pyg.own_shard",
+    "shard_links": "halowire.pyg.link_shard",
+    "distribute": "halowire.pyg.distribute",
+    "layer_paths": "halowire.pyg.distribute",
+    "DropEdges": "halowire.pyg.drop_edges",
+    "RowCodec": "halowire.wire",
+    "Draws": "halowire.wire",
 }
-__all__ = [
-    "RECIPES", "Config", "Draws", "DropEdges", "Fit", "Graph", "InputError", "RowCodec", "Run", "block_model",
-    "compare", "distribute", "fit", "layer_paths", "load", "partition", "predict", "rmat", "shard",
-    "shard_links", "train",
-]  # fmt: skip
+"""Every public name and where it lives; `__init__.pyi` tells the same to type checkers."""
+__all__ = list(_PLACES)
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first asked for: `halowire --help` need not wait seconds for torch."""
-    for place, names in _PLACES.items():
-        if name in names:
-            value = getattr(import_module(place), name)
-            globals()[name] = value
-            return value
-    raise AttributeError(f"module 'halowire' has no attribute {name!r}")
+    if name not in _PLACES:
+        raise AttributeError(f"module 'halowire' has no attribute {name!r}")
+    value = getattr(import_module(_PLACES[name]), name)
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

@@ -14,7 +14,14 @@ NAMED_WRONGLY = (
 
 
 class InputError(ValueError):
-    """Bad input from the user; the message is one line that says what was given, what was expected, what to do next."""
+    """Bad input from the user; the message is one line that says what was given, what was expected, what to do next.
+
+    Example:
+        >>> try:
+        ...     halowire.train("debain")
+        ... except halowire.InputError as error:
+        ...     print(error)
+    """
 
 
 class TrainingError(RuntimeError):

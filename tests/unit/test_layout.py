@@ -13,7 +13,7 @@ import halowire
 ROOT = Path(halowire.__file__).parent
 ORDER = [
     "errors", "files", "kernels", "graph", "partitioning", "events", "wire", "layers", "schedules", "plan", "training",
-    "launch", "report", "pyg", "worker", "api", "cli",
+    "launch", "report", "pyg", "worker", "running", "comparing", "api", "cli",
 ]  # fmt: skip
 # Folders whose `__init__` exports everything that other folders use.
 DOORS = {"kernels", "graph", "partitioning", "events", "launch"}
@@ -68,7 +68,13 @@ def test_files_are_short_and_open_with_a_sentence(path):
     assert docstring and docstring.splitlines()[0].rstrip().endswith((".", "!", ":", "?"))
 
 
-def test_public_names_are_few_and_documented():
+def test_public_names_are_few_and_their_docstrings_show_a_use():
     assert len(halowire.__all__) <= 24
-    for name in halowire.__all__:
-        assert getattr(halowire, name).__doc__, name
+    for name in set(halowire.__all__) - {"RECIPES"}:
+        assert ">>> " in getattr(halowire, name).__doc__, name
+
+
+def test_type_checkers_know_the_same_public_names():
+    stub = ast.parse((ROOT / "__init__.pyi").read_text())
+    found = {(alias.asname, node.module) for node in stub.body for alias in node.names}
+    assert found == set(halowire._PLACES.items())

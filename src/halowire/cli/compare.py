@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import tyro
 
 from halowire import api
-from halowire.cli.parse import expand, parse
+from halowire.cli.parse import GraphArgument, expand, parse
 from halowire.training.config import Config
 
 
@@ -16,14 +16,12 @@ from halowire.training.config import Config
 class Arguments:
     """Train every recipe with every seed on the same shards; write compare.json and compare.html.
 
-    A run that is finished in --out is not run again, so the same command goes on after Ctrl-C. All settings of
-    `halowire train` apply to every recipe; what has no effect on a recipe is left out of its runs, with a warning.
-    --seed is the first of the seeds.
+    A run that is finished in --out is not run again, so after Ctrl-C the same command goes on. All settings of
+    `halowire train` apply to every recipe; a setting without effect on a recipe is left out of its runs, with a
+    warning. --seed is the first of the seeds.
     """
 
-    graph: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="GRAPH")]
-    """built-in name (debian), file (.npz, .csv, .tsv), data set (planetoid:Cora), OGB folder, or synthetic
-    graph (sbm:nodes=...)"""
+    graph: GraphArgument
     recipes: Annotated[str, tyro.conf.arg(metavar="NAME,NAME,...")]
     """the recipes to compare, separated by commas"""
     out: Annotated[str, tyro.conf.arg(metavar="FOLDER")]
@@ -31,14 +29,14 @@ class Arguments:
     workers: int = 1
     """local worker processes of every run"""
     seeds: int = 3
-    """number of seeds"""
+    """number of seeds, counted from --seed"""
     config: Annotated[Config, tyro.conf.arg(name="")] = field(default_factory=Config)
     quiet: bool = False
     """no progress; only warnings, errors and the final table"""
 
 
 def run(argv: list[str]) -> int:
-    """Run the verb."""
+    """Train every recipe with every seed, print the table and write the page that compares them."""
     arguments = parse(Arguments, "compare", argv)
     api.compare(
         arguments.graph, arguments.recipes, arguments.workers, arguments.seeds, arguments.out,
@@ -48,7 +46,7 @@ def run(argv: list[str]) -> int:
 
 
 def given(config: Config, argv: list[str]) -> dict[str, Any]:
-    """The settings that the command line names: only they override a recipe, even where they equal the default."""
+    """The settings that the command line names; only these override a recipe, also where they equal the default."""
     flags = (word for word in expand(argv) if word.startswith("--"))
     named = {word.partition("=")[0].removeprefix("--").replace("-", "_") for word in flags}
     return {name: value for name, value in config.flat().items() if name in named}

@@ -23,11 +23,11 @@ class Arguments:
     """Show what halowire finds on this machine, and measure a round trip between all workers."""
 
     workers: int = 2
-    """local workers for the round trip; under torchrun, what torchrun started"""
+    """number of local workers for the round trip; under torchrun its own workers are measured"""
 
 
 def run(argv: list[str]) -> int:
-    """Run the verb."""
+    """Print versions, kernels, cores, GPUs and the network interface, then measure a round trip between the workers."""
     arguments = parse(Arguments, "doctor", argv)
     if arguments.workers < 1:
         raise InputError(f"--workers is {arguments.workers}; at least one worker is needed")

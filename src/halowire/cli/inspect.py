@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from halowire.cli.parse import parse
+from halowire.cli.parse import GraphOrShards, parse
 from halowire.graph import Graph
 from halowire.kernels import Csr
 from halowire.partitioning import Quality, is_shard_folder, read_manifest
@@ -18,15 +18,14 @@ from halowire.training.source import load_source
 
 @dataclass(frozen=True)
 class Arguments:
-    """Describe a graph, or a folder of shards."""
+    """Describe a graph (size, features, labels, split), or a folder of shards (size, quality of the cut)."""
 
-    graph: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="GRAPH")]
-    """built-in name, file, folder, synthetic graph, or folder of shards"""
+    graph: GraphOrShards
     source: Annotated[GraphConfig, tyro.conf.arg(name="graph")] = field(default_factory=GraphConfig)
 
 
 def run(argv: list[str]) -> int:
-    """Run the verb."""
+    """Print the size, the features, the labels and the split of a graph, or the quality of a folder of shards."""
     arguments = parse(Arguments, "inspect", argv)
     if is_shard_folder(Path(arguments.graph)):
         lines = _describe_shards(read_manifest(arguments.graph))

@@ -1,4 +1,4 @@
-"""The `halowire` command: picks the verb, turns errors into exit codes."""
+"""The `halowire` command: it picks the verb and turns errors into exit codes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ VERBS = {
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one verb; 0 is success, 2 bad input, 1 any other failure, 130 a run that was interrupted."""
+    """Run one verb; the exit code is 0 for success, 2 for bad input, 130 for an interruption, 1 for other failures."""
     words = list(sys.argv[1:] if argv is None else argv)
     if not words or words[0] in ("-h", "--help", "help"):
         print(_usage(), file=sys.stdout if words else sys.stderr)
@@ -61,7 +61,7 @@ def _guarded(verb: Callable[[list[str]], int], arguments: list[str]) -> int:
 
 
 def _say(message: str, code: int) -> int:
-    """Say it once: where every worker meets the same error, the first of each machine speaks."""
+    """Print an error and return its exit code; of an error that all workers meet, the first of each machine speaks."""
     if os.environ.get("LOCAL_RANK", "0") == "0" or code not in (USAGE, INTERRUPTED):
         kind = "" if code == INTERRUPTED else "error: "
         print(f"halowire: {kind}{message}", file=sys.stderr, flush=True)
@@ -70,7 +70,7 @@ def _say(message: str, code: int) -> int:
 
 @contextmanager
 def _termination_as_interrupt() -> Iterator[None]:
-    """SIGTERM ends a verb like Ctrl-C (only the main thread may say so)."""
+    """Let SIGTERM end a verb like Ctrl-C; Python allows only the main thread to set this."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,4 +1,4 @@
-"""Parsing a verb's flags with tyro: full help on demand, one clear line on a mistake."""
+"""Parsing the flags of a verb with tyro: full help on demand, one clear line on a mistake."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 import io
 import re
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import tyro
 from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
@@ -15,9 +15,19 @@ from halowire.errors import InputError
 from halowire.training.config import ModelName
 
 Arguments = TypeVar("Arguments")
+KINDS = (
+    "built-in name (debian), file (.npz, .csv, .tsv), data set (planetoid:Cora), OGB folder, or synthetic graph "
+    "(sbm:nodes=...)"
+)
+GraphArgument = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="GRAPH", help=KINDS)]
+"""The graph that a verb reads."""
+GraphOrShards = Annotated[
+    str, tyro.conf.Positional, tyro.conf.arg(metavar="GRAPH", help=f"{KINDS}; or a folder of shards")
+]
+"""The graph or the folder of shards that a verb reads."""
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 SHORT = {"--task": "--task.kind"}
-"""Flags that have a shorter name as well."""
+"""Short names of flags, and the whole names they stand for."""
 FRAME = " │|╭╮╰╯─+-"
 """What tyro draws its boxes with, on terminals with and without Unicode."""
 
@@ -43,13 +53,13 @@ def parse(kind: type[Arguments], verb: str, argv: Sequence[str], default: Argume
 
 
 def expand(argv: Sequence[str]) -> list[str]:
-    """``argv`` with the whole names of flags that have a shorter one."""
+    """``argv`` with whole names in the place of short ones."""
     parts = [word.partition("=") for word in argv]
     return [SHORT.get(name, name) + equals + value for name, equals, value in parts]
 
 
 def one_line(box: str) -> str:
-    """The message inside tyro's frame, in the words of this project."""
+    """The message inside the box that tyro draws, as one line in the words of this project."""
     sections: list[list[str]] = [[]]
     for line in COLOUR.sub("", box).splitlines()[1:]:
         if line.strip(FRAME):

@@ -8,7 +8,7 @@ from typing import Annotated
 import tyro
 
 from halowire import api
-from halowire.cli.parse import parse
+from halowire.cli.parse import GraphArgument, parse
 from halowire.report import Console
 from halowire.training.config import GraphConfig, PartitionConfig
 from halowire.training.source import load_source
@@ -18,9 +18,7 @@ from halowire.training.source import load_source
 class Arguments:
     """Cut a graph into shards on disk, one folder per worker, and say how good the cut is."""
 
-    graph: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="GRAPH")]
-    """built-in name (debian), file (.npz, .csv, .tsv), data set (planetoid:Cora), OGB folder, or synthetic
-    graph (sbm:nodes=...)"""
+    graph: GraphArgument
     parts: int
     """number of parts, one per worker"""
     out: Annotated[str, tyro.conf.arg(metavar="FOLDER")]
@@ -36,7 +34,7 @@ class Arguments:
 
 
 def run(argv: list[str]) -> int:
-    """Run the verb."""
+    """Read the graph, cut it into shards, print the quality of the cut and the command that trains on it."""
     arguments = parse(Arguments, "partition", argv)
     graph = load_source(arguments.graph, arguments.source)
     folder = api.partition(

@@ -9,6 +9,7 @@ import tyro
 
 from halowire import api
 from halowire.cli.parse import parse
+from halowire.launch import Place
 
 
 @dataclass(frozen=True)
@@ -16,13 +17,15 @@ class Arguments:
     """Write a trained model's predictions for every node, in the order of the graph."""
 
     run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
-    """run folder"""
+    """run folder, as `halowire train --out` wrote it"""
     out: Annotated[str, tyro.conf.arg(metavar="FILE")]
-    """FILE.npy for logits, FILE.csv for id,class lines"""
+    """FILE.npy for the model's outputs (logits), FILE.csv for lines of id,class or id,value"""
 
 
 def run(argv: list[str]) -> int:
-    """Run the verb."""
+    """Write the predictions of a run to a file, and print its name."""
     arguments = parse(Arguments, "predict", argv)
-    print(f"predictions in {api.predict(arguments.run, arguments.out)}")
+    target = api.predict(arguments.run, arguments.out)
+    if Place.here().rank == 0:
+        print(f"predictions in {target}")
     return 0

@@ -21,13 +21,13 @@ class Arguments:
     """
 
     runs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN [RUN ...]")]
-    """run folders"""
+    """run folders, as `halowire train --out` wrote them"""
     out: Annotated[str | None, tyro.conf.arg(metavar="FILE")] = None
     """HTML file; by default report.html in the run folder, or in the current folder for several runs"""
 
 
 def run(argv: list[str]) -> int:
-    """Run the verb."""
+    """Write the page of the given runs, and print where it is."""
     arguments = parse(Arguments, "report", argv)
     folders = [Path(name) for name in arguments.runs]
     if not folders:

@@ -8,7 +8,7 @@ from typing import Annotated
 import tyro
 
 from halowire import api
-from halowire.cli.parse import parse
+from halowire.cli.parse import GraphOrShards, parse
 from halowire.training.config import Config
 from halowire.training.recipes import recipe_config
 
@@ -17,12 +17,10 @@ from halowire.training.recipes import recipe_config
 class Arguments:
     """Train a graph neural network on a whole graph that is spread over workers."""
 
-    graph: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="GRAPH")]
-    """built-in name (debian), file (.npz, .csv, .tsv), data set (planetoid:Cora), OGB folder, synthetic graph
-    (sbm:nodes=...), folder of shards"""
+    graph: GraphOrShards
     config: Annotated[Config, tyro.conf.arg(name="")] = field(default_factory=Config)
     workers: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
-    """local worker processes; under torchrun it is what torchrun started"""
+    """number of local worker processes; leave it out under torchrun, which starts the workers"""
     out: Annotated[str | None, tyro.conf.arg(metavar="FOLDER")] = None
     """run folder; by default a new one under runs/"""
     resume: bool = False
@@ -38,7 +36,7 @@ class Arguments:
 
 
 def run(argv: list[str]) -> int:
-    """Run the verb."""
+    """Train a model with the settings of a recipe and of the flags that override it."""
     default = Arguments(graph=tyro.MISSING, config=recipe_config(_recipe(argv)))
     arguments = parse(Arguments, "train", argv, default)
     config = arguments.config
@@ -51,7 +49,7 @@ def run(argv: list[str]) -> int:
 
 
 def _recipe(argv: list[str]) -> str:
-    """The recipe must be known before the flags are parsed: it fills their defaults."""
+    """The name of the recipe in ``argv``, needed before the flags are parsed because it fills their defaults."""
     found = "exact"
     for place, word in enumerate(argv):
         if word == "--recipe" and place + 1 < len(argv):

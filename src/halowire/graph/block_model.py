@@ -35,6 +35,9 @@ def block_model(
     Features are ``x_i = c(block_i) + feature_noise * n_i``, where ``c`` is a random unit vector per block and ``n_i``
     is standard normal: one node's features say next to nothing, the mean over many neighbours says nearly all.
 
+    Example:
+        >>> graph = halowire.block_model(1000, 10_000, num_features=16, num_classes=4)
+
     Args:
         num_nodes: N.
         num_edges: E, directed entries: both directions of an edge count; an odd number is rounded down. No duplicates,

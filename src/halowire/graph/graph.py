@@ -21,6 +21,10 @@ class Graph:
     copied: writing into an array that a graph was made of, or into a tensor of a graph, changes the graph and all that
     were derived from it. Give a copy (``x.clone()``) to be independent.
 
+    Example:
+        >>> graph = halowire.Graph.from_edge_index(edge_index, num_nodes, x=x, y=y)
+        >>> halowire.train(graph.with_split(train_mask, val_mask, test_mask), workers=2)
+
     Attributes:
         name: what the graph is called in reports.
         adj: ``[N, N]``; a row is a destination, its columns are the sources. Self loops and duplicates stay as given.

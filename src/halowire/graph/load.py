@@ -34,6 +34,10 @@ def load(
 ) -> Graph:
     """Get a graph and check it.
 
+    Example:
+        >>> graph = halowire.load("debian")
+        >>> graph = halowire.load("edges.csv", features="features.npy", labels="labels.npy")
+
     Args:
         spec: a built-in name (``debian``); a file (``.npz``, or an edge list ``.csv``, ``.tsv``, ``.txt``, also
             ``.gz``); a folder in OGB's raw layout; a synthetic graph (``rmat:nodes=...,edges=...`` or ``sbm:...``);

@@ -22,6 +22,9 @@ def rmat(num_nodes: int, num_edges: int, num_features: int = 128, num_classes: i
     (low, low), (low, high), (high, low), (high, high) with probabilities 0.5, 0.17, 0.17, 0.16. Nodes are renumbered
     at random, so that an id tells nothing about a degree.
 
+    Example:
+        >>> graph = halowire.rmat(100_000, 1_000_000, num_features=16, num_classes=4)
+
     Args:
         num_nodes: N, any number.
         num_edges: E, directed entries: both directions of an edge count; an odd number is rounded down. No duplicates,

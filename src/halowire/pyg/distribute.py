@@ -42,6 +42,12 @@ def distribute(
     The model is first rehearsed on a small random graph, cut in two, and refused where it does not equal the plain
     model there. Make the loss with ``data.mean``.
 
+    Example:
+        >>> data = halowire.shard(dataset[0])
+        >>> model = halowire.distribute(model, data, recipe="halowire")
+        >>> out = model(data.x, data.edge_index)
+        >>> loss = data.mean(F.cross_entropy(out[data.train_mask], data.y[data.train_mask], reduction="none"))
+
     Args:
         model: the model, in float32.
         data: this worker's part, from `halowire.shard`.
@@ -64,6 +70,10 @@ def layer_paths(model: nn.Module) -> dict[str, LayerPath]:
 
     ``path`` is ``native`` (halowire's kernels), ``general`` (PyG's own code) or both in turn; ``reason`` says why not
     natively.
+
+    Example:
+        >>> for name, layer in halowire.layer_paths(model).items():
+        ...     print(name, layer.path, layer.reason)
     """
     if distributed.ATTRIBUTE not in model.__dict__:
         raise InputError("the model is not distributed, so all of it is plain PyG; call halowire.distribute first")

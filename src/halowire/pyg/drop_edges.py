@@ -20,6 +20,10 @@ class DropEdges(nn.Module):
     Whether an edge stays is a function of (seed, training pass, ids of its two nodes): the same for one and for many
     workers, and in plain PyG. Copies of an edge stay or go together; with ``undirected`` so do its two directions.
 
+    Example:
+        >>> self.drop_edges = halowire.DropEdges(0.2)  # in the model's __init__
+        >>> edge_index = self.drop_edges(edge_index)  # in its forward
+
     Args:
         p: probability that an edge is dropped, ``0 <= p < 1``.
         seed: seed of the draws; give two of these modules in one model different ones.

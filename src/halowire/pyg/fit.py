@@ -39,6 +39,10 @@ class Fit(Run):
     """A trained model, its run folder and summary, and its output for every node in the user's order.
 
     Of links, the output are rows to score pairs with, by ``decoder`` where one was given.
+
+    Example:
+        >>> done = halowire.fit(model, data, workers=2)
+        >>> done.model, done.predictions.argmax(1), done.summary["test"], done.report
     """
 
     model: nn.Module
@@ -64,6 +68,10 @@ def fit(
     quiet: bool = False,
 ) -> Fit:
     """Train ``model`` on ``data``, spread over ``workers`` local processes; no torchrun, no guard of the main module.
+
+    Example:
+        >>> model = torch_geometric.nn.GraphSAGE(data.num_features, 64, num_layers=2, out_channels=7)
+        >>> done = halowire.fit(model, data, workers=2, recipe="halowire", settings={"epochs": 100})
 
     Args:
         model: a module of PyG layers, as for `halowire.distribute`; it is not changed.

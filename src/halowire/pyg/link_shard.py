@@ -51,6 +51,11 @@ def shard_links(
 ) -> tuple[ShardData, Links]:
     """This worker's part of ``data`` without the held-out edges, and its pairs; see `halowire.shard`.
 
+    Example:
+        >>> data, links = halowire.shard_links(dataset[0])
+        >>> model = halowire.distribute(model, data)
+        >>> loss = links.loss(model(data.x, data.edge_index), epoch)
+
     Args:
         data: a PyG ``Data``, a `Graph`, or anything `halowire.load` reads.
         decoder: ``decoder(sources, targets)`` with a score for each pair of rows; a module's weights are shared, and

@@ -23,6 +23,10 @@ def shard(
 ) -> ShardData:
     """This worker's part of ``data``; under torchrun one part per process, alone the whole graph.
 
+    Example:
+        >>> data = halowire.shard(dataset[0])  # under `torchrun --nproc-per-node 2 script.py`
+        >>> model = halowire.distribute(model, data)
+
     Args:
         data: a PyG ``Data``, a `Graph`, anything `halowire.load` reads, or a folder of shards.
         method: the partitioner, where there are no shards yet.

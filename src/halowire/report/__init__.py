@@ -1,14 +1,13 @@
 """What a person sees of a run: console, HTML pages, TensorBoard; made without torch, so that it is there at once."""
 
-from halowire.report.comparison_page import write_compare_page
 from halowire.report.comparison_record import ComparisonSetup, comparison_record, write_record
 from halowire.report.comparison_table import count_line, table_rows
 from halowire.report.console import Console
 from halowire.report.markup import Html, join, tag
+from halowire.report.pages import write_compare_page, write_report
 from halowire.report.progress import EpochProgress
 from halowire.report.run_files import read_run
 from halowire.report.run_timelines import mean_bubble, timelines
-from halowire.report.runs_page import write_report
 from halowire.report.tensorboard import write_tensorboard
 from halowire.report.units import bytes_text
 

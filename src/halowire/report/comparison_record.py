@@ -1,4 +1,4 @@
-"""A comparison of recipes as `compare.json` keeps it: the numbers of every run, and of every recipe their means.
+"""A comparison of recipes as `compare.json` keeps it: the numbers of every run, and their means for every recipe.
 
 Over the seeds of a recipe a number has a mean and a standard error. Differences and ratios are taken seed by seed,
 between runs on the same shards, and then averaged.
@@ -28,9 +28,9 @@ AVERAGED = (
     "test", "val", "train_loss", "epoch_seconds", "train_seconds", "wait_seconds", "halo_bytes_per_epoch", "halo_bytes",
     "gradient_bytes_per_epoch", "setup_wire_bytes", "epochs",
 )  # fmt: skip
-"""Numbers of a run's entry of which a recipe has the mean over its seeds."""
+"""The numbers of a run's entry that are averaged over the seeds of a recipe."""
 REFERENCES = ("exact", "isolated")
-"""Recipes that every other one is compared with, where they are among those compared."""
+"""Recipes that the others are compared with, where they are part of the comparison."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def write_record(record: Json, folder: Path) -> Path:
 
 
 def run_numbers(recipe: str, seed: int, folder: str, summary: Json) -> Json:
-    """The entry of one run; ``halo_bytes``: halo rows and their gradients of all training epochs and workers."""
+    """The entry of one run; ``halo_bytes``: halo rows and their gradients, of all workers in all training epochs."""
     epochs = number(summary.get("epochs"))
     sent = number(summary.get("wire_bytes_per_epoch"))
     return {
@@ -89,7 +89,7 @@ def run_numbers(recipe: str, seed: int, folder: str, summary: Json) -> Json:
 
 
 def aggregate(runs: list[Json], recipes: list[str]) -> dict[str, Json]:
-    """For every recipe with a finished run: {key: {mean, standard_error, runs}}, and how it compares."""
+    """For every recipe with a finished run {key: {mean, standard_error, runs}}, and the same of how it compares."""
     by = {name: {run["seed"]: run for run in runs if run["recipe"] == name} for name in recipes}
     found: dict[str, Json] = {}
     for name in recipes:

@@ -1,4 +1,4 @@
-"""Tables that compare: those of pages, with the best number of a column in bold, and the one of recipes in words."""
+"""Tables that compare runs or recipes: on a page with the best of every column in bold, on the console as text."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from halowire.training.metric_names import best_of
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its head, and for the numbers of a recipe or run the words, and the value by which the best is known.
+    """A column: its head, and how its cell is found from the numbers of a recipe or run.
 
-    ``best`` picks the best value: ``min``, ``max``, or None where neither is better.
+    ``words`` gives the text of the cell, ``value`` the number behind it, and ``best`` picks the best of these numbers:
+    ``min``, ``max``, or None where neither is better.
     """
 
     head: str
@@ -63,7 +64,7 @@ def _best_words(column: Column, rows: list[Compared]) -> str | None:
 
 
 def recipe_columns(record: Json) -> list[Column]:
-    """The columns for which a comparison of recipes has something: without `exact` nothing is compared with it."""
+    """The columns of a comparison of recipes; ratios to `exact` and `isolated` only where these were run."""
     if not record["aggregated"]:
         return []
     metric = metric_of(record)
@@ -83,13 +84,13 @@ def recipe_columns(record: Json) -> list[Column]:
         *(_ratio_column(name, "seconds") for name in there),
         _mean_column("halo bytes per epoch", "halo_bytes_per_epoch", bytes_text),
         _mean_column("halo bytes in training", "halo_bytes", bytes_text),
-        # Of `isolated`, which sends nothing, there is no ratio of bytes.
+        # `isolated` sends nothing, so that there is no ratio to its bytes.
         *(_ratio_column(name, "halo_bytes") for name in there if name == "exact"),
     ]
 
 
 def table_rows(record: Json) -> list[list[str]]:
-    """The table as words: a head of two rows, then a row for every recipe that has a finished run."""
+    """The cells of the table as text: a head of two rows, then a row for every recipe that has a finished run."""
     wanted = recipe_columns(record)
     rows = [[name, *(column.words(one) for column in wanted)] for name, one in record["aggregated"].items()]
     above, below = zip(*(column.head.rsplit(" ", 1) for column in wanted), strict=True)
@@ -97,7 +98,7 @@ def table_rows(record: Json) -> list[list[str]]:
 
 
 def count_line(record: Json) -> str:
-    """What the means of the table are taken over."""
+    """The line below the table: what its means are taken over, and what time and bytes are."""
     seeds = len(record["seeds"])
     over = f"Means over {seeds} seeds, ± standard error" if seeds > 1 else "One seed"
     return f"{over}. Time: median epoch. Halo bytes: rows and their gradients, sent by all workers in training epochs."
@@ -109,7 +110,7 @@ def metric_head(metric: str) -> str:
 
 
 def spread_text(entry: Any, metric: str, signed: bool = False) -> str:
-    """A metric with its standard error, a fraction in per cent: 79.41 ± 0.12; another one as it is: 0.4123 ± 0.0040."""
+    """A metric with its standard error: a fraction in per cent (79.41 ± 0.12), any other as it is (0.4123 ± 0.0040)."""
     value, error = mean_of(entry), error_of(entry)
     if math.isnan(value):
         return NOTHING
@@ -120,7 +121,7 @@ def spread_text(entry: Any, metric: str, signed: bool = False) -> str:
 
 
 def ratio_text(value: float) -> str:
-    """1.05, 0.43, 1/23, 0; a dash where nothing is known."""
+    """A ratio as text: 1.05, 0.43, 1/23, 0; a dash where it is not known."""
     if math.isnan(value):
         return NOTHING
     if 0 < value < 0.0995:
@@ -129,17 +130,17 @@ def ratio_text(value: float) -> str:
 
 
 def _mean_column(head: str, key: str, words: Callable[[Any], str]) -> Column:
-    """A mean of which less is better."""
+    """A column of the means of ``key``, where less is better."""
     return Column(head, lambda one: words(mean_of(one[key])), lambda one: mean_of(one[key]), min)
 
 
 def _ratio_column(reference: str, key: str) -> Column:
-    """The share of what the reference takes."""
+    """A column of the ratios to the reference."""
     return _against(reference, key, f"ratio to {reference}", lambda entry: ratio_text(mean_of(entry)))
 
 
 def _against(reference: str, key: str, head: str, words: Callable[[Any], str]) -> Column:
-    """How a recipe compares with the reference; empty in the reference's own row."""
+    """A column that compares recipes with the reference; it is empty in the reference's own row."""
     to = f"to_{reference}"
     return Column(
         head,

@@ -30,12 +30,12 @@ class Console:
         self._rich = RichConsole(file=self._out, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
     def line(self, text: str) -> None:
-        """A line of news; nothing when quiet."""
+        """Print a line of news, unless the console is quiet."""
         if not self.quiet:
             self._print(text)
 
     def warn(self, text: str) -> None:
-        """A warning, also when quiet; on standard error unless a bar on this terminal would be torn by it."""
+        """Print a warning, also when quiet; on standard error, but on a terminal above its progress bar."""
         if self.terminal:
             self._rich.print(Text.assemble(("warning: ", "bold yellow"), text))
         else:
@@ -54,7 +54,7 @@ class Console:
         return RunsProgress(total, epochs, self.line, self._rich, self.terminal)
 
     def summary_table(self, summary: dict[str, Any], report_path: Path | str | None = None) -> None:
-        """The essentials of a run (keys of summary.json) and where its report is."""
+        """Print the essentials of a run, from its `summary.json`, and where its report is."""
         rows = summary_rows(summary)
         if report_path is not None:
             rows.append(("report", str(report_path)))
@@ -69,7 +69,10 @@ class Console:
                 self._print(f"{name:<{wide}}  {value}")
 
     def table(self, rows: list[list[str]], heads: int = 1) -> None:
-        """Rows of cells, the first ``heads`` of them a head, also when quiet; all but the first column to the right."""
+        """Print rows of cells, also when quiet; the first ``heads`` rows are the head.
+
+        The first column is aligned left, all others right.
+        """
         wide = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
         for index, row in enumerate(rows):
             cells = [row[0].ljust(wide[0]), *(cell.rjust(width) for cell, width in zip(row[1:], wide[1:], strict=True))]
@@ -87,7 +90,7 @@ class Console:
 
 
 def summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
-    """(name, value) of the essentials; what is unknown shows a dash."""
+    """The essentials of a run as (name, value); a dash stands for what is not known."""
     name = str(summary.get("metric") or "accuracy")
     test, val = (metric_text(name, summary.get(part)) for part in ("test", "val"))
     best = number(summary.get("best_epoch"))

@@ -14,9 +14,9 @@ from halowire.report.units import finite, number
 from halowire.training.metric_names import best_of
 
 COLOURS = 8
-"""Colours of the style sheet for runs; further runs begin again with the first one."""
+"""How many colours the style sheet has for runs; with more runs they repeat."""
 SPELT = {"recipe": "{}", "workers": "{} workers", "graph": "{}", "model": "{}", "seed": "seed {}"}
-"""What may tell runs apart, and how a label says it."""
+"""What may tell runs apart, and how a label spells it."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def shown_runs(runs: list[RunFiles]) -> list[ShownRun]:
 
 
 def facts(run: RunFiles) -> Json:
-    """summary.json completed from the events, so that a run that was killed still has a headline."""
+    """`summary.json`, completed from the events, so that a run that was killed still has a headline."""
     derived = from_events(run)
     known = {**derived, **{key: value for key, value in run.summary.items() if value is not None}}
     # Before the first evaluation there is no best epoch; training writes -1 then.
@@ -56,7 +56,7 @@ def facts(run: RunFiles) -> Json:
 
 
 def from_events(run: RunFiles) -> Json:
-    """The summary's keys as far as the events tell them (keys as in summary.json)."""
+    """The numbers of `summary.json`, under the same keys, as far as they can be worked out from the events."""
     start, config = run.first.start, run.config
     result: Json = {
         "graph": start.get("graph", run.folder.name),
@@ -95,7 +95,7 @@ def best_evaluation(run: RunFiles) -> Json:
 
 
 def served_layers(summary: Json) -> dict[str, Json]:
-    """The PyG layers of ``summary.json`` by name; none where another program wrote it or an older version."""
+    """The PyG layers of `summary.json` by name; none where the run has no such layers or an older version wrote it."""
     found = summary.get("layer_paths")
     named = found.items() if isinstance(found, dict) else ()
     return {str(name) or "the model": one for name, one in named if isinstance(one, dict)}
@@ -139,7 +139,7 @@ def notes(one: ShownRun) -> list[str]:
 
 
 def labels(runs: list[RunFiles], known: list[Json]) -> list[str]:
-    """A name for every run, as short as tells them apart: the recipe, with workers, graph or seed where needed."""
+    """The shortest names that tell the runs apart: the recipe, with workers, graph or seed where needed."""
     for more in ((), ("workers",), ("seed",), ("graph",), ("model",), tuple(SPELT)[1:]):
         names = [
             " ".join(SPELT[key].format(one.get(key)) for key in ("recipe", *more) if one.get(key) not in (None, ""))
@@ -154,7 +154,7 @@ def labels(runs: list[RunFiles], known: list[Json]) -> list[str]:
 
 
 def groups(known: list[Json], names: list[str]) -> list[str]:
-    """For every run the name it shares with the runs that differ only in their seed; its own name if none do."""
+    """For every run the name that it shares with the runs that differ only in their seed, or its own name."""
     alike = [tuple(str(one.get(key)) for key in ("graph", "recipe", "model", "workers")) for one in known]
     shared = [re.sub(r" ?seed \S+$", "", name) for name in names]
     if len(set(alike)) == len(names) or len({*zip(alike, shared, strict=True)}) != len(set(shared)) or not all(shared):

@@ -1,9 +1,11 @@
-"""HTML and SVG as strings in which everything that is not markup already is escaped: elements, tables, figures."""
+"""HTML and SVG as strings in which everything that is not markup already is escaped: elements, figures, pages."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
+
+from halowire.report.style import style_sheet
 
 
 class Html(str):
@@ -13,12 +15,12 @@ class Html(str):
 
 
 def join(*children: object) -> Html:
-    """The children one after another: markup as it is, everything else escaped, None left out."""
+    """The children one after another: markup is kept, everything else is escaped, None is left out."""
     return Html("".join(_escaped(child) for child in children if child is not None))
 
 
 def tag(name: str, *children: object, **attributes: object) -> Html:
-    """<name attributes>children</name>.
+    """An element: ``<name attributes>children</name>``.
 
     ``class_`` stands for ``class``, an underscore for a hyphen; attributes that are None or False are left out.
     """
@@ -42,7 +44,7 @@ def table(head: Sequence[object], rows: Sequence[Sequence[object]], caption: str
 
 
 def fold(summary: str, *children: object) -> Html:
-    """Something folded away under a line that opens it."""
+    """The children, folded away under the line ``summary``, which opens them."""
     return tag("details", tag("summary", summary), *children)
 
 
@@ -55,6 +57,25 @@ def figure(title: str, says: str, drawing: object, data: Html, wide: bool = Fals
     """A figure: its title, what to see in it, the drawing, and its :func:`data_table`."""
     caption = tag("figcaption", tag("h3", title), tag("p", says))
     return tag("figure", caption, drawing, data, class_="wide" if wide else None)
+
+
+def notes_list(notes: list[str]) -> Html | None:
+    """What a reader must know before trusting a page, as a list that stands out; None where there is nothing."""
+    return tag("ul", *(tag("li", note) for note in notes), class_="notes") if notes else None
+
+
+def page(title: str, content: Iterable[object], source: str) -> str:
+    """A whole page as text: one file that needs nothing else; ``source`` says from which folders it was made."""
+    head = tag(
+        "head",
+        Html('<meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">'),
+        Html('<meta name="color-scheme" content="light dark">'),
+        tag("title", f"{title} – halowire"),
+        tag("style", Html(style_sheet())),
+    )
+    footer = tag("footer", f"Made by halowire from {source}. KiB and MiB are 1024 and 1024² bytes.")
+    body = tag("body", tag("main", *content), footer)
+    return f"<!doctype html>\n{tag('html', head, body, lang='en')}\n"
 
 
 def _escaped(child: object) -> str:

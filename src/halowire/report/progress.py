@@ -16,7 +16,7 @@ from halowire.report.run_files import Json, last_epoch
 from halowire.report.units import bytes_text, metric_text, number, seconds_text
 
 NARROW = 100
-"""Columns of a terminal below which the bar keeps only what changes."""
+"""A terminal with fewer columns than this gets a bar without the name of the run."""
 PERIOD = 0.5
 """Seconds between two looks at the events of a run."""
 
@@ -25,7 +25,7 @@ class EpochProgress:
     """The state of one run, told epoch by epoch; this base class shows nothing, its subclasses show it."""
 
     def __init__(self, total: int, description: str, metric: str) -> None:
-        """Remember what is to come: ``total`` epochs, measured by ``metric``."""
+        """A run of ``total`` epochs, called ``description``, whose quality is the ``metric``."""
         self.total = total
         self.description = description
         self.metric = metric
@@ -44,7 +44,7 @@ class EpochProgress:
         seconds: float | None = None,
         wire_bytes: float | None = None,
     ) -> None:
-        """Epoch number ``epoch``, counted from 0, is done; ``metric`` is its validation metric, a fraction."""
+        """Take note that epoch number ``epoch``, counted from 0, is done; ``metric`` is its validation metric."""
         self.done = epoch + 1
         self.loss = number(loss) if loss is not None else self.loss
         self.seconds = number(seconds) if seconds is not None else self.seconds
@@ -54,21 +54,21 @@ class EpochProgress:
         self.show(evaluated=metric is not None)
 
     def evaluated(self, epoch: int, metrics: Mapping[str, float]) -> None:
-        """Epoch number ``epoch`` was evaluated: fractions by split."""
+        """Take note of the evaluation after epoch number ``epoch``; ``metrics`` holds the metric of every split."""
         self.update(epoch, metric=metrics.get("val"))
 
     def show(self, evaluated: bool) -> None:
-        """Show the state; ``evaluated``: it has a new metric."""
+        """Show the state; ``evaluated`` says whether it has a new metric."""
 
     def left(self) -> float:
-        """Seconds to go, evaluations included, from the mean since the first (slow) epoch; NaN before the second."""
+        """Seconds to go, from the mean epoch since the first (slow) one, with evaluations; NaN before the second."""
         if self._first is None or self.done == self._first[0]:
             return math.nan
         done, begun = self._first
         return (time.monotonic() - begun) / (self.done - done) * (self.total - self.done)
 
     def facts(self) -> list[str]:
-        """loss 0.812, val 78.1%, 0.42 s/epoch, 12.3 MiB/epoch; times and bytes only where they are known."""
+        """The state in words: loss 0.8120, val 78.1%, 0.42 s/epoch, 12.3 MiB/epoch; what is not known is left out."""
         parts = [
             f"loss {self.loss:.4f}" if math.isfinite(self.loss) else "loss –",
             f"val {metric_text(self.metric, self.value):>5}",
@@ -87,7 +87,7 @@ class EpochProgress:
 
 
 class EpochLines(EpochProgress):
-    """A line per evaluation; training always evaluates the last epoch."""
+    """Writes a line for every evaluation; there always is one after the last epoch."""
 
     def __init__(self, total: int, description: str, metric: str, write: Callable[[str], None]) -> None:
         super().__init__(total, description, metric)
@@ -105,7 +105,7 @@ class EpochLines(EpochProgress):
 
 
 class EpochBar(EpochProgress):
-    """A live bar with the state beside it; lines printed on the same console appear above it."""
+    """Shows a live bar with the state beside it; lines printed on the same console appear above it."""
 
     def __init__(self, total: int, description: str, metric: str, console: RichConsole) -> None:
         super().__init__(total, description, metric)
@@ -137,9 +137,9 @@ class EpochBar(EpochProgress):
 
 
 class RunsProgress:
-    """``total`` runs of ``epochs`` epochs each: a bar that follows the events of the run at work, and a line per run.
+    """Shows how far ``total`` runs of ``epochs`` epochs each are: a line for every run and, on a ``terminal``, a bar.
 
-    ``console`` draws the bar, only on a ``terminal``; ``write`` takes the lines.
+    The bar, drawn by ``console``, follows the events of the run at work; ``write`` takes the lines.
     """
 
     def __init__(
@@ -167,13 +167,13 @@ class RunsProgress:
         self._task = self._bar.add_task("", total=total * epochs, facts="")
 
     def start(self, name: str, folder: Path) -> None:
-        """A run begins; its folder will hold the events."""
+        """Take note that a run begins, which writes its events to ``folder``."""
         self._begun = time.monotonic()
         self._watched = folder / "events-0.jsonl"
         self._bar.update(self._task, description=f"{self._done + 1}/{self._total} {name}")
 
     def finish(self, name: str, summary: Json, earlier: bool = False) -> None:
-        """A run is finished, just now or in an ``earlier`` call."""
+        """Take note that a run is finished, just now or in an ``earlier`` call."""
         self._done += 1
         self._watched = None
         took = time.monotonic() - self._begun
@@ -193,7 +193,7 @@ class RunsProgress:
         self._bar.update(self._task, completed=self._done * self._epochs, facts="")
 
     def _left(self, part: float) -> float:
-        """Seconds to go, from the mean of the finished runs; ``part`` of the run at work is done."""
+        """Seconds to go, from the mean time of the finished runs; the share ``part`` of the run at work is done."""
         return self._spent / self._timed * (self._total - self._done - part)
 
     def _watch(self) -> None:
@@ -225,7 +225,7 @@ class RunsProgress:
 
 
 def clock(seconds: float) -> str:
-    """0:08, 12:34, 1:02:03; a width that does not jump, for a number that changes all the time."""
+    """Seconds as 0:08, 12:34 or 1:02:03: its width does not jump while the number changes."""
     if not math.isfinite(seconds):
         return "-:--"
     whole = math.ceil(seconds)

@@ -1,4 +1,4 @@
-"""A run folder read from its files: settings, summary and what every rank wrote down, however incomplete."""
+"""What the files of a run folder hold, however incomplete: its settings, its summary, the events of every rank."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TAIL = 16384
 
 @dataclass(frozen=True)
 class RankEvents:
-    """What one worker wrote: its start, its epochs and evaluations by number, its last timeline, its end."""
+    """The events of one worker: its start, its epochs and evaluations by number, its last timeline, its end."""
 
     rank: int
     start: Json = field(default_factory=dict)
@@ -31,7 +31,7 @@ class RankEvents:
 
 @dataclass(frozen=True)
 class RunFiles:
-    """A run folder; ``ranks`` ascends and may have gaps, ``summary`` may be empty."""
+    """The content of a run folder; ``ranks`` is in ascending order and may have gaps, ``summary`` may be empty."""
 
     folder: Path
     config: Json
@@ -40,11 +40,11 @@ class RunFiles:
 
     @property
     def first(self) -> RankEvents:
-        """The lowest rank there is: it has the metrics."""
+        """The events of the lowest rank there is, which has the metrics."""
         return self.ranks[0] if self.ranks else RankEvents(0)
 
     def epochs(self) -> list[int]:
-        """Every epoch that some rank finished, ascending."""
+        """Every epoch that some rank finished, in ascending order."""
         return sorted({epoch for rank in self.ranks for epoch in rank.epochs})
 
 
@@ -58,7 +58,7 @@ def read_object(path: Path) -> Json:
 
 
 def read_rank(path: Path, rank: int) -> RankEvents:
-    """One rank's events; an epoch that was repeated after a restart counts as it went the last time."""
+    """One rank's events; of an epoch that was repeated after a restart, the last one counts."""
     single: dict[str, Json] = {"start": {}, "end": {}, "timeline": {}}
     by_epoch: dict[str, dict[int, Json]] = {"epoch": {}, "eval": {}}
     unreadable = 0
@@ -79,7 +79,7 @@ def read_rank(path: Path, rank: int) -> RankEvents:
 
 
 def read_run(folder: Path) -> RunFiles:
-    """Read a run folder; InputError when it holds neither events nor a summary."""
+    """Read a run folder; it is refused when it holds neither events nor a summary."""
     found = sorted(
         (int(match[1]), path)
         for path in (folder.iterdir() if folder.is_dir() else ())
@@ -94,7 +94,7 @@ def read_run(folder: Path) -> RunFiles:
 
 
 def last_epoch(path: Path) -> int | None:
-    """The newest epoch in a file of events that is being written; None before the first."""
+    """The newest epoch in a file of events that is being written; None before the first one is done."""
     try:
         with path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - TAIL))

@@ -1,4 +1,4 @@
-"""What every worker of a pipeline did when, in one epoch: read from a run's events, and written as a Chrome trace."""
+"""Timelines: when every worker of a pipeline did what in one epoch, read from a run's events, and as a Chrome trace."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MICROSECONDS = 1e6
 
 @dataclass(frozen=True)
 class Span:
-    """``kind``, from ``start`` to ``end`` in seconds; ``chunk`` and ``layer`` are -1 where a span belongs to none."""
+    """What a worker did from ``start`` to ``end``, in seconds; ``chunk`` and ``layer`` are -1 where there is none."""
 
     kind: str
     chunk: int
@@ -43,7 +43,7 @@ class Span:
 
     @property
     def words(self) -> str:
-        """forward, chunk 3; waiting for halo rows, chunk 3, layer 2."""
+        """The span in words: forward, chunk 3; or waiting for halo rows, chunk 3, layer 2."""
         at = [f"chunk {self.chunk}"] if self.chunk >= 0 else []
         at += [f"layer {self.layer}"] if self.layer >= 0 else []
         return ", ".join([KINDS[self.kind], *at])
@@ -51,7 +51,7 @@ class Span:
 
 @dataclass(frozen=True)
 class WorkerTimeline:
-    """One worker's spans of an epoch, its place in the mesh, and its bubble beside the ``ideal`` one of arithmetic."""
+    """One worker's spans of an epoch, its place in the mesh, its bubble, and the ``ideal`` bubble of equal chunks."""
 
     rank: int
     stage: int
@@ -64,12 +64,12 @@ class WorkerTimeline:
 
     @property
     def name(self) -> str:
-        """worker 2: stage 1, part 0; short enough to stand beside the bubble on a narrow page."""
+        """A name such as worker 2: stage 1, part 0; short enough to stand beside the bubble on a narrow page."""
         return f"worker {self.rank}: stage {self.stage}, part {self.part}"
 
     @property
     def full_name(self) -> str:
-        """worker 2: stage 1, part 0, layers 5 to 8."""
+        """The name with the layers: worker 2: stage 1, part 0, layers 5 to 8."""
         word = "layers" if "to" in self.layers else "layer"
         return f"{self.name}, {word} {self.layers}" if self.layers else self.name
 
@@ -79,7 +79,7 @@ class WorkerTimeline:
         return max(span.end for span in self.spans)
 
     def seconds(self, kind: str) -> float:
-        """Time of all spans of a kind."""
+        """The time of all spans of a kind, in seconds."""
         return sum(span.seconds for span in self.spans if span.kind == kind)
 
 
@@ -98,7 +98,7 @@ def mean_bubble(rows: list[WorkerTimeline]) -> float:
 
 
 def write_trace(run: RunFiles, report: Path) -> Path | None:
-    """Write report.trace.json beside report.html, for chrome://tracing or Perfetto; None without a timeline."""
+    """Write report.trace.json beside report.html, for chrome://tracing or Perfetto; None where no timeline is known."""
     rows = timelines(run)
     if not rows:
         return None
@@ -108,7 +108,7 @@ def write_trace(run: RunFiles, report: Path) -> Path | None:
 
 
 def chrome_trace(rows: list[WorkerTimeline]) -> Json:
-    """The trace: a process for every worker, complete events in microseconds from the start of the epoch."""
+    """The trace: one process for every worker, with events in microseconds from the start of the epoch."""
     events: list[Json] = []
     for place, row in enumerate(rows):
         at = {"ph": "M", "pid": row.rank, "tid": row.rank}

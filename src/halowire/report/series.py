@@ -1,4 +1,4 @@
-"""Curves and totals of a run, taken from its events: one value per epoch, summed or compared over the ranks."""
+"""Curves and totals of a run, taken from its events: one value per epoch, combined over the ranks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def known(points: Points) -> list[float]:
 
 
 def mean_curve(curves: Iterable[Points]) -> Points:
-    """At every epoch the mean of the curves that know it; NaN where none does."""
+    """At every epoch the mean of the curves that have a value there; NaN where none has."""
     values: dict[int, list[float]] = {}
     for points in curves:
         for epoch, value in points:
@@ -29,7 +29,7 @@ def mean_curve(curves: Iterable[Points]) -> Points:
 
 
 def over_ranks(run: RunFiles, value: Callable[[Json], object], combine: Callable[[list[float]], float]) -> Points:
-    """One value per epoch, combined over the ranks that know it."""
+    """One value per epoch: ``value`` of every rank's event, put together by ``combine``."""
     points: Points = []
     for epoch in run.epochs():
         values = finite(number(value(rank.epochs[epoch])) for rank in run.ranks if epoch in rank.epochs)
@@ -38,7 +38,7 @@ def over_ranks(run: RunFiles, value: Callable[[Json], object], combine: Callable
 
 
 def losses(run: RunFiles) -> Points:
-    """The training loss as the lowest rank reports it."""
+    """The training loss of every epoch, which all ranks share."""
     return [(epoch, number(event.get("loss"))) for epoch, event in sorted(run.first.epochs.items())]
 
 
@@ -58,7 +58,7 @@ def seconds(run: RunFiles) -> Points:
 
 
 def waits(run: RunFiles) -> Points:
-    """The time of every epoch spent waiting for the wire, mean of the ranks."""
+    """How long a rank waited for the wire in every epoch, mean of the ranks."""
     return over_ranks(run, lambda event: waited(phases_of(event)), fmean)
 
 
@@ -97,13 +97,13 @@ def waited(phases: Json) -> float:
 
 
 def steady(rank: RankEvents) -> list[Json]:
-    """A rank's epochs without the first one, which warms up, where others are left to speak for the run."""
+    """A rank's epochs; of three or more the first one is left out, because it warms up."""
     events = [event for _, event in sorted(rank.epochs.items())]
     return events[1:] if len(events) > 2 else events
 
 
 def mean_phases(rank: RankEvents) -> dict[str, float]:
-    """Mean seconds per epoch of every phase, and ``other``: the part of the epoch that no phase claims."""
+    """Mean seconds per epoch of every phase, and of ``other``, the time that belongs to no phase."""
     events = steady(rank)
     names = [*PHASES, *sorted({name for event in events for name in phases_of(event)} - set(PHASES))]
     result = {}
@@ -136,7 +136,7 @@ def exchange_totals(run: RunFiles) -> list[tuple[int, str, float, float]]:
 
 
 def code_errors(run: RunFiles, direction: str) -> dict[int, Points]:
-    """By layer, the relative squared error of the code at the epochs that measured it, mean of the ranks."""
+    """By layer, the relative squared error of coding at the epochs that measured it, mean of the ranks."""
     found: dict[int, dict[int, list[float]]] = {}
     for rank in run.ranks:
         for epoch, event in rank.epochs.items():

@@ -1,4 +1,4 @@
-"""A run's curves for TensorBoard, written from its events after the fact."""
+"""A run's curves for TensorBoard, written from its events when it is over."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from halowire.report.units import number
 def write_tensorboard(run: Path) -> Path:
     """Write ``run``/tensorboard: loss, learning rate, metrics, seconds, waiting, phases and bytes per epoch.
 
-    InputError when tensorboard is not installed or the folder holds no run. What was written before is replaced.
+    It is refused where tensorboard is not installed or the folder holds no run. Earlier files are replaced.
     """
     try:
         from torch.utils.tensorboard import SummaryWriter

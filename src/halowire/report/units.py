@@ -1,4 +1,4 @@
-"""Numbers read from files without surprises, and written as people read them: KiB and MiB, ms and s, per cent."""
+"""Numbers from files, made safe, and written as people read them: KiB and MiB, ms and s, per cent."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ METRICS = {
 
 
 def number(value: Any) -> float:
-    """The value as a float; NaN where it is missing, not a number or infinite, so that nothing later has to ask."""
+    """The value as a float; NaN where it is missing, no number or infinite, so that other code need not check."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return math.nan
     return float(value) if math.isfinite(value) else math.nan
 
 
 def finite(values: Iterable[float]) -> list[float]:
-    """The values that are known, in their order."""
+    """The values that are neither NaN nor infinite, in their order."""
     return [value for value in values if math.isfinite(value)]
 
 
@@ -37,7 +37,7 @@ def share(part: Any, whole: Any) -> float:
 
 
 def digits(value: float) -> str:
-    """About three significant digits without an exponent: 1234, 123, 12.3, 1.23, 0.123."""
+    """A number with about three significant digits: 1234, 123, 12.3, 1.23, 0.123."""
     size = abs(value)
     if size == 0:
         return "0"
@@ -46,7 +46,7 @@ def digits(value: float) -> str:
 
 
 def bytes_text(value: Any) -> str:
-    """12.3 MiB, 512 B, 0 B; a dash where nothing is known."""
+    """A number of bytes as text: 12.3 MiB, 512 B, 0 B; a dash where it is not known."""
     size = number(value)
     if math.isnan(size):
         return NOTHING
@@ -57,7 +57,7 @@ def bytes_text(value: Any) -> str:
 
 
 def seconds_text(value: Any) -> str:
-    """85 µs, 42.1 ms, 0.42 s, 12.3 s, 3 min 20 s, 2 h 05 min; a dash where nothing is known."""
+    """A time as text: 85 µs, 42.1 ms, 0.42 s, 12.3 s, 3 min 20 s, 2 h 05 min; a dash where it is not known."""
     seconds = number(value)
     if math.isnan(seconds):
         return NOTHING
@@ -80,7 +80,7 @@ def percent_text(value: Any) -> str:
 
 
 def number_text(value: Any) -> str:
-    """About three significant digits; a dash where nothing is known."""
+    """A number with about three significant digits; a dash where it is not known."""
     plain = number(value)
     return NOTHING if math.isnan(plain) else digits(plain)
 

@@ -239,7 +239,12 @@ class CheckpointConfig:
 
 @dataclass(frozen=True)
 class Config:
-    """Everything that decides how a run goes; `config.json` of the run folder holds it."""
+    """Everything that decides how a run goes; `config.json` of the run folder holds it.
+
+    Example:
+        >>> halowire.Config().flat()  # the names of all settings, with their defaults
+        >>> halowire.RECIPES["varco"].config.flat()["rate.schedule"]
+    """
 
     recipe: str = "exact"
     """named, complete setting; the other flags override it"""

@@ -13,7 +13,12 @@ from halowire.training.job import Job
 
 @dataclass(frozen=True)
 class Run:
-    """A trained model: its folder and the numbers of its `summary.json`."""
+    """A trained model: its folder and the numbers of its `summary.json`.
+
+    Example:
+        >>> run = halowire.train("debian", workers=2)
+        >>> run.folder, run.summary["test"], run.report
+    """
 
     folder: Path
     summary: dict[str, Any]

@@ -18,6 +18,9 @@ class Draws:
     """The random numbers of ``m`` rows of one message: functions of (seed, epoch, layer, direction, node, column).
 
     They are the same in every run and on any number of workers; numbers of torch's own generator are not.
+
+    Example:
+        >>> kept = draws.uniform(rows.shape[1]) < share  # inside encode_rows
     """
 
     stream: int
@@ -36,6 +39,16 @@ class RowCodec(Uniform):
     A row's bytes may depend on its values, its columns and its draws, and on nothing else: not on the rows beside it,
     not on the worker, not on earlier messages. `halowire.distribute` and `halowire.fit` take one as ``codec``, try it
     on some rows, and refuse it where that does not hold.
+
+    Example:
+        >>> class Half(halowire.RowCodec):
+        ...     def row_bytes(self, columns):
+        ...         return 2 * columns
+        ...     def encode_rows(self, rows, draws):
+        ...         return rows.bfloat16().view(torch.uint8)
+        ...     def decode_rows(self, data, columns):
+        ...         return data.view(torch.bfloat16).float()
+        >>> halowire.fit(model, data, workers=2, codec=Half())
     """
 
     @abstractmethod

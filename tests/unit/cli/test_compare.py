@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from halowire import api
+from halowire import api, comparing
 from halowire.errors import TrainingError
 from halowire.launch import Place
 from tests.unit.cli.conftest import FAST, SMALL
@@ -159,7 +159,7 @@ def test_shards_are_refused(halowire):
 
 
 def test_torchrun_is_refused(halowire, monkeypatch):
-    monkeypatch.setattr("halowire.api.launched", lambda: True)
+    monkeypatch.setattr("halowire.comparing.launched", lambda: True)
     said = halowire("compare", SMALL, *TWO, *FAST)
     assert said.code == 2 and "starts its workers itself" in said.err and Place.here().size == 1
 
@@ -172,15 +172,15 @@ def test_torchrun_is_refused(halowire, monkeypatch):
     ],
 )
 def test_what_is_finished_is_kept(halowire, monkeypatch, error, code, words):
-    train, calls = api.train, []
+    train, calls = comparing.train_run, []
 
-    def fail_third(*arguments, **options):
+    def fail_third(*arguments):
         calls.append(arguments)
         if len(calls) == 3:
             raise error
-        return train(*arguments, **options)
+        return train(*arguments)
 
-    monkeypatch.setattr(api, "train", fail_third)
+    monkeypatch.setattr(comparing, "train_run", fail_third)
     said = halowire("compare", SMALL, *TWO, *FAST)
     assert said.code == code and words in said.err and "the same command goes on" in said.err
     assert len(record()["runs"]) == 2 and "2 runs of the comparison" in Path("both/compare.html").read_text()

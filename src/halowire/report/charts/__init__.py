@@ -1,12 +1,11 @@
-"""What draws: line charts, scatter plots, bars and timelines as SVG; `sections/` says what they show."""
+"""The charts, drawn as SVG: curves, scatter plots, bars and timelines; `sections/` decides what they show."""
 
-from halowire.report.charts.axes import metric_kind
-from halowire.report.charts.bars import Bar, Segment, bar_chart, legend
+from halowire.report.charts.axes import Kind, metric_kind
+from halowire.report.charts.bars import Bar, Segment, bar_chart, legend, timeline_chart
 from halowire.report.charts.line_chart import Curve, LineChart, line_figure
 from halowire.report.charts.scatter import Point, ScatterPlot, scatter_plot
-from halowire.report.charts.timeline_chart import timeline_chart
 
 __all__ = [
-    "Bar", "Curve", "LineChart", "Point", "ScatterPlot", "Segment", "bar_chart", "legend", "line_figure",
+    "Bar", "Curve", "Kind", "LineChart", "Point", "ScatterPlot", "Segment", "bar_chart", "legend", "line_figure",
     "metric_kind", "scatter_plot", "timeline_chart",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Axes, linear and logarithmic: round tick values, and the unit in which a whole axis is written."""
+"""Linear and logarithmic axes: their round tick values, and the unit in which all their labels are written."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Kind = Literal["number", "percent", "seconds", "bytes"]
 SECOND_UNITS = ((300.0, 60.0, "min"), (0.0995, 1.0, "s"), (1e-3, 1e-3, "ms"))
 
 ZERO_ROOM = 0.16
-"""The share of a logarithmic axis before its smallest value, where there are zeros to show."""
+"""The share of a logarithmic axis that is reserved for zeros, below its smallest value."""
 
 WORDS: dict[Kind, Callable[[object], str]] = {
     "number": number_text,
@@ -37,7 +37,7 @@ def nice_step(span: float, count: int) -> float:
 
 
 def ticks_between(low: float, high: float, count: int = 5, whole: bool = False) -> list[float]:
-    """Round values within [low, high]; whole numbers only where asked."""
+    """About ``count`` round values within [low, high]; only whole numbers where ``whole``."""
     if not high > low:
         return [low]
     step = nice_step(high - low, count)
@@ -71,7 +71,7 @@ class Axis:
     kind: Kind = "number"
 
     def words(self, value: float) -> str:
-        """The value in the axis's own unit, so that labels compare at a glance; in another one where it is tiny."""
+        """The value in the axis's own unit, so that labels compare at a glance; a tiny one in a smaller unit."""
         scaled = value / self.factor
         if self.kind in ("seconds", "bytes") and self.unit != "B" and (abs(scaled) >= 0.01 or value == 0):
             return f"{digits(scaled)} {self.unit}"
@@ -95,7 +95,7 @@ def unit_of(kind: Kind, largest: float) -> tuple[float, str]:
 
 
 def make_axis(values: list[float], kind: Kind, zero: bool) -> Axis:
-    """An axis that starts and ends on a tick and holds all values (finite); it starts at 0 where asked."""
+    """An axis that starts and ends on a tick and holds all ``values`` (finite), and with ``zero`` also 0."""
     low, high = (min(values), max(values)) if values else (0.0, 1.0)
     if zero:
         low = min(0.0, low)
@@ -118,7 +118,7 @@ def make_axis(values: list[float], kind: Kind, zero: bool) -> Axis:
 
 @dataclass(frozen=True)
 class LogAxis(Axis):
-    """An axis on which places grow with the logarithm; ``begin`` is the place of ``low``, zeros lie before it at 0."""
+    """An axis on which places grow with the logarithm; ``begin`` is the place of ``low``, and zeros are at place 0."""
 
     begin: float = 0.0
 
@@ -135,7 +135,7 @@ class LogAxis(Axis):
 
 
 def make_log_axis(values: list[float], kind: Kind) -> Axis:
-    """An axis that holds all values (finite, none negative); an ordinary one where none is above zero."""
+    """A logarithmic axis that holds all ``values``, finite and not negative; a linear one where none is above zero."""
     above = [value for value in values if value > 0]
     if not above:
         return make_axis(values, kind, zero=True)
@@ -158,13 +158,13 @@ def make_log_axis(values: list[float], kind: Kind) -> Axis:
 
 
 def around(values: list[float], steps: list[float]) -> tuple[float, float]:
-    """The closest two different steps that hold all values."""
+    """The largest step below and the smallest step above all values, two different ones."""
     low = max((step for step in steps if step <= min(values)), default=min(values))
     return low, min((step for step in steps if step >= max(values) and step > low), default=2 * max(values))
 
 
 def rounds(kind: Kind, digits: tuple[int, ...] = (1, 2, 5)) -> list[float]:
-    """Round values, ascending; of bytes 1, 10 and 100 of every unit stand for the powers of ten."""
+    """Round values in ascending order; for bytes, 1, 10 and 100 of every unit take the place of the powers of ten."""
     if kind == "bytes":
         units = [1024.0**power for power in range(len(BYTE_UNITS))]
         return [digit * ten * unit for unit in units for ten in (1, 10, 100) for digit in digits]
@@ -172,7 +172,7 @@ def rounds(kind: Kind, digits: tuple[int, ...] = (1, 2, 5)) -> list[float]:
 
 
 def spell(value: float, kind: Kind) -> str:
-    """A tick's label: round bytes without decimals."""
+    """The label of a tick; bytes are round, so that they need no decimals."""
     if kind != "bytes":
         return WORDS[kind](value)
     power = max(0, math.floor(math.log(value, 1024) + 1e-9))

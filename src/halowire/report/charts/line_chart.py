@@ -76,7 +76,7 @@ class LineChart:
 
 
 def line_figure(chart: LineChart, says: str) -> Html | None:
-    """The chart as a figure with its numbers, of a long run thinned; None when no curve has a value."""
+    """The chart as a figure with a table of its numbers, thinned for a long run; None when no curve has a value."""
     if not any(curve.values for curve in chart.curves):
         return None
     every = math.ceil(len(chart.epochs) / MOST_ROWS)
@@ -117,7 +117,7 @@ def line_chart(chart: LineChart, description: str) -> Html:
 
 
 def cap(curves: list[Curve]) -> float:
-    """The value above which a few outliers (a slow first epoch) would squeeze everything else flat."""
+    """Where to cut the axis: above it lie a few outliers (a slow first epoch) that would flatten everything else."""
     values = sorted(value for curve in curves for value in curve.values)
     if len(values) < 8:
         return math.inf
@@ -140,7 +140,7 @@ def thinned(points: Points) -> Points:
 
 
 def _path(plot: Plot, curve: Curve) -> Html:
-    """The curve, broken where values are missing; with its area where asked."""
+    """The curve, broken where values are missing, and the area below it where asked."""
     pieces: list[list[str]] = [[]]
     spans: list[tuple[float, float]] = []
     for epoch, value in thinned(curve.points):
@@ -167,7 +167,7 @@ def _path(plot: Plot, curve: Curve) -> Html:
 
 
 def _dots(plot: Plot, curve: Curve) -> Html:
-    """A dot at the end, and at every point where there are few."""
+    """A dot at the end of a curve, and at every point where it has few."""
     known = [(plot.x(epoch), plot.y(value)) for epoch, value in curve.points if math.isfinite(value)]
     shown = known if len(known) <= MOST_DOTS else known[-1:]
     return join(*(tag("circle", cx=across(x), cy=down(y), r="2.5", class_=f"dot s{curve.slot}") for x, y in shown))

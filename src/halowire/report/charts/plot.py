@@ -1,4 +1,4 @@
-"""What all charts share: a frame as wide as the page allows, whose text keeps its size, a grid, labels at the right.
+"""What all charts share: a frame that is as wide as the page allows, a grid, and labels at the right.
 
 Horizontal positions are per cent of the plot, vertical ones are pixels; labels hang over the plot's edges into padding
 that the frame reserves. Curves live in a nested coordinate system that stretches with the plot.
@@ -17,16 +17,16 @@ STRETCH = 1000
 CHARACTER = 6.9
 """A generous width of a character at the label size, for reserving room."""
 SPACING = 16
-"""The least distance of labels at the right, in pixels."""
+"""The least distance between labels at the right, in pixels."""
 LEAST_RIGHT = 110
 """Room for the usual labels, so that figures below each other line up."""
 LONGEST = 15
-"""Characters of a label, so that it leaves the plot some room on a phone."""
+"""The most characters of a label, so that it leaves the plot some room on a phone."""
 
 
 @dataclass(frozen=True)
 class Plot:
-    """Where values lie: x as a fraction of the width, y in pixels from the top."""
+    """Where values lie in a chart: x as a fraction of the width, y in pixels from the top."""
 
     axis: Axis
     low: float

@@ -13,7 +13,7 @@ HEIGHT = 230
 INSET = 0.035
 """The share of the width between the frame and the outermost values, so that no point sits on the frame."""
 SPACING_ACROSS, NARROW_SPACING = 0.17, 0.36
-"""The least distance of labels below a plot, and below one on a phone, as shares of its width."""
+"""The least distance between labels below a plot, and below one on a phone, as shares of its width."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def roomy(places: list[float], least: float) -> list[float]:
 
 
 def _ticks(ticks: list[tuple[float, str]], height: float) -> Html:
-    """Hairlines, with values below where there is room; those a narrow plot has no room for are of class ``fine``."""
+    """Hairlines with their values below; values for which a narrow plot has no room are of class ``fine``."""
     places = [place for place, _ in ticks]
     coarse = roomy(places[:1] + places[-1:] + sorted(places, key=lambda place: abs(place - 0.5)), NARROW_SPACING)
     fine = roomy([*coarse, *places], SPACING_ACROSS)
@@ -104,7 +104,7 @@ def _heights(point: Point) -> list[float]:
 
 
 def _point(point: Point, plot: Plot, x: float, runs: list[tuple[float, float]], kind: Kind) -> Html:
-    """A point: its runs faintly, its standard error as a bar, its mean; what it is when pointed at."""
+    """The mean as a dot with a hint, its standard error as a bar, and the single runs as faint dots."""
     small = [
         tag("circle", cx=across(at), cy=down(plot.y(y)), r="2.2", class_=f"run s{point.slot}")
         for at, y in runs

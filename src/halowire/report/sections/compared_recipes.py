@@ -1,4 +1,4 @@
-"""What the page of a comparison is made of: its headline, its table of recipes, its figures."""
+"""The sections of a comparison's page: its headline, its table of recipes, its figures."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from halowire.report import series
 from halowire.report.charts import (
     Bar,
     Curve,
+    Kind,
     LineChart,
     Point,
     ScatterPlot,
@@ -60,12 +61,12 @@ class ComparedRecipe(Compared):
 
 
 def comparison_headline(record: Json, recipes: list[ComparedRecipe]) -> Html:
-    """The cheapest recipe that is as good as `exact`, if there is one; else what range was reached."""
+    """A sentence about the cheapest recipe that is as good as `exact`, or else about the range that was reached."""
     begin = f"{record['graph']}, {plural(record['workers'], 'worker')}, {plural(len(record['seeds']), 'seed')}"
     metric = metric_of(record)
     if not recipes:
         return join(f"{begin}: no run is finished yet")
-    # Points of a fraction can be close in themselves; of an error nobody knows how much is little.
+    # A difference of 0.3 points is little for a fraction; nobody knows how much is little for an error such as RMSE.
     close = [one for one in recipes if is_share(metric) and _as_good(one)]
     if not close:
         means = [{key: mean_of(one.numbers[key]) for key in ("test", "halo_bytes")} for one in recipes]
@@ -108,35 +109,33 @@ def _part(fraction: float) -> str:
 
 
 def _against_bytes(record: Json, recipes: list[ComparedRecipe]) -> Html | None:
-    """What the accuracy costs on the wire."""
-    metric = metric_of(record)
-    title = f"Test {metric_words(metric)} against bytes"
-    points = _means(recipes, "halo_bytes")
-    chart = ScatterPlot(title, points, "bytes", "halo bytes of the whole training", metric_kind(metric), log=True)
-    says = f"{_better_corner(metric)} The axis of bytes is logarithmic."
+    """A figure of the accuracy over the bytes it costs."""
+    says = "The axis of bytes is logarithmic."
     if len(record["seeds"]) > 1:
         says += " Large dots: means, with standard error; small dots: single seeds."
-    return _scatter(record, recipes, chart, "halo_bytes", says)
+    return _scatter(record, recipes, "bytes", "halo bytes of the whole training", says)
 
 
 def _against_time(record: Json, recipes: list[ComparedRecipe]) -> Html | None:
-    """What the accuracy costs in time."""
+    """A figure of the accuracy over the time it costs."""
+    says = "Time is the median epoch times the number of epochs."
+    return _scatter(record, recipes, "seconds", "time of all training epochs", says)
+
+
+def _scatter(record: Json, recipes: list[ComparedRecipe], cost: Kind, words: str, says: str) -> Html | None:
+    """A figure with a point for every recipe: its test metric over its ``cost``, which ``words`` name."""
+    log = cost == "bytes"
+    key, spell, short = ("halo_bytes", bytes_text, "bytes") if log else ("train_seconds", seconds_text, "time")
+    points = _means(recipes, key)
+    if not points:
+        return None
     metric = metric_of(record)
-    title = f"Test {metric_words(metric)} against time"
-    points = _means(recipes, "train_seconds")
-    chart = ScatterPlot(title, points, "seconds", "time of all training epochs", metric_kind(metric))
-    return _scatter(
-        record,
-        recipes,
-        chart,
-        "train_seconds",
-        f"{_better_corner(metric)} Time is the median epoch times the number of epochs.",
-    )
-
-
-def _better_corner(metric: str) -> str:
-    """Where the good recipes are."""
-    return "Lower left is better." if metric in LOWER_IS_BETTER else "Upper left is better."
+    title = f"Test {metric_words(metric)} against {short}"
+    says = f"{'Lower' if metric in LOWER_IS_BETTER else 'Upper'} left is better. {says}"
+    chart = ScatterPlot(title, points, cost, words, metric_kind(metric), log)
+    rows = [[one.name, spread_text(one.numbers["test"], metric), spell(mean_of(one.numbers[key]))] for one in recipes]
+    data = data_table(title, ["recipe", metric_head(metric), words], rows)
+    return figure(title, says, scatter_plot(chart, says), data)
 
 
 def _means(recipes: list[ComparedRecipe], key: str) -> list[Point]:
@@ -148,17 +147,6 @@ def _means(recipes: list[ComparedRecipe], key: str) -> list[Point]:
         if math.isfinite(x) and math.isfinite(y):
             found.append(Point(one.name, x, y, error_of(one.numbers["test"]), one.slot, single))
     return found
-
-
-def _scatter(record: Json, recipes: list[ComparedRecipe], chart: ScatterPlot, key: str, says: str) -> Html | None:
-    """A figure with a point for every recipe; ``key`` is the number on the horizontal axis."""
-    if not chart.points:
-        return None
-    words = bytes_text if chart.across == "bytes" else seconds_text
-    metric = metric_of(record)
-    rows = [[one.name, spread_text(one.numbers["test"], metric), words(mean_of(one.numbers[key]))] for one in recipes]
-    data = data_table(chart.title, ["recipe", metric_head(metric), chart.words], rows)
-    return figure(chart.title, says, scatter_plot(chart, says), data)
 
 
 def _over_epochs(recipes: list[ComparedRecipe], points: Callable[[RunFiles], Points]) -> list[Curve]:

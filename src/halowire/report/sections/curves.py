@@ -16,7 +16,7 @@ from halowire.report.run_files import RunFiles
 from halowire.report.units import Points, capitalised, metric_text, metric_words, number_text, seconds_text
 
 MOST_CURVES = 6
-"""More layers than this are drawn as their mean."""
+"""A run with more layers than this gets one curve, their mean."""
 SPLITS = {"train": 5, "val": 0, "test": 1}
 """The splits of the nodes, each with its colour."""
 TRAVELS = {
@@ -36,7 +36,7 @@ def curve_figures(runs: list[ShownRun]) -> list[Html]:
 
 
 def lowest_is_near_zero(curves: list[Curve]) -> bool:
-    """Whether an axis from zero costs little room."""
+    """Whether the axis can start at zero without flattening the curves."""
     values = [value for curve in curves for value in curve.values]
     return bool(values) and 0 <= min(values) < 0.5 * max(values)
 
@@ -126,7 +126,7 @@ def _bytes(runs: list[ShownRun]) -> Html | None:
 
 
 def _code_error(runs: list[ShownRun], direction: str) -> Html | None:
-    """What coding changed of the rows or gradients that travelled; None where all went as they were."""
+    """How much coding changed the rows or gradients that travelled; None where all travelled unchanged."""
     mean = partial(series.mean_code_errors, direction=direction)
     if len(runs) > 1:
         curves = _curves(runs, mean)

@@ -20,7 +20,7 @@ FORMULA = "(S\u22121)/(C+S\u22121)"
 
 
 def epoch_figures(runs: list[ShownRun]) -> list[Html]:
-    """Where the time of an epoch went, and of a single run what was exchanged; what is unknown is left out."""
+    """Figures of where the time of an epoch went and, for a single run, of what was exchanged, where it is known."""
     drawn = (_phases(runs), _exchanges(runs[0]) if len(runs) == 1 else None)
     return [one for one in drawn if one is not None]
 
@@ -61,7 +61,7 @@ def _phases(runs: list[ShownRun]) -> Html | None:
 
 
 def _names(phases: Iterable[dict[str, float]]) -> list[str]:
-    """All phases that take time: the usual ones in the order of an epoch, then those without a place in it."""
+    """All phases that take time: the usual ones in the order of an epoch, then any others by name."""
     found = {name for spent in phases for name in spent}
     usual = [name for name in (*series.PHASES, "other") if name in found]
     return usual + sorted(found - set(usual))
@@ -95,7 +95,7 @@ def _segments(spent: dict[str, float], names: list[str]) -> list[Segment]:
 
 
 def _css(name: str) -> str:
-    """The phase's class; phases without a colour of their own share one."""
+    """The CSS class of a phase; phases without a colour of their own share one."""
     return name if name in series.PHASES else "other"
 
 
@@ -157,7 +157,7 @@ def pipeline_figure(one: ShownRun) -> Html | None:
 
 
 def _pipeline_says(rows: list[WorkerTimeline]) -> str:
-    """What to see, with the bubble next to the one that arithmetic gives."""
+    """The words below the title of the timeline, with the measured bubble and the ideal one."""
     some = "" if len(rows) <= MOST_LINES else f" ({MOST_LINES} of {len(rows)})"
     words = (
         f"Epoch {rows[0].epoch}, which all workers began together: one line for each worker{some}, one box for each "

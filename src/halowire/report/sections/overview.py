@@ -27,7 +27,7 @@ from halowire.report.units import (
 from halowire.training.metric_names import VALUE_METRICS, best_of
 
 ENDED = {"early-stopped": "stopped early (--early-stop)"}
-"""What a status of `summary.json` means, where it does not say so itself."""
+"""What a status in `summary.json` means, where the word alone does not say it."""
 
 
 def headline(runs: list[ShownRun]) -> Html:
@@ -49,7 +49,7 @@ Result = tuple[str, Callable[[float], str], str]
 
 
 def results_of(metric: str) -> list[Result]:
-    """What a headline tells of runs, where it is known."""
+    """The results that a headline of runs tells."""
     return [
         ("test", partial(metric_text, metric), f"test {metric_words(metric)}"),
         ("epoch_seconds", seconds_text, "per epoch"),
@@ -58,7 +58,7 @@ def results_of(metric: str) -> list[Result]:
 
 
 def ranges(known: list[Json], results: list[Result]) -> list[Html]:
-    """Every result that some of the runs know, as **low to high** and the words after it."""
+    """Every result that at least one run has, as **low to high** and the words after it."""
     parts = []
     for key, words, after in results:
         if values := finite(number(one[key]) for one in known):
@@ -158,7 +158,7 @@ def runs_table(runs: list[ShownRun]) -> Html:
 
 
 def _column(head: str, key: str, words: Callable[[float], str], best: Callable[[list[float]], float] | None) -> Column:
-    """A column for a key of the facts."""
+    """A column that shows the number ``key`` of every run."""
     return Column(head, lambda one: words(number(one.get(key))), lambda one: number(one.get(key)), best)
 
 

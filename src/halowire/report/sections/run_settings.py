@@ -1,4 +1,4 @@
-"""The settings of a run, what differs between several, and the command or call that repeats a run."""
+"""The settings of a run, what differs between several, and the command or call that repeats a run or comparison."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from typing import Any
 
 from halowire.report.facts import ShownRun
 from halowire.report.markup import Html, fold, join, table, tag
+from halowire.report.run_files import Json
 from halowire.report.units import NOTHING
 
 WIDE = 96
-"""Characters of a command's line, from which on it goes on in the next one."""
+"""The most characters in a line of a command; what does not fit goes to the next line."""
 NOT_FLAGS = ("recipe", "workers", "out", "quiet", "run")
-"""Groups of `config.json` that are no flags, or that stand in the command's first line."""
+"""Groups of `config.json` that are no flags, or that already stand in the first line of the command."""
 
 
 def settings_by_group(one: ShownRun) -> Html | None:
-    """All settings of a run, in groups."""
+    """All settings of a run, in groups; None where none were recorded."""
     found = by_group(one.files.config)
     if not found:
         return None
@@ -55,14 +56,25 @@ def differing_settings(runs: list[ShownRun]) -> Html | None:
 def repeat(one: ShownRun, several: bool) -> Html:
     """The command, and the settings as they were recorded; folded away where there are several runs."""
     config = one.files.config
-    box = command_box(command(one))
+    box = _command_box(command(one))
     if several:
         return fold(one.label, box)
     recorded = tag("pre", json.dumps(config, indent=2, ensure_ascii=False), tabindex="0")
     return join(box, fold("config.json", recorded) if config else None)
 
 
-def command_box(line: str) -> Html:
+def repeat_comparison(record: Json) -> Html:
+    """The command that repeats a comparison."""
+    words = ["halowire", "compare", str(record.get("source") or record["graph"])]
+    words += ["--recipes", ",".join(record["recipes"]), "--workers", str(record["workers"])]
+    words += ["--seeds", str(len(record["seeds"]))]
+    if record["seeds"] and record["seeds"][0]:
+        words += ["--seed", str(record["seeds"][0])]
+    flags = [_flag(name, value) for name, value in _given(record["settings"], ())]
+    return _command_box(" ".join([shlex.join(words), *flags, "--out DIR"]))
+
+
+def _command_box(line: str) -> Html:
     """A command in pieces that a narrow page does not break: a flag stays with its value."""
     pieces = re.split(r"(\n? +(?=--))", line)
     return tag("pre", *(piece if piece.isspace() else tag("span", piece) for piece in pieces), class_="command")
@@ -80,7 +92,7 @@ def by_group(config: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, str]]
 def command(one: ShownRun) -> str:
     """The shell command that repeats the run, every setting spelt out: later defaults cannot change it.
 
-    Of a model of one's own it is a call in the program that has the model.
+    For the user's own model it is a call in the program that has the model.
     """
     known, config = one.facts, one.files.config
     job = config.get("run")
@@ -93,7 +105,7 @@ def command(one: ShownRun) -> str:
     start += ["--workers", str(known["workers"])]
     rows = [shlex.join(start)]
     for name, value in _given(config, NOT_FLAGS):
-        flag = f"--{name}" if value is True else shlex.join([f"--{name}", str(value)])
+        flag = _flag(name, value)
         # The first line stays what a person would type.
         if len(rows) > 1 and len(rows[-1]) + len(flag) < WIDE:
             rows[-1] += f" {flag}"
@@ -102,8 +114,13 @@ def command(one: ShownRun) -> str:
     return " \\\n  ".join(rows)
 
 
+def _flag(name: str, value: Any) -> str:
+    """The words of a flag in a shell command; a setting that is on needs no value."""
+    return f"--{name}" if value is True else shlex.join([f"--{name}", str(value)])
+
+
 def _call(one: ShownRun) -> str:
-    """The call that repeats a run of a model of one's own, with every setting that it has a use for."""
+    """The call of `halowire.fit` that repeats a run of the user's own model, with every setting that applies to it."""
     settings = {name.replace("-", "_"): value
                 for name, value in _given(one.files.config, (*NOT_FLAGS, "model", "mesh", "graph"))}  # fmt: skip
     rows = [f"    {name!r}: {value!r}," for name, value in settings.items()]
@@ -113,7 +130,7 @@ def _call(one: ShownRun) -> str:
 
 
 def _given(config: Mapping[str, Any], left_out: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
-    """The settings that have a value, but for the groups ``left_out``; what is off needs no flag."""
+    """The settings that have a value, without the groups ``left_out``; a setting that is off needs no flag."""
     for name, value in _flat(config):
         if value is not None and value is not False and value != "" and name.partition(".")[0] not in left_out:
             yield name, value

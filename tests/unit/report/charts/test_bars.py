@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from halowire.report.charts.timeline_chart import HAIR, merged
+from halowire.report.charts.bars import HAIR, merged
 from halowire.report.run_timelines import Span, WorkerTimeline
 from tests.support.fake_pipeline import write_pipeline
 from tests.support.pages import runs_page, section

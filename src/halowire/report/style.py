@@ -1,10 +1,6 @@
-"""What every page shares: its frame, and a style sheet for light and dark, for desk, phone and paper."""
+"""The style sheet that all pages share: for light and dark screens, for desk, phone and paper."""
 
 from __future__ import annotations
-
-from collections.abc import Iterable
-
-from halowire.report.markup import Html, tag
 
 LIGHT = """
 --page:#fdfdfb;--ink:#1b1c1e;--soft:#5b5e63;--rule:#d6d6d1;--grid:#e4e4df;--band:#0000000a;--shade:#00000030;--wash:#f4f4ef;--alert:#9a3412;
@@ -150,27 +146,8 @@ details:not([open]){display:none}
 """
 
 
-def page(title: str, content: Iterable[object], source: str) -> str:
-    """The whole page as text: one file that needs nothing else; ``source`` says from which folders it was made."""
-    head = tag(
-        "head",
-        Html('<meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">'),
-        Html('<meta name="color-scheme" content="light dark">'),
-        tag("title", f"{title} – halowire"),
-        tag("style", Html(style_sheet())),
-    )
-    footer = tag("footer", f"Made by halowire from {source}. KiB and MiB are 1024 and 1024² bytes.")
-    body = tag("body", tag("main", *content), footer)
-    return f"<!doctype html>\n{tag('html', head, body, lang='en')}\n"
-
-
-def notes_list(notes: list[str]) -> Html | None:
-    """What to beware of, in a list that stands out; None where there is nothing."""
-    return tag("ul", *(tag("li", note) for note in notes), class_="notes") if notes else None
-
-
 def style_sheet() -> str:
-    """The whole sheet; paper is always light."""
+    """The whole style sheet; printed pages are always light."""
     return (
         f":root{{color-scheme:light dark;{LIGHT}}}\n"
         f"@media screen and (prefers-color-scheme:dark){{:root{{{DARK}}}}}\n"

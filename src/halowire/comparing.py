@@ -1,0 +1,142 @@
+"""A comparison under way: it trains the runs that are missing, one after the other, and keeps their numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from halowire.errors import InputError, Interrupted, TrainingError
+from halowire.graph import Graph
+from halowire.launch import launched
+from halowire.partitioning import is_shard_folder
+from halowire.report import (
+    ComparisonSetup,
+    Console,
+    comparison_record,
+    count_line,
+    table_rows,
+    write_compare_page,
+    write_record,
+)
+from halowire.running import RunOptions, graph_name, graph_source, train_run, worker_count
+from halowire.training.comparison import Cell, Comparison, refuse_other_comparison
+from halowire.training.given_shards import is_shards, refuse_other_shards
+from halowire.training.recipes import RECIPES
+from halowire.training.source import cut_for, load_for, refuse_untrainable
+
+
+class Comparing:
+    """The comparison ``plan`` of recipes on ``graph``, each run with ``workers`` local workers."""
+
+    def __init__(self, plan: Comparison, graph: Any, workers: int, console: Console) -> None:
+        """Refuse what cannot be compared, before anything is written."""
+        self.plan = plan
+        self.graph = graph
+        self.workers = workers
+        self.console = console
+        self.cells = list(plan.cells())
+        self._loaded: Graph | None = None
+        self._refuse_impossible()
+
+    def run(self) -> dict[str, Any]:
+        """Train what is missing, write `compare.json` and `compare.html`, print the table; the content of the former.
+
+        When it is interrupted, or training fails, the runs that are finished are kept and compared.
+        """
+        for line in self.plan.notes():
+            self.console.warn(line)
+        try:
+            self._train_missing()
+        except (KeyboardInterrupt, TrainingError) as error:
+            kept = self._keep_finished()
+            raise (
+                TrainingError(f"{error}; {kept}") if isinstance(error, TrainingError) else Interrupted(kept)
+            ) from None
+        record = self._write_record()
+        page = write_compare_page(self.plan.folder)
+        self.console.line("")
+        self.console.table(table_rows(record), heads=2)
+        self.console.line(count_line(record))
+        self.console.line(f"page in {page}")
+        return record
+
+    def _refuse_impossible(self) -> None:
+        if launched():
+            raise InputError(
+                "compare starts its workers itself; under torchrun use `halowire train`, then `halowire report`"
+            )
+        if is_shards(self.graph):
+            raise InputError(
+                f"{self.graph} holds shards; a comparison cuts the graph anew for every seed: give the graph"
+            )
+        for cell in self.cells:
+            try:
+                worker_count(self.workers, self.graph, cell.config)
+            except InputError as error:
+                raise InputError(f"{cell.recipe} cannot run here: {error}") from None
+        refuse_other_comparison(self.plan, graph_source(self.graph), self.workers)
+
+    def _train_missing(self) -> None:
+        """Train every run that is not finished yet, and show how far the comparison is."""
+        with self.console.runs_progress(len(self.cells), self.cells[0].config.epochs) as progress:
+            for cell in self.cells:
+                label = f"{cell.recipe} seed {cell.seed}"
+                if (found := cell.summary()) is not None:
+                    progress.finish(label, found, earlier=True)
+                    continue
+                graph = self._trained_on(cell)
+                self._write_record()
+                progress.start(label, cell.folder)
+                options = RunOptions(resume=cell.begun, quiet=True, table=False)
+                try:
+                    run = train_run(graph, self.workers, cell.recipe, cell.folder, cell.settings, options)
+                except TrainingError as error:
+                    raise TrainingError(f"{label}: {error}") from None
+                progress.finish(label, run.summary)
+
+    def _trained_on(self, cell: Cell) -> Any:
+        """The shards of the cell's seed, cut when they are first needed; the graph where the run cuts its own."""
+        if not cell.shared:
+            return self.graph
+        target = self.plan.shards(cell.seed)
+        config = self.plan.cut_config(cell.seed)
+        if is_shard_folder(target):
+            known = self.graph if isinstance(self.graph, Graph) else None
+            refuse_other_shards(target, self.workers, config, known)
+            return target
+        if self._loaded is None:
+            self._loaded = load_for(self.graph, config)
+            refuse_untrainable(self._loaded, config.task.kind == "link")
+        cut_for(self._loaded, self.workers, target, config, Console(quiet=True))
+        method = config.partition.method
+        self.console.line(f"cut the graph for seed {cell.seed} into {self.workers} shards by {method}: {target}")
+        return target
+
+    def _write_record(self) -> dict[str, Any]:
+        """Write `compare.json` of the runs that are finished."""
+        plan = self.plan
+        done = [(cell.recipe, cell.seed, cell.folder.name, found) for cell in self.cells if (found := cell.summary())]
+        setup = ComparisonSetup(
+            graph=graph_name(self.graph),
+            source=graph_source(self.graph),
+            workers=self.workers,
+            seeds=list(plan.seeds),
+            recipes={recipe: RECIPES[recipe].summary for recipe in plan.recipes},
+            settings=plan.settings,
+            notes=plan.notes(),
+        )
+        record = comparison_record(setup, done)
+        write_record(record, plan.folder)
+        return record
+
+    def _keep_finished(self) -> str:
+        """Write what there is to compare so far; the words that tell how to go on."""
+        done = sum(cell.summary() is not None for cell in self.cells)
+        if done:
+            self._write_record()
+            write_compare_page(self.plan.folder)
+        return _kept(done, len(self.cells), self.plan.folder)
+
+
+def _kept(done: int, total: int, folder: Path) -> str:
+    return f"{done} of {total} runs are finished and kept in {folder}; the same command goes on"

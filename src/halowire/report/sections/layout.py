@@ -1,0 +1,194 @@
+"""How the work was laid out: who owns what, how each layer's exchange was hidden, and which kernels served it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+from typing import Any
+
+from halowire.report.facts import ShownRun, served_layers
+from halowire.report.markup import Html, join, table, tag
+from halowire.report.run_files import RunFiles
+from halowire.report.units import NOTHING, bytes_text, capitalised, count_text, digits, finite, number, percent_text
+
+PER_PART = (
+    ("nodes", "owned_rows", "owned nodes"),
+    ("edges", "", "edges into them"),
+    ("halo_rows", "halo_rows", "halo rows"),
+    ("train_nodes", "", "training nodes"),
+)
+"""For every column: its key in the quality figures, its key in the start event as a fallback, its words."""
+BALANCE = (
+    ("node_imbalance", "nodes, largest part / mean"),
+    ("edge_imbalance", "edges, largest part / mean"),
+    ("work_imbalance", "work, largest part / mean"),
+)
+"""For every row: its key in the quality figures, its words."""
+BOUNDARY_FIRST = "boundary first"
+MEANING = {
+    BOUNDARY_FIRST: "rows that other workers need are computed and sent first; computing the other rows hides the wire",
+    "plain overlap": "a layer sends its rows when all of them are computed; only its local product hides the wire",
+    "not hidden": "nothing is computed while its rows are on the wire",
+}
+
+
+def who_owns_what(one: ShownRun) -> Html | None:
+    """The quality of a run's partition, and what every worker owns; None when nothing is known about it."""
+    found = one.facts.get("partition")
+    quality: Mapping[str, Any] = found if isinstance(found, Mapping) else {}
+    tables = [made for made in (_cut_table(quality), _worker_table(one, quality)) if made is not None]
+    if not tables:
+        return None
+    words = _sentence(quality)
+    return join(tag("p", words) if words else None, tag("div", *tables, class_="beside"))
+
+
+def how_hidden(runs: list[ShownRun]) -> Html | None:
+    """How the layers' exchanges were hidden behind computing: sentences, or a row for each of several runs.
+
+    None when nothing is known about it.
+    """
+    known = [(one, ways) for one in runs if (ways := _ways(one.files))]
+    if not known:
+        return None
+    if len(runs) > 1:
+        rows = [[one.label, "; ".join([*_spelt(ways), *_delay(one.files)])] for one, ways in known]
+        return table(["run", "how the wire was hidden"], rows, "Overlap", class_="words")
+    run, ways = known[0][0].files, known[0][1]
+    meanings = (MEANING.get(way.partition(":")[0]) for way in ways)
+    shown = [
+        f"{words}. {capitalised(told)}" if told else words for words, told in zip(_spelt(ways), meanings, strict=True)
+    ]
+    sentences = [f"{capitalised(words)}." for words in [*shown, *_delay(run)]]
+    return join(*(tag("p", words) for words in [*sentences, _interior(run, ways)] if words))
+
+
+def serving_kernels(one: ShownRun) -> Html | None:
+    """A row for every PyG layer of the user's model: what serves it, and why; None where the run has no such layers."""
+    summary = one.files.summary
+    layers = served_layers(summary)
+    if not layers:
+        return None
+    native = sum(layer.get("path") == "native" for layer in layers.values())
+    words = f"In training, halowire's kernels serve {native} of {len(layers)} layers; PyG's own code serves the others."
+    if summary.get("kernels") not in (None, "native"):
+        words += " This machine has no native kernels: torch stands in for them."
+    if summary.get("rows_as_they_are") is True:
+        words += " Rows travel after dropout, so they are coded as they are, not as changes since the last epoch: "
+        words += "--rate.decay is not used."
+    rows = [
+        [name, *(str(layer.get(key) or "") for key in ("kind", "path", "reason"))] for name, layer in layers.items()
+    ]
+    return join(
+        tag("p", words, class_="quiet"),
+        table(["layer", "kind", "path", "why"], rows, "Layers and what serves them in training", class_="words"),
+    )
+
+
+def _sentence(quality: Mapping[str, Any]) -> str | None:
+    """What the numbers mean for the wire; None when they are unknown."""
+    share, nodes = number(quality.get("cut_share")), number(quality.get("num_nodes"))
+    rows = _items(quality.get("halo_rows"))
+    if len(rows) < 2 or math.isnan(share) or not nodes > 0:
+        return None
+    copies = 100 * sum(map(number, rows)) / nodes
+    return (
+        f"{percent_text(share)} of the edges cross from one worker to another; for every 100 nodes that a worker owns, "
+        f"it receives {digits(copies)} rows of others in every exchange."
+    )
+
+
+def _items(value: Any) -> Sequence[Any]:
+    """A list as it is; anything else as an empty one."""
+    return value if isinstance(value, list | tuple) else ()
+
+
+def _cut_table(quality: Mapping[str, Any]) -> Html | None:
+    """The figures of the whole partition."""
+    rows: list[list[object]] = []
+    if "method" in quality:
+        rows.append(["method", str(quality["method"])])
+    if "cut_edges" in quality:
+        rows.append(["cut edges", f"{count_text(quality['cut_edges'])} ({percent_text(quality.get('cut_share'))})"])
+    for key, words in BALANCE:
+        if math.isfinite(number(quality.get(key))):
+            rows.append([words, f"{number(quality[key]):.2f}"])
+    predicted = quality.get("bytes_per_epoch")
+    # When the graph is cut, the widths of a PyG model's rows are not known yet, and its bytes are predicted as 0.
+    foretold = isinstance(predicted, Mapping) and any(number(value) > 0 for value in predicted.values())
+    # A single part has no halo, but it may have several stages, whose bytes the cut does not know.
+    several = len(_items(quality.get("halo_rows"))) != 1
+    if isinstance(predicted, Mapping) and several and (foretold or not any(map(number, _items(quality["halo_rows"])))):
+        rows += [
+            [f"halo bytes per epoch at {bits} bit{'' if str(bits) == '1' else 's'}", bytes_text(value)]
+            for bits, value in predicted.items()
+        ]
+    return table([], rows, "Partition quality") if rows else None
+
+
+def _worker_table(one: ShownRun, quality: Mapping[str, Any]) -> Html | None:
+    """What every worker owns, its halo and its memory; columns of which nothing is known are left out."""
+    ranks = {rank.rank: rank for rank in one.files.ranks}
+    workers = number(one.facts["workers"])
+    count = int(workers) if workers >= 1 else max(ranks, default=0) + 1
+    columns: dict[str, list[str]] = {}
+    for key, fallback, words in PER_PART:
+        known = _items(quality.get(key))
+        if len(known) != count:
+            known = [ranks[rank].start.get(fallback) if rank in ranks else None for rank in range(count)]
+        columns[words] = [count_text(value) for value in known]
+    ends = [ranks[rank].end if rank in ranks else {} for rank in range(count)]
+    columns["peak memory"] = [bytes_text(end.get("peak_memory_bytes")) for end in ends]
+    columns = {name: cells for name, cells in columns.items() if set(cells) != {NOTHING}}
+    rows = [[f"worker {rank}", *(cells[rank] for cells in columns.values())] for rank in range(count)]
+    return table(["", *columns], rows, "Workers") if columns else None
+
+
+def _ways(run: RunFiles) -> dict[str, list[str]]:
+    """The layers by how their exchange was hidden, as the events say it: ``{"plain overlap: batch norm": ["3"]}``.
+
+    For a PyG model this is known only when training is over, and stands in the summary.
+    """
+    found = run.summary.get("overlap") or run.first.start.get("overlap")
+    ways: dict[str, list[str]] = {}
+    for layer, way in found.items() if isinstance(found, Mapping) else ():
+        ways.setdefault(str(way), []).append(str(layer))
+    return ways
+
+
+def _spelt(ways: Mapping[str, list[str]]) -> list[str]:
+    """The ways in words, such as "layers 1 and 2: boundary first" and "layer 3: plain overlap (batch norm)"."""
+    parted = [(layers, *way.partition(": ")) for way, layers in ways.items()]
+    return [f"{_layers_text(layers)}: {way}" + (f" ({why})" if why else "") for layers, way, _, why in parted]
+
+
+def _layers_text(layers: list[str]) -> str:
+    """The layers in words: layer 1; layers 1 and 2; layers 1, 2 and 4; layers 1 to 31."""
+    if len(layers) == 1:
+        return "all layers" if layers[0] == "all" else f"layer {layers[0]}"
+    numbers = [int(layer) for layer in layers if layer.isdecimal()]
+    if len(numbers) == len(layers) > 3 and numbers == list(range(numbers[0], numbers[-1] + 1)):
+        return f"layers {layers[0]} to {layers[-1]}"
+    return f"layers {', '.join(layers[:-1])} and {layers[-1]}"
+
+
+def _delay(run: RunFiles) -> list[str]:
+    """Words for rows that are delayed, and so hidden by a whole epoch."""
+    freshness = run.config.get("freshness")
+    mode = freshness.get("mode") if isinstance(freshness, Mapping) else None
+    return (
+        ["rows are used one epoch late, so that a message has the whole epoch to arrive"] if mode == "delayed" else []
+    )
+
+
+def _interior(run: RunFiles, ways: Mapping[str, list[str]]) -> str | None:
+    """How much there is to compute while boundary rows are on the wire; None where nothing ran boundary first."""
+    shares = finite(number(rank.start.get("interior_share")) for rank in run.ranks)
+    if not shares or BOUNDARY_FIRST not in ways:
+        return None
+    least = f", {percent_text(min(shares))} on the worker with the least" if len(set(shares)) > 1 else ""
+    return (
+        f"{percent_text(fmean(shares))} of a worker's rows have nothing to do with other workers and are computed "
+        f"while messages are on the wire{least}."
+    )

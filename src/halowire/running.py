@@ -1,0 +1,179 @@
+"""One run from the call to its result: its settings are checked, its graph is cut, its workers are started."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from halowire.errors import InputError, WorkerError
+from halowire.graph import Graph, dataset_name, is_dataset
+from halowire.launch import Place, choose_device, launched, run_folder, run_workers
+from halowire.partitioning import is_shard_folder, read_manifest, read_shard
+from halowire.report import Console
+from halowire.training.checkpoint import newest_checkpoint
+from halowire.training.config import Config
+from halowire.training.given_shards import is_shards, refuse_other_cut
+from halowire.training.job import PREDICTIONS, Job, delete_run, refuse_other_job
+from halowire.training.outcome import Run, finished, worker_error
+from halowire.training.predict import check_format, write_predictions
+from halowire.training.recipes import recipe_config
+from halowire.training.rules import refuse
+from halowire.training.situation import Situation, mesh_of
+from halowire.training.source import cut_for, load_for, refuse_edge_tensors, refuse_untrainable
+from halowire.worker import predict_worker, train_worker
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What a run does beside training: with an earlier run in its folder, after a crash, and on the console."""
+
+    resume: bool = False
+    overwrite: bool = False
+    max_restarts: int = 0
+    quiet: bool = False
+    tensorboard: bool = False
+    table: bool = True
+
+
+def train_run(
+    graph: Any,
+    workers: int | None,
+    recipe: str,
+    out: str | Path | None,
+    settings: Mapping[str, Any],
+    options: RunOptions,
+) -> Run:
+    """Train the model of ``recipe`` and ``settings`` on ``graph``; everything is checked before anything is written."""
+    config = recipe_config(recipe).replace(settings)
+    refuse(config)
+    workers = worker_count(workers, graph, config, options.max_restarts)
+    if options.tensorboard and importlib.util.find_spec("tensorboard") is None:
+        raise InputError("tensorboard is not installed: pip install 'halowire[report]', or leave --tensorboard out")
+    name = graph_name(graph)
+    run = run_folder(out, f"{name}-{recipe}", options.resume, options.overwrite)
+    shards = Path(graph) if is_shards(graph) else run / "shards"
+    job = Job(
+        run, name, graph_source(graph), shards, workers, config, options.resume, options.quiet, options.tensorboard,
+        options.table,
+    )  # fmt: skip
+    if options.resume:
+        refuse_other_job(job, graph)
+    if is_shards(graph):
+        refuse_other_cut(shards, mesh_of(config, workers).parts, config, recipe_config(recipe))
+    prepare = partial(_prepare, job, graph, options.overwrite)
+    if launched():
+        return finished(job, train_worker(job, prepare))
+    choose_device(config.device, replace(Place.here(), local_size=workers))
+    prepare()
+    try:
+        run_workers(workers, ["train", str(run)], options.max_restarts)
+    except (WorkerError, KeyboardInterrupt) as error:
+        raise worker_error(job, error) from None
+    return finished(job, json.loads((run / "summary.json").read_text()))
+
+
+def predict_run(folder: Path, target: Path) -> None:
+    """Write the predictions of the run in ``folder`` to the file ``target``."""
+    check_format(target)
+    job = replace(Job.read(folder), quiet=True)
+    if job.config.task.kind == "link" and target.suffix == ".csv":
+        raise InputError("a run of links gives rows to score pairs with, no classes; give a name that ends in .npy")
+    if job.own_model:
+        _write_kept_predictions(job, target)
+        return
+    if newest_checkpoint(folder) is None:
+        raise InputError(f"run {folder} has no checkpoint yet, so there is nothing to predict with; train it first")
+    read_manifest(job.shards)
+    if not launched():
+        run_workers(job.workers, ["predict", str(folder), str(target)])
+        return
+    if Place.here().size != job.workers:
+        raise InputError(
+            f"run {folder} was trained by {job.workers} workers, but {Place.here().size} were started; "
+            f"start {job.workers}"
+        )
+    predict_worker(job, target)
+
+
+def worker_count(workers: int | None, graph: Any, config: Config, max_restarts: int = 0) -> int:
+    """How many workers train: those that a launcher started, else ``workers``, else one for each cell of the mesh."""
+    started = Place.here().size if launched() else workers
+    if started is None:
+        started = read_manifest(graph)["num_parts"] * max(1, config.mesh.stages) if is_shards(graph) else 1
+    if workers is not None and workers != started:
+        raise InputError(
+            f"--workers is {workers}, but the launcher started {started}; leave --workers out under torchrun"
+        )
+    if started < 1:
+        raise InputError(f"--workers is {started}; at least one worker is needed")
+    if max_restarts < 0:
+        raise InputError(f"--max-restarts is {max_restarts}; it must be at least 0")
+    if max_restarts and launched():
+        raise InputError("--max-restarts is for workers that halowire starts; give it to torchrun instead")
+    refuse(config, Situation(mesh_of(config, int(started))))
+    return int(started)
+
+
+def graph_name(graph: Any) -> str:
+    """What reports and run folders call the graph."""
+    if isinstance(graph, Graph):
+        return graph.name
+    if is_shards(graph):
+        return str(read_manifest(graph)["graph"])
+    if isinstance(graph, str) and is_dataset(graph):
+        return dataset_name(graph)
+    if isinstance(graph, str | Path):
+        return Path(str(graph).partition(":")[0]).name.partition(".")[0] or "graph"
+    return "graph"
+
+
+def graph_source(graph: Any) -> str:
+    """What the graph was read from; files by their whole path, so that a run is known from any folder."""
+    if not isinstance(graph, str | Path):
+        return graph_name(graph)
+    return str(Path(graph).absolute()) if Path(graph).exists() else str(graph)
+
+
+def _prepare(job: Job, graph: Any, overwrite: bool) -> None:
+    """Make the run folder ready for the workers: delete an earlier run, cut the graph, write `config.json`."""
+    again = job.resume or Place.here().restarts > 0
+    cut = not is_shards(graph) and not (again and is_shard_folder(job.shards))
+    mesh = mesh_of(job.config, job.workers)
+    loaded = load_for(graph, job.config) if cut else None
+    if loaded is not None:
+        refuse_untrainable(loaded, job.config.task.kind == "link")
+        refuse_edge_tensors(loaded.edge_tensors)
+        mesh.refuse_impossible(job.config.model.layers, loaded.num_nodes // mesh.parts)
+    if overwrite and not again:
+        delete_run(job.run, shards=cut)
+    if loaded is not None:
+        console = Console(quiet=job.quiet or Place.here().rank > 0)
+        cut_for(loaded, mesh.parts, job.shards, job.config, console)
+    if Place.here().rank == 0:
+        job.run.mkdir(parents=True, exist_ok=True)
+        job.write()
+
+
+def _write_kept_predictions(job: Job, target: Path) -> None:
+    """Write the predictions that `fit` left in the run folder: only the user's program has the model's code."""
+    if not (job.run / PREDICTIONS).exists():
+        raise InputError(
+            f"run {job.run} has no predictions yet, and only halowire.fit can make those of your own model; finish the "
+            "run there with resume=True"
+        )
+    if Place.here().rank > 0:
+        return
+    values = torch.from_numpy(np.load(job.run / PREDICTIONS, allow_pickle=False))
+    shards = [read_shard(job.shards, part, verify=False) for part in range(job.workers)]
+    ids = torch.empty(len(values), dtype=torch.int64)
+    for shard in shards:
+        ids[shard.rows] = shard.ids
+    write_predictions(values, ids, shards[0].multi_label, target, shards[0].regression)
