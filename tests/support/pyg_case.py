@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from halowire.pyg.distributed import distribute
+from halowire.pyg.attach import attach
 from halowire.pyg.shard_data import cut_data
 from halowire.wire import Transport
 
@@ -54,7 +54,7 @@ def run_plain(model: nn.Module, graph: dict[str, Tensor], names: Sequence[str]) 
 def run_part(transport: Transport, model: nn.Module, graph: dict[str, Tensor], owner: Tensor, names: Sequence[str]):
     """The same on one worker's part."""
     data = cut_data(graph, owner, transport)
-    model = distribute(copy.deepcopy(model), data).train()
+    model = attach(copy.deepcopy(model), data).train()
     inputs = [getattr(data, name) for name in names]
     out = model(*inputs)
     whole = torch.empty(owner.numel(), *out.shape[1:])

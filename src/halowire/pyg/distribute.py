@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from torch import nn
 
 from halowire.errors import InputError
-from halowire.pyg import distributed
+from halowire.pyg.attach import ATTRIBUTE, HaloRows, PolicyMaker, attach, state_of
 from halowire.pyg.layer_path import LayerPath
 from halowire.pyg.rehearsal import Rehearsed
 from halowire.pyg.shard_data import ShardData
@@ -63,7 +63,7 @@ def distribute(
     policy = wire_policy(config, codec)
     if codec is not None:
         agree_on_codec(codec, data.transport)
-    distributed.distribute(model, data, policy)
+    attach(model, data, policy)
     return model
 
 
@@ -73,18 +73,18 @@ def layer_paths(model: nn.Module) -> dict[str, LayerPath]:
     ``path`` is ``native`` (halowire's kernels), ``general`` (PyG's own code) or both in turn; ``reason`` says why not
     natively.
     """
-    if distributed.ATTRIBUTE not in model.__dict__:
+    if ATTRIBUTE not in model.__dict__:
         raise InputError("the model is not distributed, so all of it is plain PyG; call halowire.distribute first")
-    return distributed.state_of(model).native
+    return state_of(model).native
 
 
-def wire_policy(config: Config, codec: RowCodec | None = None) -> distributed.PolicyMaker:
+def wire_policy(config: Config, codec: RowCodec | None = None) -> PolicyMaker:
     """How a distributed model's rows travel under ``config``, coded by ``codec`` if there is one."""
     refuse_for_own_model(config)
     if codec is not None:
         refuse_codec(config)
 
-    def make(known: Rehearsed, halo_rows: distributed.HaloRows) -> Policy:
+    def make(known: Rehearsed, halo_rows: HaloRows) -> Policy:
         used = rows_as_they_are(config) if known.drops else config
         return dataclasses.replace(policy_of(used, known.widths, halo_rows(used.rate.rows)), codec=codec)
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from halowire.errors import InputError
 from halowire.kernels.random import row_keys, uniform_bits
-from halowire.pyg.edges import Edges, plain
+from halowire.pyg.edges import Edges, unmarked
 
 STREAM = 301
 
@@ -42,9 +42,9 @@ class DropEdges(nn.Module):
         return (edge_index, *edge_tensors) if edge_tensors else edge_index
 
     def _kept(self, edge_index: Tensor) -> Tensor:
-        ends: Tensor = plain(edge_index)
+        ends: Tensor = unmarked(edge_index)
         if isinstance(edge_index, Edges):
-            shard = edge_index.link.shard
+            shard = edge_index.bridge.shard
             ends = torch.cat([shard.ids, shard.halo_ids]).to(ends.device)[ends]
         first, second = ends[0], ends[1]
         if self.undirected:

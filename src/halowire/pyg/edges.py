@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from halowire.errors import InputError
-from halowire.pyg.link import Link
+from halowire.pyg.bridge import Bridge
 
 KEEPING = {"clone", "detach", "contiguous", "to", "long", "cpu", "cuda", "requires_grad_", "alias", "int"}
 """Operations that leave the numbers and their places as they are."""
@@ -46,16 +46,16 @@ class Edges(Tensor):
     rows; adding to one by sources sends the halo's parts to their owners. What depends on the numbering is refused.
     """
 
-    link: Link
+    bridge: Bridge
     sources: tuple[bool, ...]
 
     @staticmethod
-    def of(values: Tensor, link: Link, sources: tuple[bool, ...] = (True, False)) -> Tensor:
+    def of(values: Tensor, bridge: Bridge, sources: tuple[bool, ...] = (True, False)) -> Tensor:
         """Mark ``values``; left as they are where they hold no sources."""
         if not any(sources):
             return values
-        marked: Edges = plain(values).as_subclass(Edges)
-        marked.link, marked.sources = link, sources
+        marked: Edges = unmarked(values).as_subclass(Edges)
+        marked.bridge, marked.sources = bridge, sources
         return marked
 
     @classmethod
@@ -67,26 +67,26 @@ class Edges(Tensor):
         if name == "__get__":
             return _property(func, args)
         if name in ASKING:
-            return func(*plain(args), **plain(kwargs))
+            return func(*unmarked(args), **unmarked(kwargs))
         handler = HANDLERS.get(name)
         if handler is not None:
             return handler(func, args, kwargs)
         first: Any = args[0] if args else None
         alone = isinstance(first, Edges) and not holds(args[1:]) and not holds(kwargs)
         if alone and (name in KEEPING or (name in SHAPING and first.sources == (True,))):
-            return Edges.of(func(plain(first), *args[1:], **kwargs), first.link, first.sources)
+            return Edges.of(func(unmarked(first), *args[1:], **kwargs), first.bridge, first.sources)
         raise _refusal(name)
 
 
-def plain(value: Any) -> Any:
+def unmarked(value: Any) -> Any:
     """``value``, also inside tuples, lists and dictionaries, without marks."""
     if isinstance(value, Edges):
         with torch._C.DisableTorchFunctionSubclass():
             return value.as_subclass(Tensor)
     if type(value) in (tuple, list):
-        return type(value)(plain(item) for item in value)
+        return type(value)(unmarked(item) for item in value)
     if type(value) is dict:
-        return {key: plain(item) for key, item in value.items()}
+        return {key: unmarked(item) for key, item in value.items()}
     return value
 
 
@@ -111,7 +111,7 @@ def _property(func: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     name = getattr(getattr(func, "__self__", None), "__name__", "")
     if name in TENSORS:
         raise _refusal(name)
-    return func(*plain(args))
+    return func(*unmarked(args))
 
 
 def _get(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
@@ -124,12 +124,12 @@ def _get(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
     others = [item for item in where if not isinstance(item, Edges)]
     if len(dims) != 1 or isinstance(target, Edges) or any(not isinstance(item, slice) for item in others):
         raise _refusal("__getitem__")
-    return func(_extended(target, dims[0], where[dims[0]]), plain(index))
+    return func(_extended(target, dims[0], where[dims[0]]), unmarked(index))
 
 
 def _pick(func: Callable[..., Any], edges: Edges, index: Any) -> Any:
     if len(edges.sources) == 1:
-        return Edges.of(func(plain(edges), index), edges.link, edges.sources)
+        return Edges.of(func(unmarked(edges), index), edges.bridge, edges.sources)
     rows = index[0] if isinstance(index, tuple) and index else index
     if rows is Ellipsis or (isinstance(index, tuple) and len(index) != 2):
         raise _refusal("__getitem__")
@@ -141,7 +141,7 @@ def _pick(func: Callable[..., Any], edges: Edges, index: Any) -> Any:
         kept = tuple(edges.sources[row] for row in rows)
     else:
         raise _refusal("__getitem__")
-    return Edges.of(func(plain(edges), index), edges.link, kept)
+    return Edges.of(func(unmarked(edges), index), edges.bridge, kept)
 
 
 def _set(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
@@ -149,20 +149,20 @@ def _set(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
     target, index, values = args
     if not isinstance(index, Edges) or isinstance(target, Edges) or holds(values):
         raise _refusal("__setitem__")
-    rows = plain(index)
-    if rows.numel() and int(rows.max()) >= index.link.num_owned:
+    rows = unmarked(index)
+    if rows.numel() and int(rows.max()) >= index.bridge.num_owned:
         raise _refusal("__setitem__")
     return func(target, rows, values)
 
 
 def _extended(values: Tensor, dim: int, index: Edges) -> Tensor:
-    link = index.link
-    if values.shape[dim] != link.num_owned:
+    bridge = index.bridge
+    if values.shape[dim] != bridge.num_owned:
         raise InputError(
             f"the model reads a tensor of shape {list(values.shape)} by the edges' sources; dimension {dim} must have "
-            f"one entry for each of the {link.num_owned} nodes of this worker"
+            f"one entry for each of the {bridge.num_owned} nodes of this worker"
         )
-    return link.extend(values, dim % values.dim())
+    return bridge.extend(values, dim % values.dim())
 
 
 def _select(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
@@ -170,11 +170,11 @@ def _select(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any
     target, dim, index = _bound(args, kwargs, "dim", "index")
     if isinstance(target, Edges) and not isinstance(index, Edges):
         if len(target.sources) == 1 or dim in (1, -1):
-            return Edges.of(func(plain(target), dim, index), target.link, target.sources)
+            return Edges.of(func(unmarked(target), dim, index), target.bridge, target.sources)
         raise _refusal("index_select")
     if isinstance(target, Edges):
         raise _refusal("index_select")
-    return func(_extended(target, dim, index), dim, plain(index))
+    return func(_extended(target, dim, index), dim, unmarked(index))
 
 
 def _add(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
@@ -184,14 +184,14 @@ def _add(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
     target, dim, index, values = _bound(args, kwargs, *rest)
     if not isinstance(index, Edges) or isinstance(target, Edges) or holds(values) or len(kwargs) > len(rest):
         raise _refusal(name)
-    link, dim = index.link, dim % target.dim()
-    if target.shape[dim] != link.num_owned:
+    bridge, dim = index.bridge, dim % target.dim()
+    if target.shape[dim] != bridge.num_owned:
         raise _refusal(name)
     shape = list(target.shape)
-    shape[dim] += link.num_halo
+    shape[dim] += bridge.num_halo
     parts = values.new_zeros(shape)
     add = parts.index_add if name.startswith("index") else parts.scatter_add
-    total = link.collect(add(dim, plain(index), values), dim)
+    total = bridge.collect(add(dim, unmarked(index), values), dim)
     return target.add_(total) if name.endswith("_") else target + total
 
 
@@ -204,10 +204,10 @@ def _bound(args: tuple[Any, ...], kwargs: Any, *names: str) -> list[Any]:
 
 
 def _join(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
-    """``cat`` of edges along the edges, ``stack`` of the two rows; in the shard's numbers, plain tensors are owned."""
+    """``cat`` of edges along the edges, or ``stack`` of the two rows; unmarked tensors hold numbers of owned rows."""
     items = list(args[0] if args else kwargs["tensors"])
     dim = args[1] if len(args) > 1 else kwargs.get("dim", 0)
-    link = next(item.link for item in items if isinstance(item, Edges))
+    bridge = next(item.bridge for item in items if isinstance(item, Edges))
     sources = [item.sources if isinstance(item, Edges) else (False,) * (1 if item.dim() == 1 else 2) for item in items]
     if len({len(marks) for marks in sources}) > 1 or any(item.dim() > 2 for item in items):
         raise _refusal(func.__name__)
@@ -219,7 +219,7 @@ def _join(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
         if dim not in ((1, -1) if len(sources[0]) == 2 else (0, -1)):
             raise _refusal("cat")
         joined = tuple(any(marks) for marks in zip(*sources, strict=True))
-    return Edges.of(func(plain(items), dim), link, joined)
+    return Edges.of(func(unmarked(items), dim), bridge, joined)
 
 
 def _unbind(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
@@ -228,7 +228,9 @@ def _unbind(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any
     dim = args[1] if len(args) > 1 else kwargs.get("dim", 0)
     if len(edges.sources) != 2 or dim != 0:
         raise _refusal("unbind")
-    rows = [Edges.of(row, edges.link, (mark,)) for row, mark in zip(plain(edges).unbind(0), edges.sources, strict=True)]
+    rows = [
+        Edges.of(row, edges.bridge, (mark,)) for row, mark in zip(unmarked(edges).unbind(0), edges.sources, strict=True)
+    ]
     return iter(rows) if func.__name__ == "__iter__" else tuple(rows)
 
 
@@ -238,7 +240,7 @@ def _flip(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
     dims = args[1] if len(args) > 1 else kwargs.get("dims")
     if len(edges.sources) != 2 or dims not in (0, [0], (0,)):
         raise _refusal("flip")
-    return Edges.of(plain(edges).flip(0), edges.link, edges.sources[::-1])
+    return Edges.of(unmarked(edges).flip(0), edges.bridge, edges.sources[::-1])
 
 
 def _compare(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
@@ -246,12 +248,12 @@ def _compare(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> An
     first, second = _bound(args, kwargs, "other")
     if not all(isinstance(ends, Tensor) and ends.dim() == 1 and ends.shape == first.shape for ends in (first, second)):
         raise _refusal(func.__name__)
-    return func(plain(first), plain(second))
+    return func(unmarked(first), unmarked(second))
 
 
 def _copy(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
     edges = args[0]
-    return Edges.of(plain(edges).clone(), edges.link, edges.sources)
+    return Edges.of(unmarked(edges).clone(), edges.bridge, edges.sources)
 
 
 HANDLERS: dict[str, Callable[[Callable[..., Any], tuple[Any, ...], Any], Any]] = {

@@ -20,7 +20,7 @@ from halowire.launch import launched, run_workers
 from halowire.launch.run_folder import run_folder
 from halowire.partitioning.manifest import is_shard_folder
 from halowire.pyg.distribute import refuse_for_own_model
-from halowire.pyg.hand_over import HandOver, hand_over, plain, plain_copy
+from halowire.pyg.hand_over import HandOver, cpu_copy, hand_over
 from halowire.pyg.own_model import DECODER, LossFunction, required_inputs, trained_weights
 from halowire.pyg.own_shard import tensors_of
 from halowire.pyg.prepare import refuse_unsupported
@@ -125,7 +125,7 @@ def fit(
         hand_over(Path(folder), job, tensors, num_nodes, packed)
         summary = _train(job, Path(folder))
     done = finished(job, summary)
-    trained, scores, weights = plain_copy(model), plain(decoder), best_weights(run)
+    trained, scores, weights = cpu_copy(model), cpu_copy(decoder), best_weights(run)
     trained.load_state_dict(trained_weights(weights))
     if isinstance(scores, nn.Module):
         scores.load_state_dict(trained_weights(weights, DECODER))

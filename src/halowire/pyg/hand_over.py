@@ -6,7 +6,7 @@ import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
@@ -19,6 +19,8 @@ from halowire.pyg.unpackable import refuse_unpackable
 from halowire.training.job import Job
 from halowire.training.link_task import Decoder
 from halowire.wire import RowCodec
+
+Given = TypeVar("Given")
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class HandOver:
         """As bytes for the workers; what cannot be handed over is refused here, before anything else is done."""
         try:
             return pack_by_value(
-                HandOver(plain_copy(self.model), self.loss, self.inputs, plain(self.decoder), self.codec)
+                HandOver(cpu_copy(self.model), self.loss, self.inputs, cpu_copy(self.decoder), self.codec)
             )
         except Exception as error:  # a user's class may raise anything when it is copied
             given = {"model": self.model, "loss": self.loss, "decoder": self.decoder, "codec": self.codec}
@@ -65,14 +67,9 @@ def read_tensors(folder: Path, rank: int) -> dict[str, Any]:
     return tensors
 
 
-def plain_copy(model: nn.Module) -> nn.Module:
-    """A copy of ``model`` on the CPU."""
-    return copy.deepcopy(model).cpu()
-
-
-def plain(decoder: Decoder | None) -> Decoder | None:
-    """A copy of ``decoder`` on the CPU where it is a module; functions and None as they are."""
-    return plain_copy(decoder) if isinstance(decoder, nn.Module) else decoder
+def cpu_copy(value: Given) -> Given:
+    """A copy of ``value`` on the CPU where it is a module; functions and None as they are."""
+    return copy.deepcopy(value).cpu() if isinstance(value, nn.Module) else value
 
 
 def _part_file(folder: Path, rank: int) -> Path:

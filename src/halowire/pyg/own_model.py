@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from halowire.errors import InputError
 from halowire.events import EVAL
 from halowire.layers.step import Step
+from halowire.pyg.attach import attach, state_of
 from halowire.pyg.distribute import layer_paths, wire_policy
-from halowire.pyg.distributed import distribute, state_of
 from halowire.pyg.drop_edges import DropEdges
 from halowire.pyg.layer_path import NATIVE, foreign_overlap
 from halowire.pyg.shard_data import ShardData
@@ -148,13 +148,13 @@ def own_runner(
     policy = wire_policy(config, codec)
     if codec is not None:
         agree_on_codec(codec, data.transport)
-    distribute(model, data, policy)
+    attach(model, data, policy)
     data.reduction.hand_over()
     decoder = None if links is None else links.decoder
     own = OwnModel(model, data, inputs or required_inputs(model, data.keys), decoder)
     if links is not None:
         return OwnRunner(own, data, links, config.seed)
-    task = Task.of(data.shard, config.task, data.link.device)
+    task = Task.of(data.shard, config.task, data.bridge.device)
     if loss is not None:
         task = OwnTask(**vars(task), function=loss, data=data)
     return OwnRunner(own, data, task, config.seed)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from halowire.kernels import Csr
-from halowire.pyg.link import Link
+from halowire.pyg.bridge import Bridge
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,9 +80,9 @@ class Pattern:
     _kept: dict[bool, Weighted] = field(default_factory=dict)
 
     @staticmethod
-    def of(edges: Tensor, link: Link, loops: bool = False) -> Pattern:
+    def of(edges: Tensor, bridge: Bridge, loops: bool = False) -> Pattern:
         """Sort ``edges`` ``[2, E]`` by destination and by source; with ``loops``, exactly one self loop per node."""
-        rows, cols, used = link.num_owned, link.num_owned + link.num_halo, edges
+        rows, cols, used = bridge.num_owned, bridge.num_owned + bridge.num_halo, edges
         if loops:
             nodes = torch.arange(rows, device=edges.device)
             used = torch.cat([edges[:, edges[0] != edges[1]], torch.stack([nodes, nodes])], 1)

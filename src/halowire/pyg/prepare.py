@@ -12,7 +12,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
 from halowire.errors import InputError
-from halowire.pyg.link import Link
+from halowire.pyg.bridge import Bridge
 from halowire.pyg.whole_norm import NORMS
 
 POOLING = (
@@ -56,7 +56,7 @@ def refuse_unsupported(model: nn.Module) -> None:
             raise InputError(f"weight {name!r} is {value.dtype}; halo rows travel as float32: call model.float()")
 
 
-def spread_norms(model: nn.Module, link: Link) -> list[str]:
+def spread_norms(model: nn.Module, bridge: Bridge) -> list[str]:
     """Give every normalisation layer the statistics of the whole graph; the names of those layers."""
     known: dict[type, Any] = {kind: forward for path, forward in NORMS.items() if (kind := _imported(path)) is not None}
     found = []
@@ -64,7 +64,7 @@ def spread_norms(model: nn.Module, link: Link) -> list[str]:
         forward = known.get(type(module))
         if forward is not None:
             # An attribute of the instance comes before the method of its class; parameters and buffers stay.
-            module.forward = partial(forward, module, link)
+            module.forward = partial(forward, module, bridge)
             found.append(name)
     return found
 

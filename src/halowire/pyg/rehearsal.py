@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from halowire.errors import InputError
 from halowire.pyg.call import Call
 from halowire.pyg.drop_edges import DropEdges
-from halowire.pyg.edges import Edges, plain
+from halowire.pyg.edges import Edges, unmarked
 from halowire.pyg.native import use_native
 from halowire.pyg.outputs import tensors_in
 from halowire.pyg.prepare import spread_norms
@@ -149,7 +149,7 @@ def _attempt(model: nn.Module, call: Call, seed: int, size: Size, notes: Notes) 
     def work(transport: InProcessTransport) -> Outcome:
         part = cut_data(graph, owner, transport)
         own = copy.deepcopy(model)
-        spread_norms(own, part.link)
+        spread_norms(own, part.bridge)
         use_native(own)
         return _pass(own, call, part, [weight[part.rows] for weight in weights], part.rows, size)
 
@@ -171,7 +171,7 @@ def _random(call: Call, generator: torch.Generator, size: Size) -> tuple[dict[st
         return torch.randint(max(high, 1), shape, generator=generator)
 
     edges = draw(size.nodes, 2, size.edges)
-    if not bool((plain(call.data.edge_index)[0] == plain(call.data.edge_index)[1]).any()):
+    if not bool((unmarked(call.data.edge_index)[0] == unmarked(call.data.edge_index)[1]).any()):
         edges[1] = torch.where(edges[0] == edges[1], (edges[1] + 1) % size.nodes, edges[1])
     graph: dict[str, Any] = {"edge_index": edges}
     for name, (kind, value) in call.samples.items():
@@ -218,18 +218,18 @@ def _pass(
     for name, leaf in leaves.items():
         setattr(graph, name, leaf)
     args, kwargs = call.on(graph)
-    link, seen = getattr(graph, "link", None), notes or Notes()
+    bridge, seen = getattr(graph, "bridge", None), notes or Notes()
 
     def run() -> list[Tensor]:
-        if link is not None:
-            link.begin()
-        with Still(seen, lambda: 0 if link is None else len(link.coded_widths)):
+        if bridge is not None:
+            bridge.begin()
+        with Still(seen, lambda: 0 if bridge is None else len(bridge.coded_widths)):
             return _rows(model(*args, **kwargs), rows.numel())
 
     model.train()
     with torch.set_grad_enabled(size.gradients):
         outputs = run()
-        widths = () if link is None else tuple(link.coded_widths)
+        widths = () if bridge is None else tuple(bridge.coded_widths)
         edges = any(isinstance(module, DropEdges) and module.p > 0 for module in model.modules())
         known = Rehearsed(widths, bool(widths) and (edges or min(seen.drops, default=len(widths)) < len(widths)))
         differentiable = [value for value in outputs if value.requires_grad]

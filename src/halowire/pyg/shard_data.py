@@ -12,8 +12,8 @@ from halowire.errors import InputError
 from halowire.graph import Graph
 from halowire.kernels import Csr
 from halowire.partitioning import Partition, Shard, cut
+from halowire.pyg.bridge import Bridge
 from halowire.pyg.edges import Edges
-from halowire.pyg.link import Link
 from halowire.pyg.reduction import Once, Reduction, WholeMean
 from halowire.pyg.whole_loss import WholeLoss
 from halowire.wire import Transport
@@ -26,15 +26,15 @@ class ShardData:
     ``rows`` are the owned rows' places in the user's graph, ``num_nodes`` is ``n``.
     """
 
-    def __init__(self, shard: Shard, link: Link, edge_index: Tensor, tensors: Mapping[str, Any]) -> None:
-        self.shard, self.link, self.reduction = shard, link, Reduction(link.transport)
+    def __init__(self, shard: Shard, bridge: Bridge, edge_index: Tensor, tensors: Mapping[str, Any]) -> None:
+        self.shard, self.bridge, self.reduction = shard, bridge, Reduction(bridge.transport)
         self.edge_index = edge_index
         self.rows, self.num_nodes = shard.rows, shard.num_owned
         self.keys = ("edge_index", *tensors)
         for name, value in tensors.items():
             setattr(self, name, value)
         if isinstance(x := tensors.get("x"), Tensor):
-            link.keep(x)
+            bridge.keep(x)
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(
@@ -61,7 +61,7 @@ class ShardData:
     @property
     def transport(self) -> Transport:
         """The connection to the other workers."""
-        return self.link.transport
+        return self.bridge.transport
 
     def __repr__(self) -> str:
         rank, size = self.shard.rank, self.shard.num_parts
@@ -114,15 +114,15 @@ def only_edges(tensors: Mapping[str, Any], num_nodes: int, kept: Tensor) -> dict
 
 def place_data(shard: Shard, tensors: Mapping[str, Any], transport: Transport, device: torch.device) -> ShardData:
     """What `local_tensors` gave, connected to the other workers."""
-    link = Link(shard, transport, device)
+    bridge = Bridge(shard, transport, device)
     placed = {name: value.to(device) if isinstance(value, Tensor) else value for name, value in tensors.items()}
     edges = placed.pop("edge_index")
-    return ShardData(shard, link, Edges.of(edges, link), placed)
+    return ShardData(shard, bridge, Edges.of(edges, bridge), placed)
 
 
 def of_shard(shard: Shard, transport: Transport, device: torch.device) -> ShardData:
     """A shard, such as one read from disk, under PyG's names; its edges are sorted by destination."""
-    link = Link(shard, transport, device)
+    bridge = Bridge(shard, transport, device)
     pieces = [
         torch.stack([matrix.indices.long() + first, matrix.row_index()])
         for matrix, first in ((shard.inner, 0), (shard.halo, shard.num_owned))
@@ -137,7 +137,7 @@ def of_shard(shard: Shard, transport: Transport, device: torch.device) -> ShardD
         tensors["edge_weight"] = torch.cat([shard.inner.weight, shard.halo.weight])[order]
     tensors |= {name: value[order] for name, value in shard.edge_tensors.items()}
     placed = {name: value.to(device) for name, value in tensors.items()}
-    return ShardData(shard, link, Edges.of(edges[:, order].to(device), link), placed)
+    return ShardData(shard, bridge, Edges.of(edges[:, order].to(device), bridge), placed)
 
 
 def tensor_kinds(tensors: Mapping[str, Any], num_nodes: int, num_edges: int) -> dict[str, str]:

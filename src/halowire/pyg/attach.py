@@ -32,7 +32,7 @@ PolicyMaker = Callable[[Rehearsed, HaloRows], Policy]
 ATTRIBUTE = "_halowire"
 
 
-class Distributed:
+class Attachment:
     """What halowire keeps for one model on one shard; reached by hooks on the model's forward.
 
     ``epoch`` counts the training passes: it chooses the rate, and with delayed rows whose message is used. ``norms``
@@ -48,7 +48,7 @@ class Distributed:
         self._heard = data.reduction.heard
         self._account: AbstractContextManager[None] = contextlib.nullcontext()
         self._rehearse_signature()  # before anything is changed: a refused model is as it was
-        self.norms, self.native = spread_norms(model, data.link), use_native(model)
+        self.norms, self.native = spread_norms(model, data.bridge), use_native(model)
         _share_weights(model, data)
         data.reduction.add(list(model.parameters()))
         model.register_forward_pre_hook(self._before, with_kwargs=True)
@@ -57,7 +57,7 @@ class Distributed:
             if module is not model:
                 module.register_forward_pre_hook(self._inside, with_kwargs=True)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Distributed:
+    def __deepcopy__(self, memo: dict[int, Any]) -> Attachment:
         """That of a copied model: the same shard, wire messages and weights of its own, nothing to check again."""
         if id(self._model) not in memo:
             return self  # a layer alone is copied: it stays one of this model
@@ -96,19 +96,19 @@ class Distributed:
             self._heard = self.data.reduction.steer(self.exchanges, self.epoch, self._heard)
         self._account = self.data.transport.ledger.account(TRAIN if training else EVAL)
         self._account.__enter__()
-        self.data.link.begin(exchange, *((self.epoch, known.widths) if training else ()))
+        self.data.bridge.begin(exchange, *((self.epoch, known.widths) if training else ()))
         self.epoch += training
 
     def _after(self, model: nn.Module, args: Any, out: Any) -> Any:
         """Also called where forward failed; then there is no output."""
-        self.data.link.end()
+        self.data.bridge.end()
         self._account.__exit__(None, None, None)
         self._account = contextlib.nullcontext()
         return None if out is None else change_tensors(out, self._guarded)
 
     def _inside(self, layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if not self.data.link.inside and holds((args, kwargs)):
-            self.data.link.refuse_outside()
+        if not self.data.bridge.inside and holds((args, kwargs)):
+            self.data.bridge.refuse_outside()
 
     def _guarded(self, out: Tensor) -> Tensor:
         if not out.requires_grad:
@@ -132,7 +132,7 @@ class Distributed:
     def _exchange(self, known: Rehearsed) -> HaloExchange:
         if known not in self._exchanges:
             policy = self._make_policy(known, self._halo_rows)
-            self._exchanges[known] = HaloExchange(self.data.shard, self.data.transport, self.data.link.device, policy)
+            self._exchanges[known] = HaloExchange(self.data.shard, self.data.transport, self.data.bridge.device, policy)
             self.data.reduction.watch(self._exchanges[known])
         return self._exchanges[known]
 
@@ -165,20 +165,20 @@ class Distributed:
         return known
 
 
-def distribute(model: nn.Module, data: ShardData, make_policy: PolicyMaker | None = None) -> nn.Module:
+def attach(model: nn.Module, data: ShardData, make_policy: PolicyMaker | None = None) -> nn.Module:
     """``model``, made ready to run on ``data``; see `halowire.distribute`."""
     if ATTRIBUTE in model.__dict__:
         raise InputError("the model is distributed already; distribute a fresh one (copy.deepcopy before, not after)")
     refuse_unsupported(model)
     forget_cached(model)
-    model.to(data.link.device)
-    object.__setattr__(model, ATTRIBUTE, Distributed(model, data, make_policy or (lambda known, halo_rows: Policy())))
+    model.to(data.bridge.device)
+    object.__setattr__(model, ATTRIBUTE, Attachment(model, data, make_policy or (lambda known, halo_rows: Policy())))
     return model
 
 
-def state_of(model: nn.Module) -> Distributed:
+def state_of(model: nn.Module) -> Attachment:
     """What halowire keeps for a distributed model."""
-    state: Distributed = model.__dict__[ATTRIBUTE]
+    state: Attachment = model.__dict__[ATTRIBUTE]
     return state
 
 

@@ -1,4 +1,4 @@
-"""One shard's link to the others, as a foreign model uses it: rows of the halo, sums at sources, whole-graph sums."""
+"""One shard's bridge to the others, as a foreign model uses it: rows of the halo, sums at sources, whole-graph sums."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Fixed:
     extended: Tensor
 
 
-class Link:
+class Bridge:
     """Extends tensors of owned rows by the halo's rows wherever a model reads nodes by an edge's source.
 
     Every crossing of a pass has a number, the same on all workers because they run the same code: it is the ``layer``
@@ -48,8 +48,8 @@ class Link:
     exchange: HaloExchange
     epoch: int | None
 
-    def __deepcopy__(self, memo: dict[int, object]) -> Link:
-        """A copied model has the same link."""
+    def __deepcopy__(self, memo: dict[int, object]) -> Bridge:
+        """A copied model has the same bridge."""
         return self
 
     def begin(
