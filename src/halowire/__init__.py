@@ -9,11 +9,7 @@ if TYPE_CHECKING:
     from halowire.api import compare, partition, predict, train
     from halowire.errors import InputError
     from halowire.graph import Graph, block_model, load, rmat
-    from halowire.pyg.distribute import distribute, layer_paths
-    from halowire.pyg.drop_edges import DropEdges
-    from halowire.pyg.fit import Fit, fit
-    from halowire.pyg.link_shard import shard_links
-    from halowire.pyg.own_shard import shard
+    from halowire.pyg import DropEdges, Fit, distribute, fit, layer_paths, shard, shard_links
     from halowire.training.config import Config
     from halowire.training.outcome import Run
     from halowire.training.recipes import RECIPES
@@ -23,11 +19,7 @@ _PLACES = {
     "halowire.api": ("compare", "partition", "predict", "train"),
     "halowire.errors": ("InputError",),
     "halowire.graph": ("Graph", "block_model", "load", "rmat"),
-    "halowire.pyg.distribute": ("distribute", "layer_paths"),
-    "halowire.pyg.drop_edges": ("DropEdges",),
-    "halowire.pyg.fit": ("Fit", "fit"),
-    "halowire.pyg.link_shard": ("shard_links",),
-    "halowire.pyg.own_shard": ("shard",),
+    "halowire.pyg": ("DropEdges", "Fit", "distribute", "fit", "layer_paths", "shard", "shard_links"),
     "halowire.training.config": ("Config",),
     "halowire.training.outcome": ("Run",),
     "halowire.training.recipes": ("RECIPES",),

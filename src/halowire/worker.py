@@ -29,9 +29,7 @@ from halowire.launch.roundtrip import measure_pairs
 from halowire.partitioning import Shard, read_manifest, read_shard
 from halowire.partitioning.links import read_links
 from halowire.partitioning.manifest import is_shard_folder
-from halowire.pyg.hand_over import HandOver, read_tensors
-from halowire.pyg.own_model import own_facts, own_runner
-from halowire.pyg.shard_data import place_data
+from halowire.pyg import HandOver, own_facts, own_runner, place_data, read_tensors
 from halowire.report import Console, EpochProgress, write_report, write_tensorboard
 from halowire.training.checkpoint import kept_split
 from halowire.training.job import PREDICTIONS, Job

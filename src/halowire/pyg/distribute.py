@@ -11,8 +11,8 @@ from torch import nn
 from halowire.errors import InputError
 from halowire.pyg.attach import ATTRIBUTE, HaloRows, PolicyMaker, attach, state_of
 from halowire.pyg.layer_path import LayerPath
-from halowire.pyg.rehearsal import Rehearsed
 from halowire.pyg.shard_data import ShardData
+from halowire.pyg.trial_pass import Rehearsed
 from halowire.training.config import Config, check_config
 from halowire.training.recipes import recipe_config
 from halowire.training.refuse_wire import refuse_codec

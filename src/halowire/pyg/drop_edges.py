@@ -12,6 +12,7 @@ from halowire.kernels.random import row_keys, uniform_bits
 from halowire.pyg.edges import Edges, unmarked
 
 STREAM = 301
+"""Keeps these draws apart from all others of the same seed."""
 
 
 class DropEdges(nn.Module):
@@ -30,7 +31,10 @@ class DropEdges(nn.Module):
         super().__init__()
         if not 0 <= p < 1:
             raise InputError(f"the share of dropped edges is {p}; it must lie in 0 <= p < 1")
-        self.p, self.seed, self.undirected, self.passes = p, seed, undirected, 0
+        self.p = p
+        self.seed = seed
+        self.undirected = undirected
+        self.passes = 0
 
     def forward(self, edge_index: Tensor, *edge_tensors: Tensor | None) -> Tensor | tuple[Tensor | None, ...]:
         """What is left of ``edge_index`` ``[2, E]`` and, if given, of tensors ``[E, ...]`` of its edges."""
@@ -42,6 +46,7 @@ class DropEdges(nn.Module):
         return (edge_index, *edge_tensors) if edge_tensors else edge_index
 
     def _kept(self, edge_index: Tensor) -> Tensor:
+        """Which edges stay, bool ``[E]``."""
         ends: Tensor = unmarked(edge_index)
         if isinstance(edge_index, Edges):
             shard = edge_index.bridge.shard
@@ -54,5 +59,5 @@ class DropEdges(nn.Module):
         return uniform_bits(keys, 1)[:, 0] >= math.ceil(self.p * 2**32)
 
     def extra_repr(self) -> str:
-        """The settings."""
+        """The settings, as they are printed with the model."""
         return f"p={self.p}, seed={self.seed}, undirected={self.undirected}"

@@ -10,21 +10,13 @@ from torch import Tensor
 
 from halowire.errors import InputError
 from halowire.pyg.bridge import Bridge
+from halowire.pyg.nested import changed, leaves
 
 KEEPING = {"clone", "detach", "contiguous", "to", "long", "cpu", "cuda", "requires_grad_", "alias", "int"}
 """Operations that leave the numbers and their places as they are."""
 SHAPING = {
-    "view",
-    "reshape",
-    "expand",
-    "expand_as",
-    "unsqueeze",
-    "squeeze",
-    "flatten",
-    "repeat",
-    "masked_select",
-    "take",
-}
+    "view", "reshape", "expand", "expand_as", "unsqueeze", "squeeze", "flatten", "repeat", "masked_select", "take",
+}  # fmt: skip
 """Operations that leave a list of sources a list of sources."""
 ASKING = {
     "size", "numel", "nelement", "dim", "ndimension", "element_size", "is_floating_point", "is_complex", "stride",
@@ -51,18 +43,23 @@ class Edges(Tensor):
 
     @staticmethod
     def of(values: Tensor, bridge: Bridge, sources: tuple[bool, ...] = (True, False)) -> Tensor:
-        """Mark ``values``; left as they are where they hold no sources."""
+        """``values`` as marked edges, or as they are where none of their rows holds ``sources``."""
         if not any(sources):
             return values
         marked: Edges = unmarked(values).as_subclass(Edges)
-        marked.bridge, marked.sources = bridge, sources
+        marked.bridge = bridge
+        marked.sources = sources
         return marked
+
+    def like(self, values: Tensor, sources: tuple[bool, ...] | None = None) -> Tensor:
+        """Mark ``values`` as these edges are marked, or with other ``sources``."""
+        return Edges.of(values, self.bridge, self.sources if sources is None else sources)
 
     @classmethod
     def __torch_function__(
         cls, func: Callable[..., Any], types: Sequence[type], args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        """Route every operation that involves marked edges."""
+        """Do ``func`` on marked edges as a whole graph would, or refuse it."""
         kwargs, name = kwargs or {}, getattr(func, "__name__", str(func))
         if name == "__get__":
             return _property(func, args)
@@ -74,29 +71,25 @@ class Edges(Tensor):
         first: Any = args[0] if args else None
         alone = isinstance(first, Edges) and not holds(args[1:]) and not holds(kwargs)
         if alone and (name in KEEPING or (name in SHAPING and first.sources == (True,))):
-            return Edges.of(func(unmarked(first), *args[1:], **kwargs), first.bridge, first.sources)
+            return first.like(func(unmarked(first), *args[1:], **kwargs))
         raise _refusal(name)
 
 
 def unmarked(value: Any) -> Any:
     """``value``, also inside tuples, lists and dictionaries, without marks."""
+    return changed(value, _unmark)
+
+
+def _unmark(value: Any) -> Any:
     if isinstance(value, Edges):
         with torch._C.DisableTorchFunctionSubclass():
             return value.as_subclass(Tensor)
-    if type(value) in (tuple, list):
-        return type(value)(unmarked(item) for item in value)
-    if type(value) is dict:
-        return {key: unmarked(item) for key, item in value.items()}
     return value
 
 
 def holds(value: Any) -> bool:
     """Whether there are marked edges in ``value``."""
-    if type(value) in (tuple, list):
-        return any(holds(item) for item in value)
-    if type(value) is dict:
-        return any(holds(item) for item in value.values())
-    return isinstance(value, Edges)
+    return any(isinstance(leaf, Edges) for leaf in leaves(value))
 
 
 def _refusal(name: str) -> InputError:
@@ -128,8 +121,9 @@ def _get(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
 
 
 def _pick(func: Callable[..., Any], edges: Edges, index: Any) -> Any:
+    """``edges[index]``, marked by those of its rows that ``index`` picks."""
     if len(edges.sources) == 1:
-        return Edges.of(func(unmarked(edges), index), edges.bridge, edges.sources)
+        return edges.like(func(unmarked(edges), index))
     rows = index[0] if isinstance(index, tuple) and index else index
     if rows is Ellipsis or (isinstance(index, tuple) and len(index) != 2):
         raise _refusal("__getitem__")
@@ -141,7 +135,7 @@ def _pick(func: Callable[..., Any], edges: Edges, index: Any) -> Any:
         kept = tuple(edges.sources[row] for row in rows)
     else:
         raise _refusal("__getitem__")
-    return Edges.of(func(unmarked(edges), index), edges.bridge, kept)
+    return edges.like(func(unmarked(edges), index), kept)
 
 
 def _set(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
@@ -168,12 +162,10 @@ def _extended(values: Tensor, dim: int, index: Edges) -> Tensor:
 def _select(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
     """``index_select`` and ``gather``: of edges by position, or of nodes by sources."""
     target, dim, index = _bound(args, kwargs, "dim", "index")
-    if isinstance(target, Edges) and not isinstance(index, Edges):
-        if len(target.sources) == 1 or dim in (1, -1):
-            return Edges.of(func(unmarked(target), dim, index), target.bridge, target.sources)
-        raise _refusal("index_select")
     if isinstance(target, Edges):
-        raise _refusal("index_select")
+        if isinstance(index, Edges) or (len(target.sources) == 2 and dim not in (1, -1)):
+            raise _refusal("index_select")
+        return target.like(func(unmarked(target), dim, index))
     return func(_extended(target, dim, index), dim, unmarked(index))
 
 
@@ -184,7 +176,8 @@ def _add(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
     target, dim, index, values = _bound(args, kwargs, *rest)
     if not isinstance(index, Edges) or isinstance(target, Edges) or holds(values) or len(kwargs) > len(rest):
         raise _refusal(name)
-    bridge, dim = index.bridge, dim % target.dim()
+    bridge = index.bridge
+    dim = dim % target.dim()
     if target.shape[dim] != bridge.num_owned:
         raise _refusal(name)
     shape = list(target.shape)
@@ -207,7 +200,7 @@ def _join(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
     """``cat`` of edges along the edges, or ``stack`` of the two rows; unmarked tensors hold numbers of owned rows."""
     items = list(args[0] if args else kwargs["tensors"])
     dim = args[1] if len(args) > 1 else kwargs.get("dim", 0)
-    bridge = next(item.bridge for item in items if isinstance(item, Edges))
+    edges = next(item for item in items if isinstance(item, Edges))
     sources = [item.sources if isinstance(item, Edges) else (False,) * (1 if item.dim() == 1 else 2) for item in items]
     if len({len(marks) for marks in sources}) > 1 or any(item.dim() > 2 for item in items):
         raise _refusal(func.__name__)
@@ -219,7 +212,7 @@ def _join(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
         if dim not in ((1, -1) if len(sources[0]) == 2 else (0, -1)):
             raise _refusal("cat")
         joined = tuple(any(marks) for marks in zip(*sources, strict=True))
-    return Edges.of(func(unmarked(items), dim), bridge, joined)
+    return edges.like(func(unmarked(items), dim), joined)
 
 
 def _unbind(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
@@ -228,9 +221,8 @@ def _unbind(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any
     dim = args[1] if len(args) > 1 else kwargs.get("dim", 0)
     if len(edges.sources) != 2 or dim != 0:
         raise _refusal("unbind")
-    rows = [
-        Edges.of(row, edges.bridge, (mark,)) for row, mark in zip(unmarked(edges).unbind(0), edges.sources, strict=True)
-    ]
+    ends = zip(unmarked(edges).unbind(0), edges.sources, strict=True)
+    rows = [edges.like(end, (is_source,)) for end, is_source in ends]
     return iter(rows) if func.__name__ == "__iter__" else tuple(rows)
 
 
@@ -240,11 +232,11 @@ def _flip(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
     dims = args[1] if len(args) > 1 else kwargs.get("dims")
     if len(edges.sources) != 2 or dims not in (0, [0], (0,)):
         raise _refusal("flip")
-    return Edges.of(unmarked(edges).flip(0), edges.bridge, edges.sources[::-1])
+    return edges.like(unmarked(edges).flip(0), edges.sources[::-1])
 
 
 def _compare(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
-    """``row == col``: whether an edge is a self loop; a node's number is another one on every worker."""
+    """``row == col`` tells self loops; comparing with a number is refused: a node has another one on every worker."""
     first, second = _bound(args, kwargs, "other")
     if not all(isinstance(ends, Tensor) and ends.dim() == 1 and ends.shape == first.shape for ends in (first, second)):
         raise _refusal(func.__name__)
@@ -252,8 +244,9 @@ def _compare(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> An
 
 
 def _copy(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
+    """``copy.deepcopy(edges)``: marked as before, with the same bridge."""
     edges = args[0]
-    return Edges.of(unmarked(edges).clone(), edges.bridge, edges.sources)
+    return edges.like(unmarked(edges).clone())
 
 
 HANDLERS: dict[str, Callable[[Callable[..., Any], tuple[Any, ...], Any], Any]] = {

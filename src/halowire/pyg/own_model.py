@@ -14,6 +14,7 @@ from halowire.errors import InputError
 from halowire.events import EVAL
 from halowire.layers.step import Step
 from halowire.pyg.attach import attach, state_of
+from halowire.pyg.call import needed_inputs
 from halowire.pyg.distribute import layer_paths, wire_policy
 from halowire.pyg.drop_edges import DropEdges
 from halowire.pyg.layer_path import NATIVE, foreign_overlap
@@ -26,7 +27,9 @@ from halowire.wire import RowCodec, agree_on_codec
 
 LossFunction = Callable[[Tensor, ShardData], Tensor]
 """``loss(out, data)`` gives one value for each of this worker's rows that count, or several."""
-PREFIX, DECODER = "model.", "decoder."
+PREFIX = "model."
+DECODER = "decoder."
+"""Prefixes of the weights' names in a checkpoint: those of the model and of its decoder."""
 
 
 class OwnModel(nn.Module):
@@ -38,7 +41,8 @@ class OwnModel(nn.Module):
         super().__init__()
         self.model = model
         self.decoder = decoder if isinstance(decoder, nn.Module) else None
-        self._data, self._inputs = data, tuple(inputs)
+        self._data = data
+        self._inputs = tuple(inputs)
         self._one_value = data.shard.regression
 
     def call_inputs(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -84,14 +88,18 @@ class OwnRunner(OneStage):
     """The user's model in graph parallelism; see :class:`halowire.training.runner.Runner`."""
 
     def __init__(self, model: OwnModel, data: ShardData, task: Learnt, seed: int) -> None:
-        self.model, self.shard, self._seed = model, data.shard, seed
+        self.model = model
+        self.shard = data.shard
         self.task: Learnt = task
-        self.peers, self.num_features, self._ids = data.transport, data.shard.num_features, data.shard.ids
+        self.peers = data.transport
+        self.num_features = data.shard.num_features
+        self._ids = data.shard.ids
+        self._seed = seed
         self.exchange = state_of(model.model).exchange_of(*model.call_inputs())
         self.parameters = {name: value for name, value in model.named_parameters() if value.requires_grad}
 
     def forward_backward(self, epoch: int) -> Tensor:
-        """By autograd, through the user's code."""
+        """The loss of training epoch ``epoch``, after autograd went back through the user's code."""
         ledger = self.peers.ledger
         with ledger.phase("forward"):
             loss = self.task.loss(self.model(None, self._step(epoch, True)), epoch)
@@ -100,27 +108,27 @@ class OwnRunner(OneStage):
         return loss.detach()
 
     def logits(self) -> Tensor:
-        """float32, fresh, nothing dropped."""
+        """Output of the owned rows in evaluation mode, of fresh float32 rows."""
         with torch.no_grad(), self.peers.ledger.account(EVAL):
             out: Tensor = self.model(None, self._step(0, False))
         return out
 
     def facts(self) -> dict[str, Any]:
-        """How its exchange is hidden depends on what serves each layer, which is known in the end."""
+        """Nothing yet: how the exchange is hidden depends on what serves each layer, which is known in the end."""
         return {"overlap": {}}
 
     @property
     def remembers(self) -> bool:
-        """Dropout of a foreign model does: it draws from the generator of its worker."""
+        """True, as a PyG model's dropout draws from the generator of its worker, whose state must be kept."""
         return True
 
     def state(self) -> dict[str, Tensor]:
-        """That of the exchange, the random numbers of this worker, and how many passes dropped edges."""
+        """The state of the exchange and of this worker's random numbers, and how many passes dropped edges."""
         passes = {f"passes.{name}": torch.tensor(module.passes) for name, module in self._dropping()}
         return super().state() | passes | {"random": torch.get_rng_state()}
 
     def load_state(self, state: dict[str, Tensor]) -> None:
-        """Each takes its own."""
+        """Take up the ``state`` that `state` gave."""
         for name, module in self._dropping():
             module.passes = int(state[f"passes.{name}"])
         torch.set_rng_state(state["random"])
@@ -144,7 +152,7 @@ def own_runner(
     links: LinkTask | None = None,
     codec: RowCodec | None = None,
 ) -> OwnRunner:
-    """Distribute ``model`` over the shard and wrap it for the training loop; ``links``: what it learns of pairs."""
+    """Attach ``model`` to the shard and wrap it for the training loop; it learns ``links`` where they are given."""
     policy = wire_policy(config, codec)
     if codec is not None:
         agree_on_codec(codec, data.transport)
@@ -162,8 +170,8 @@ def own_runner(
 
 def required_inputs(model: nn.Module, names: Sequence[str]) -> list[str]:
     """The parameters that ``model.forward`` must be given, all of them tensors of the graph."""
-    parameters = list(inspect.signature(model.forward).parameters.values())
-    needed = [p.name for p in parameters if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
+    parameters = inspect.signature(model.forward).parameters.values()
+    needed = needed_inputs(model)
     optional = [p.name for p in parameters if p.default is not p.empty and p.name in names]
     unknown = [name for name in needed if name not in names]
     if unknown or not needed:
@@ -180,7 +188,7 @@ def required_inputs(model: nn.Module, names: Sequence[str]) -> list[str]:
 
 
 def trained_weights(weights: dict[str, Tensor], prefix: str = PREFIX) -> dict[str, Tensor]:
-    """The user's names of the weights of a checkpoint: those of the model, or of its decoder."""
+    """The weights of a checkpoint whose names have the ``prefix``, under the user's names, without it."""
     return {name.removeprefix(prefix): value for name, value in weights.items() if name.startswith(prefix)}
 
 

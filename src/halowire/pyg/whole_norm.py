@@ -1,4 +1,4 @@
-"""Normalisation layers with statistics of the whole graph: their own parameters and buffers, all workers' rows."""
+"""Normalisation layers with statistics of the whole graph: parameters and buffers of the layer, rows of all workers."""
 
 from __future__ import annotations
 
@@ -32,13 +32,7 @@ def batch_norm(module: nn.BatchNorm1d, bridge: Bridge, x: Tensor) -> Tensor:
         return F.batch_norm(
             x, module.running_mean, module.running_var, module.weight, module.bias, False, 0.0, module.eps
         )
-    mean, count = whole_mean(bridge, x)
-    centred = x - mean
-    var, _ = whole_mean(bridge, centred.square())
-    if module.training and module.running_mean is not None and module.running_var is not None:
-        with torch.no_grad():
-            _update_running(module, mean, var * (count / (count - 1)))
-    return _affine(module, centred * (var + module.eps).rsqrt())
+    return _standardised(module, bridge, x, _momentum)
 
 
 def instance_norm(module: Any, bridge: Bridge, x: Tensor, batch: None = None, batch_size: None = None) -> Tensor:
@@ -47,14 +41,7 @@ def instance_norm(module: Any, bridge: Bridge, x: Tensor, batch: None = None, ba
     if not module.training and module.track_running_stats:
         out = (x - module.running_mean) * (module.running_var + module.eps).rsqrt()
         return _affine(module, out)
-    mean, count = whole_mean(bridge, x)
-    centred = x - mean
-    var, _ = whole_mean(bridge, centred.square())
-    if module.training and module.running_mean is not None:
-        with torch.no_grad():
-            module.running_mean.lerp_(mean, module.momentum)
-            module.running_var.lerp_(var * (count / (count - 1)), module.momentum)
-    return _affine(module, centred * (var + module.eps).rsqrt())
+    return _standardised(module, bridge, x, lambda layer: float(layer.momentum))
 
 
 def layer_norm(module: Any, bridge: Bridge, x: Tensor, batch: None = None, batch_size: None = None) -> Tensor:
@@ -109,18 +96,33 @@ NORMS: dict[str, Forward] = {
 """Layers whose statistics run over all nodes, by name, and their forward on many workers."""
 
 
-def _affine(module: Any, out: Tensor) -> Tensor:
-    return out if module.weight is None else out * module.weight + module.bias
+def _standardised(module: Any, bridge: Bridge, x: Tensor, momentum: Callable[[Any], float]) -> Tensor:
+    """``(x - mean) / sqrt(var + eps) * weight + bias`` by column; while training, running statistics follow.
+
+    ``momentum(module)`` is asked once for each update of the running statistics.
+    """
+    mean, count = whole_mean(bridge, x)
+    centred = x - mean
+    var, _ = whole_mean(bridge, centred.square())
+    if module.training and module.running_mean is not None:
+        with torch.no_grad():
+            factor = momentum(module)
+            module.running_mean.lerp_(mean, factor)
+            module.running_var.lerp_(var * (count / (count - 1)), factor)
+    return _affine(module, centred * (var + module.eps).rsqrt())
 
 
-def _update_running(module: nn.BatchNorm1d, mean: Tensor, var: Tensor) -> None:
-    assert module.running_mean is not None and module.running_var is not None
+def _momentum(module: nn.BatchNorm1d) -> float:
+    """The momentum of this update of a batch norm, which counts its updates; ``None`` means their average."""
     factor = module.momentum
     if module.num_batches_tracked is not None:
         module.num_batches_tracked.add_(1)
         factor = 1.0 / float(module.num_batches_tracked) if factor is None else factor
-    module.running_mean.lerp_(mean, factor or 0.0)
-    module.running_var.lerp_(var, factor or 0.0)
+    return factor or 0.0
+
+
+def _affine(module: Any, out: Tensor) -> Tensor:
+    return out if module.weight is None else out * module.weight + module.bias
 
 
 def _refuse_batch(module: nn.Module, batch: object) -> None:
