@@ -20,7 +20,7 @@ from halowire.training.wire import policy_of
 from halowire.wire import Policy, RowCodec, agree_on_codec
 
 USED = ("rate.", "freshness.", "seed", "epochs")
-"""Settings that a distributed model has a use for; a loop of one's own decides about all others."""
+"""Settings that a distributed model has a use for; a loop of the user's own decides about all others."""
 Model = TypeVar("Model", bound=nn.Module)
 
 
@@ -60,11 +60,16 @@ def distribute(
             "--rate.weights has no effect in a loop of one's own, which sums the weight gradients in float32; leave it "
             "out, or train with halowire.fit"
         )
+    attach_under(config, model, data, codec)
+    return model
+
+
+def attach_under(config: Config, model: nn.Module, data: ShardData, codec: RowCodec | None = None) -> None:
+    """Attach ``model`` to ``data``; its rows travel under ``config``, coded by ``codec`` if there is one."""
     policy = wire_policy(config, codec)
     if codec is not None:
         agree_on_codec(codec, data.transport)
     attach(model, data, policy)
-    return model
 
 
 def layer_paths(model: nn.Module) -> dict[str, LayerPath]:

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from halowire.errors import InputError
 from halowire.events import EVAL
 from halowire.layers.step import Step
-from halowire.pyg.attach import attach, state_of
+from halowire.pyg.attach import state_of
 from halowire.pyg.call import needed_inputs
-from halowire.pyg.distribute import layer_paths, wire_policy
+from halowire.pyg.distribute import attach_under, layer_paths
 from halowire.pyg.drop_edges import DropEdges
 from halowire.pyg.layer_path import NATIVE, foreign_overlap
 from halowire.pyg.shard_data import ShardData
@@ -23,7 +23,7 @@ from halowire.training.config import Config
 from halowire.training.link_task import Decoder, LinkTask
 from halowire.training.runner import OneStage
 from halowire.training.task import Learnt, Task
-from halowire.wire import RowCodec, agree_on_codec
+from halowire.wire import RowCodec
 
 LossFunction = Callable[[Tensor, ShardData], Tensor]
 """``loss(out, data)`` gives one value for each of this worker's rows that count, or several."""
@@ -153,10 +153,7 @@ def own_runner(
     codec: RowCodec | None = None,
 ) -> OwnRunner:
     """Attach ``model`` to the shard and wrap it for the training loop; it learns ``links`` where they are given."""
-    policy = wire_policy(config, codec)
-    if codec is not None:
-        agree_on_codec(codec, data.transport)
-    attach(model, data, policy)
+    attach_under(config, model, data, codec)
     data.reduction.hand_over()
     decoder = None if links is None else links.decoder
     own = OwnModel(model, data, inputs or required_inputs(model, data.keys), decoder)
