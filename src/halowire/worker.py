@@ -26,9 +26,7 @@ from halowire.files import write_json
 from halowire.kernels import stream_key
 from halowire.launch import Place, agreed, choose_device, joined, measure_pairs, set_threads, stop_wish, tell_launcher
 from halowire.partitioning import Shard, is_shard_folder, read_links, read_manifest, read_shard
-from halowire.pyg.hand_over import HandOver, read_tensors
-from halowire.pyg.own_model import own_facts, own_runner
-from halowire.pyg.shard_data import place_data
+from halowire.pyg import HandOver, own_facts, own_runner, place_data, read_tensors
 from halowire.report import Console, EpochProgress, write_report, write_tensorboard
 from halowire.training.checkpoint import kept_split
 from halowire.training.graph_parallel import GraphParallel

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from halowire.pyg.distributed import distribute
+import halowire
+from halowire.pyg import ShardData
+from halowire.pyg.attach import attach
 from halowire.pyg.shard_data import cut_data
 from halowire.wire import Transport
 
@@ -54,7 +56,7 @@ def run_plain(model: nn.Module, graph: dict[str, Tensor], names: Sequence[str]) 
 def run_part(transport: Transport, model: nn.Module, graph: dict[str, Tensor], owner: Tensor, names: Sequence[str]):
     """The same on one worker's part."""
     data = cut_data(graph, owner, transport)
-    model = distribute(copy.deepcopy(model), data).train()
+    model = attach(copy.deepcopy(model), data).train()
     inputs = [getattr(data, name) for name in names]
     out = model(*inputs)
     whole = torch.empty(owner.numel(), *out.shape[1:])
@@ -108,3 +110,23 @@ def compare(
 def assert_close(name: str, got: Tensor, want: Tensor, floor: float = 0.0) -> None:
     worst, limit = float((got - want).abs().max()), TOLERANCE * max(float(want.abs().max()), floor)
     assert worst <= limit, f"{name}: differs by {worst}, allowed {limit}"
+
+
+def seeded(make: Callable[[], nn.Module]) -> nn.Module:
+    """What ``make`` gives under a fixed seed."""
+    with torch.random.fork_rng():
+        torch.manual_seed(4)
+        return make()
+
+
+def place(transport: Transport, model: nn.Module, *recipe: str) -> tuple[ShardData, nn.Module]:
+    """This worker's part of the graph of `make_graph`, and a copy of ``model`` that is distributed over it."""
+    data = cut_data(make_graph(), make_owner(transport.size), transport)
+    return data, halowire.distribute(copy.deepcopy(model), data, *recipe)
+
+
+def plain_gradients(model: nn.Module, loss: Callable[[nn.Module, Tensor], Tensor]) -> dict[str, Tensor]:
+    """The weights' gradients of ``loss(model, out)`` in plain PyG."""
+    model, graph = copy.deepcopy(model), make_graph()
+    loss(model, model(graph["x"], graph["edge_index"])).backward()
+    return {name: value.grad for name, value in model.named_parameters()}

@@ -1,6 +1,6 @@
-"""Handing a model to the program's own workers: classes of a script or a notebook travel with their code.
+"""Values handed to the program's own workers: classes of a script or a notebook travel with their code.
 
-The one place that pickles: the file is written by this program, readable by this user alone, and read by its children.
+This is the one place that pickles: the program writes the file, only this user can read it, and its children do.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ OWN = "__main__"
 
 
 def pack_by_value(value: Any) -> bytes:
-    """``value`` as bytes for `read_by_value`; whatever pickling raises where it cannot be packed."""
+    """``value`` as bytes for `read_by_value`; raises whatever pickling raises where it cannot be packed."""
     buffer = io.BytesIO()
     _ByValue(buffer, protocol=pickle.HIGHEST_PROTOCOL).dump(value)
     return buffer.getvalue()
@@ -48,7 +48,7 @@ class _ByValue(pickle.Pickler):
     """Pickles classes and functions of the main module and of functions by their content, the rest as usual."""
 
     def reducer_override(self, value: Any) -> Any:
-        """How to make ``value`` anew."""
+        """How a worker makes ``value`` anew, in the form that pickle asks for."""
         if isinstance(value, types.CellType):
             # A cell is made empty and filled later: a method's cell holds the class that holds the method.
             return _empty_cell, (), _cell_state(value), None, None, _fill_cell
@@ -76,7 +76,7 @@ def _maker(kind: type) -> tuple[Callable[..., type], tuple[Any, ...]]:
 
 
 def _wrapper(value: Any) -> Any:
-    """What pickle does not know, but is made of what it knows."""
+    """How to make what pickle does not know out of what it knows."""
     if isinstance(value, TypeVar) and value.__module__ == OWN:
         how = {"covariant": value.__covariant__, "contravariant": value.__contravariant__}
         return _type_var, (value.__name__, value.__constraints__, {"bound": value.__bound__, **how})
@@ -160,7 +160,7 @@ def _is_written(value: Any) -> bool:
 
 
 def _is_made_anew(name: str, value: Any) -> bool:
-    """What every class gets by itself, and what PyG generates for a layer when it is made or unpickled."""
+    """Whether every class gets this by itself, or PyG generates it for a layer that is made or unpickled."""
     generated = getattr(value, "__module__", None)
     if isinstance(value, types.FunctionType) and generated is not None and generated.startswith(f"{OWN}_"):
         return True

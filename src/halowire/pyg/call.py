@@ -1,20 +1,30 @@
-"""What a model is called with, in a form that can be filled with another graph."""
+"""What a model is called with: what its forward needs, and a call that can be repeated on another graph."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from halowire.pyg.edges import Edges
 from halowire.pyg.shard_data import ShardData
 
 
+def needed_inputs(model: nn.Module) -> list[str]:
+    """The names of the parameters that ``model.forward`` must be given."""
+    parameters = inspect.signature(model.forward).parameters.values()
+    return [p.name for p in parameters if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
+
+
 @dataclass
 class Call:
-    """What a model is called with: ``args`` and ``kwargs``, where a `Slot` stands for a tensor of the graph."""
+    """What a model is called with: ``args`` and ``kwargs``, where a `Slot` stands for a tensor of the graph ``data``.
+
+    ``samples`` are those tensors by name, each with its kind, ``node`` or ``edge``.
+    """
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
@@ -23,7 +33,7 @@ class Call:
 
     @staticmethod
     def of(args: tuple[Any, ...], kwargs: Mapping[str, Any], data: ShardData) -> Call:
-        """Replace every tensor in a call by the name of a sample of its rows."""
+        """The call with a `Slot` in place of every tensor that has one row for each node or edge."""
         call = Call((), {}, data)
         edges = [value for value in (*args, *kwargs.values()) if isinstance(value, Edges)]
         num_edges = edges[0].shape[-1] if edges else data.edge_index.shape[1]
@@ -32,7 +42,7 @@ class Call:
         return call
 
     def key(self) -> str:
-        """The same for calls that differ in the values of their tensors and numbers only."""
+        """A text that is equal for calls that differ only in the values of their tensors and numbers."""
         shapes = {
             name: (kind, value.dtype, tuple(value.shape[1:]), value.shape[0] == 0, value.requires_grad)
             for name, (kind, value) in self.samples.items()
@@ -45,8 +55,9 @@ class Call:
         return {name: kind for name, (kind, value) in self.samples.items() if value.requires_grad}
 
     def on(self, graph: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The call on another graph, an object whose attributes are the samples."""
-        return tuple(_fill(value, graph) for value in self.args), {k: _fill(v, graph) for k, v in self.kwargs.items()}
+        """``args`` and ``kwargs`` on another graph, an object with the samples as attributes."""
+        args = tuple(_fill(value, graph) for value in self.args)
+        return args, {name: _fill(value, graph) for name, value in self.kwargs.items()}
 
     def _slot(self, value: Any, num_edges: int) -> Any:
         if isinstance(value, ShardData):
@@ -59,6 +70,7 @@ class Call:
         return Slot(name) if self._sample(name, value, num_edges) else value
 
     def _sample(self, name: str, value: Any, num_edges: int) -> bool:
+        """Add ``value`` to the samples; False where it is no tensor of the graph."""
         if isinstance(value, Edges):
             return len(value.sources) == 2
         if not isinstance(value, Tensor) or value.dim() == 0:
@@ -76,7 +88,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Slot:
-    """The place of a graph's tensor in a call; without a name, of the graph itself."""
+    """Stands in a call for the graph's tensor of this name; without a name, for the graph itself."""
 
     name: str
 
@@ -88,7 +100,7 @@ def _fill(value: Any, graph: Any) -> Any:
 
 
 def _form(value: Any) -> Any:
-    """What decides which code runs: flags and texts by value, a number (a time, an epoch) by its type alone."""
+    """What may decide which code runs: a flag or a text by its value, a number (a time, an epoch) by its type alone."""
     if isinstance(value, Slot | bool | str) or value is None:
         return value
     if isinstance(value, Tensor):

@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 from torch import nn
 
 from halowire.errors import InputError
-from halowire.pyg import distributed
+from halowire.pyg.attach import ATTRIBUTE, HaloRows, PolicyMaker, attach, state_of
 from halowire.pyg.layer_path import LayerPath
-from halowire.pyg.rehearsal import Rehearsed
 from halowire.pyg.shard_data import ShardData
+from halowire.pyg.trial_pass import Rehearsed
 from halowire.training.config import Config
 from halowire.training.recipes import recipe_config
 from halowire.training.rules import refuse, settled
@@ -56,13 +56,17 @@ def distribute(
         codec: a codec of one's own for the rows that the recipe would send in float32 (`halowire.wire.RowCodec`).
     """
     config = recipe_config(recipe).replace(settings or {})
-    here = Situation(caller="distribute", given=tuple(settings or {}), codec=codec is not None)
-    refuse(config, here)
+    refuse(config, Situation(caller="distribute", given=tuple(settings or {}), codec=codec is not None))
+    attach_under(config, model, data, codec)
+    return model
+
+
+def attach_under(config: Config, model: nn.Module, data: ShardData, codec: RowCodec | None = None) -> None:
+    """Attach ``model`` to ``data``; its rows travel under ``config``, coded by ``codec`` if there is one."""
     policy = wire_policy(config, codec)
     if codec is not None:
         agree_on_codec(codec, data.transport)
-    distributed.distribute(model, data, policy)
-    return model
+    attach(model, data, policy)
 
 
 def layer_paths(model: nn.Module) -> dict[str, LayerPath]:
@@ -75,17 +79,17 @@ def layer_paths(model: nn.Module) -> dict[str, LayerPath]:
         >>> for name, layer in halowire.layer_paths(model).items():
         ...     print(name, layer.path, layer.reason)
     """
-    if distributed.ATTRIBUTE not in model.__dict__:
+    if ATTRIBUTE not in model.__dict__:
         raise InputError("the model is not distributed, so all of it is plain PyG; call halowire.distribute first")
-    return distributed.state_of(model).native
+    return state_of(model).native
 
 
-def wire_policy(config: Config, codec: RowCodec | None = None) -> distributed.PolicyMaker:
+def wire_policy(config: Config, codec: RowCodec | None = None) -> PolicyMaker:
     """How a distributed model's rows travel under ``config``, coded by ``codec`` if there is one."""
     here = Situation(caller="fit", codec=codec is not None)
     refuse(config, here)
 
-    def make(known: Rehearsed, halo_rows: distributed.HaloRows) -> Policy:
+    def make(known: Rehearsed, halo_rows: HaloRows) -> Policy:
         used = settled(config, replace(here, drops=known.drops))
         return replace(policy_of(used, known.widths, halo_rows(used.rate.rows)), codec=codec)
 

@@ -9,9 +9,10 @@ from torch import Tensor, nn
 
 from halowire.errors import InputError
 from halowire.kernels import row_keys, uniform_bits
-from halowire.pyg.edges import Edges, plain
+from halowire.pyg.edges import Edges, unmarked
 
 STREAM = 301
+"""Keeps these draws apart from all others of the same seed."""
 
 
 class DropEdges(nn.Module):
@@ -34,7 +35,10 @@ class DropEdges(nn.Module):
         super().__init__()
         if not 0 <= p < 1:
             raise InputError(f"the share of dropped edges is {p}; it must lie in 0 <= p < 1")
-        self.p, self.seed, self.undirected, self.passes = p, seed, undirected, 0
+        self.p = p
+        self.seed = seed
+        self.undirected = undirected
+        self.passes = 0
 
     def forward(self, edge_index: Tensor, *edge_tensors: Tensor | None) -> Tensor | tuple[Tensor | None, ...]:
         """What is left of ``edge_index`` ``[2, E]`` and, if given, of tensors ``[E, ...]`` of its edges."""
@@ -46,9 +50,10 @@ class DropEdges(nn.Module):
         return (edge_index, *edge_tensors) if edge_tensors else edge_index
 
     def _kept(self, edge_index: Tensor) -> Tensor:
-        ends: Tensor = plain(edge_index)
+        """Which edges stay, bool ``[E]``."""
+        ends: Tensor = unmarked(edge_index)
         if isinstance(edge_index, Edges):
-            shard = edge_index.link.shard
+            shard = edge_index.bridge.shard
             ends = torch.cat([shard.ids, shard.halo_ids]).to(ends.device)[ends]
         first, second = ends[0], ends[1]
         if self.undirected:
@@ -58,5 +63,5 @@ class DropEdges(nn.Module):
         return uniform_bits(keys, 1)[:, 0] >= math.ceil(self.p * 2**32)
 
     def extra_repr(self) -> str:
-        """The settings."""
+        """The settings, as they are printed with the model."""
         return f"p={self.p}, seed={self.seed}, undirected={self.undirected}"

@@ -9,22 +9,14 @@ import torch
 from torch import Tensor
 
 from halowire.errors import InputError
-from halowire.pyg.link import Link
+from halowire.pyg.bridge import Bridge
+from halowire.pyg.nested import changed, leaves
 
 KEEPING = {"clone", "detach", "contiguous", "to", "long", "cpu", "cuda", "requires_grad_", "alias", "int"}
 """Operations that leave the numbers and their places as they are."""
 SHAPING = {
-    "view",
-    "reshape",
-    "expand",
-    "expand_as",
-    "unsqueeze",
-    "squeeze",
-    "flatten",
-    "repeat",
-    "masked_select",
-    "take",
-}
+    "view", "reshape", "expand", "expand_as", "unsqueeze", "squeeze", "flatten", "repeat", "masked_select", "take",
+}  # fmt: skip
 """Operations that leave a list of sources a list of sources."""
 ASKING = {
     "size", "numel", "nelement", "dim", "ndimension", "element_size", "is_floating_point", "is_complex", "stride",
@@ -46,57 +38,58 @@ class Edges(Tensor):
     rows; adding to one by sources sends the halo's parts to their owners. What depends on the numbering is refused.
     """
 
-    link: Link
+    bridge: Bridge
     sources: tuple[bool, ...]
 
     @staticmethod
-    def of(values: Tensor, link: Link, sources: tuple[bool, ...] = (True, False)) -> Tensor:
-        """Mark ``values``; left as they are where they hold no sources."""
+    def of(values: Tensor, bridge: Bridge, sources: tuple[bool, ...] = (True, False)) -> Tensor:
+        """``values`` as marked edges, or as they are where none of their rows holds ``sources``."""
         if not any(sources):
             return values
-        marked: Edges = plain(values).as_subclass(Edges)
-        marked.link, marked.sources = link, sources
+        marked: Edges = unmarked(values).as_subclass(Edges)
+        marked.bridge = bridge
+        marked.sources = sources
         return marked
+
+    def like(self, values: Tensor, sources: tuple[bool, ...] | None = None) -> Tensor:
+        """Mark ``values`` as these edges are marked, or with other ``sources``."""
+        return Edges.of(values, self.bridge, self.sources if sources is None else sources)
 
     @classmethod
     def __torch_function__(
         cls, func: Callable[..., Any], types: Sequence[type], args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        """Route every operation that involves marked edges."""
+        """Do ``func`` on marked edges as a whole graph would, or refuse it."""
         kwargs, name = kwargs or {}, getattr(func, "__name__", str(func))
         if name == "__get__":
             return _property(func, args)
         if name in ASKING:
-            return func(*plain(args), **plain(kwargs))
+            return func(*unmarked(args), **unmarked(kwargs))
         handler = HANDLERS.get(name)
         if handler is not None:
             return handler(func, args, kwargs)
         first: Any = args[0] if args else None
         alone = isinstance(first, Edges) and not holds(args[1:]) and not holds(kwargs)
         if alone and (name in KEEPING or (name in SHAPING and first.sources == (True,))):
-            return Edges.of(func(plain(first), *args[1:], **kwargs), first.link, first.sources)
+            return first.like(func(unmarked(first), *args[1:], **kwargs))
         raise _refusal(name)
 
 
-def plain(value: Any) -> Any:
+def unmarked(value: Any) -> Any:
     """``value``, also inside tuples, lists and dictionaries, without marks."""
+    return changed(value, _unmark)
+
+
+def _unmark(value: Any) -> Any:
     if isinstance(value, Edges):
         with torch._C.DisableTorchFunctionSubclass():
             return value.as_subclass(Tensor)
-    if type(value) in (tuple, list):
-        return type(value)(plain(item) for item in value)
-    if type(value) is dict:
-        return {key: plain(item) for key, item in value.items()}
     return value
 
 
 def holds(value: Any) -> bool:
     """Whether there are marked edges in ``value``."""
-    if type(value) in (tuple, list):
-        return any(holds(item) for item in value)
-    if type(value) is dict:
-        return any(holds(item) for item in value.values())
-    return isinstance(value, Edges)
+    return any(isinstance(leaf, Edges) for leaf in leaves(value))
 
 
 def _refusal(name: str) -> InputError:
@@ -111,7 +104,7 @@ def _property(func: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     name = getattr(getattr(func, "__self__", None), "__name__", "")
     if name in TENSORS:
         raise _refusal(name)
-    return func(*plain(args))
+    return func(*unmarked(args))
 
 
 def _get(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
@@ -124,12 +117,13 @@ def _get(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
     others = [item for item in where if not isinstance(item, Edges)]
     if len(dims) != 1 or isinstance(target, Edges) or any(not isinstance(item, slice) for item in others):
         raise _refusal("__getitem__")
-    return func(_extended(target, dims[0], where[dims[0]]), plain(index))
+    return func(_extended(target, dims[0], where[dims[0]]), unmarked(index))
 
 
 def _pick(func: Callable[..., Any], edges: Edges, index: Any) -> Any:
+    """``edges[index]``, marked by those of its rows that ``index`` picks."""
     if len(edges.sources) == 1:
-        return Edges.of(func(plain(edges), index), edges.link, edges.sources)
+        return edges.like(func(unmarked(edges), index))
     rows = index[0] if isinstance(index, tuple) and index else index
     if rows is Ellipsis or (isinstance(index, tuple) and len(index) != 2):
         raise _refusal("__getitem__")
@@ -141,7 +135,7 @@ def _pick(func: Callable[..., Any], edges: Edges, index: Any) -> Any:
         kept = tuple(edges.sources[row] for row in rows)
     else:
         raise _refusal("__getitem__")
-    return Edges.of(func(plain(edges), index), edges.link, kept)
+    return edges.like(func(unmarked(edges), index), kept)
 
 
 def _set(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
@@ -149,32 +143,30 @@ def _set(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
     target, index, values = args
     if not isinstance(index, Edges) or isinstance(target, Edges) or holds(values):
         raise _refusal("__setitem__")
-    rows = plain(index)
-    if rows.numel() and int(rows.max()) >= index.link.num_owned:
+    rows = unmarked(index)
+    if rows.numel() and int(rows.max()) >= index.bridge.num_owned:
         raise _refusal("__setitem__")
     return func(target, rows, values)
 
 
 def _extended(values: Tensor, dim: int, index: Edges) -> Tensor:
-    link = index.link
-    if values.shape[dim] != link.num_owned:
+    bridge = index.bridge
+    if values.shape[dim] != bridge.num_owned:
         raise InputError(
             f"the model reads a tensor of shape {list(values.shape)} by the edges' sources; dimension {dim} must have "
-            f"one entry for each of the {link.num_owned} nodes of this worker"
+            f"one entry for each of the {bridge.num_owned} nodes of this worker"
         )
-    return link.extend(values, dim % values.dim())
+    return bridge.extend(values, dim % values.dim())
 
 
 def _select(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
     """``index_select`` and ``gather``: of edges by position, or of nodes by sources."""
     target, dim, index = _bound(args, kwargs, "dim", "index")
-    if isinstance(target, Edges) and not isinstance(index, Edges):
-        if len(target.sources) == 1 or dim in (1, -1):
-            return Edges.of(func(plain(target), dim, index), target.link, target.sources)
-        raise _refusal("index_select")
     if isinstance(target, Edges):
-        raise _refusal("index_select")
-    return func(_extended(target, dim, index), dim, plain(index))
+        if isinstance(index, Edges) or (len(target.sources) == 2 and dim not in (1, -1)):
+            raise _refusal("index_select")
+        return target.like(func(unmarked(target), dim, index))
+    return func(_extended(target, dim, index), dim, unmarked(index))
 
 
 def _add(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
@@ -184,14 +176,15 @@ def _add(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
     target, dim, index, values = _bound(args, kwargs, *rest)
     if not isinstance(index, Edges) or isinstance(target, Edges) or holds(values) or len(kwargs) > len(rest):
         raise _refusal(name)
-    link, dim = index.link, dim % target.dim()
-    if target.shape[dim] != link.num_owned:
+    bridge = index.bridge
+    dim = dim % target.dim()
+    if target.shape[dim] != bridge.num_owned:
         raise _refusal(name)
     shape = list(target.shape)
-    shape[dim] += link.num_halo
+    shape[dim] += bridge.num_halo
     parts = values.new_zeros(shape)
     add = parts.index_add if name.startswith("index") else parts.scatter_add
-    total = link.collect(add(dim, plain(index), values), dim)
+    total = bridge.collect(add(dim, unmarked(index), values), dim)
     return target.add_(total) if name.endswith("_") else target + total
 
 
@@ -204,10 +197,10 @@ def _bound(args: tuple[Any, ...], kwargs: Any, *names: str) -> list[Any]:
 
 
 def _join(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
-    """``cat`` of edges along the edges, ``stack`` of the two rows; in the shard's numbers, plain tensors are owned."""
+    """``cat`` of edges along the edges, or ``stack`` of the two rows; unmarked tensors hold numbers of owned rows."""
     items = list(args[0] if args else kwargs["tensors"])
     dim = args[1] if len(args) > 1 else kwargs.get("dim", 0)
-    link = next(item.link for item in items if isinstance(item, Edges))
+    edges = next(item for item in items if isinstance(item, Edges))
     sources = [item.sources if isinstance(item, Edges) else (False,) * (1 if item.dim() == 1 else 2) for item in items]
     if len({len(marks) for marks in sources}) > 1 or any(item.dim() > 2 for item in items):
         raise _refusal(func.__name__)
@@ -219,7 +212,7 @@ def _join(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
         if dim not in ((1, -1) if len(sources[0]) == 2 else (0, -1)):
             raise _refusal("cat")
         joined = tuple(any(marks) for marks in zip(*sources, strict=True))
-    return Edges.of(func(plain(items), dim), link, joined)
+    return edges.like(func(unmarked(items), dim), joined)
 
 
 def _unbind(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
@@ -228,7 +221,8 @@ def _unbind(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any
     dim = args[1] if len(args) > 1 else kwargs.get("dim", 0)
     if len(edges.sources) != 2 or dim != 0:
         raise _refusal("unbind")
-    rows = [Edges.of(row, edges.link, (mark,)) for row, mark in zip(plain(edges).unbind(0), edges.sources, strict=True)]
+    ends = zip(unmarked(edges).unbind(0), edges.sources, strict=True)
+    rows = [edges.like(end, (is_source,)) for end, is_source in ends]
     return iter(rows) if func.__name__ == "__iter__" else tuple(rows)
 
 
@@ -238,20 +232,21 @@ def _flip(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
     dims = args[1] if len(args) > 1 else kwargs.get("dims")
     if len(edges.sources) != 2 or dims not in (0, [0], (0,)):
         raise _refusal("flip")
-    return Edges.of(plain(edges).flip(0), edges.link, edges.sources[::-1])
+    return edges.like(unmarked(edges).flip(0), edges.sources[::-1])
 
 
 def _compare(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
-    """``row == col``: whether an edge is a self loop; a node's number is another one on every worker."""
+    """``row == col`` tells self loops; comparing with a number is refused: a node has another one on every worker."""
     first, second = _bound(args, kwargs, "other")
     if not all(isinstance(ends, Tensor) and ends.dim() == 1 and ends.shape == first.shape for ends in (first, second)):
         raise _refusal(func.__name__)
-    return func(plain(first), plain(second))
+    return func(unmarked(first), unmarked(second))
 
 
 def _copy(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
+    """``copy.deepcopy(edges)``: marked as before, with the same bridge."""
     edges = args[0]
-    return Edges.of(plain(edges).clone(), edges.link, edges.sources)
+    return edges.like(unmarked(edges).clone())
 
 
 HANDLERS: dict[str, Callable[[Callable[..., Any], tuple[Any, ...], Any], Any]] = {

@@ -14,16 +14,17 @@ import torch
 from torch import Tensor, nn
 
 from halowire.errors import InputError, WorkerError
-from halowire.graph import Graph, check
+from halowire.graph import Graph, LinkSplit, check
 from halowire.launch import launched, run_folder, run_workers
 from halowire.partitioning import is_shard_folder
-from halowire.pyg.hand_over import HandOver, hand_over, plain, plain_copy
+from halowire.pyg.hand_over import HandOver, cpu_copy, hand_over
 from halowire.pyg.own_model import DECODER, LossFunction, required_inputs, trained_weights
 from halowire.pyg.own_shard import tensors_of
 from halowire.pyg.prepare import refuse_unsupported
 from halowire.pyg.shard_data import only_edges
 from halowire.report import Console
 from halowire.training.checkpoint import best_weights
+from halowire.training.config import Config
 from halowire.training.job import PREDICTIONS, Job, delete_run, refuse_other_job
 from halowire.training.link_task import Decoder
 from halowire.training.outcome import Run, finished, worker_error
@@ -36,9 +37,10 @@ from halowire.wire import RowCodec, check_codec
 
 @dataclass(frozen=True)
 class Fit(Run):
-    """A trained model, its run folder and summary, and its output for every node in the user's order.
+    """A trained ``model``, its run folder and summary, and its output for every node (``predictions``).
 
-    Of links, the output are rows to score pairs with, by ``decoder`` where one was given.
+    Predictions are in the user's order. For ``task="link"`` they are the rows to score pairs of nodes with, by the
+    trained ``decoder`` where one was given.
 
     Example:
         >>> done = halowire.fit(model, data, workers=2)
@@ -100,40 +102,68 @@ def fit(
     if codec is not None:
         check_codec(codec)
     refuse_unsupported(model)
-    regression = config.task.kind == "regression" or (isinstance(data, Graph) and data.regression)
-    tensors, num_nodes = tensors_of(data, regression)
-    links = None
-    if config.task.kind == "link":
-        links = hold_out(tensors["edge_index"].cpu(), num_nodes, config)
-        tensors = only_edges(tensors, num_nodes, links.message)
-    graph = _graph(tensors, num_nodes, regression, links is not None)
-    refuse_untrainable(graph, links is not None)
-    names = tuple(inputs) if inputs else tuple(required_inputs(model, tuple(tensors)))
-    if missing := [name for name in names if name not in tensors]:
-        raise InputError(f"the graph has no {', '.join(missing)}; it has {', '.join(tensors)}")
-    packed = HandOver(model, loss, names, decoder, codec).packed()
+    given = _Given.of(data, config)
+    packed = HandOver(model, loss, _inputs(model, inputs, given.tensors), decoder, codec).packed()
     run = run_folder(out, f"graph-{recipe}", resume, overwrite)
     job = Job(
         run, "graph", "graph", run / "shards", workers, config, resume, quiet=quiet, table=not quiet, own_model=True
     )
     if resume:
-        refuse_other_job(job, graph)
+        refuse_other_job(job, given.graph)
     if overwrite:
         delete_run(run, shards=True)
     if not (resume and is_shard_folder(job.shards)):
-        cut_for(graph, workers, job.shards, config, Console(quiet=quiet), widths=(), links=links)
+        cut_for(given.graph, workers, job.shards, config, Console(quiet=quiet), widths=(), links=given.links)
     run.mkdir(parents=True, exist_ok=True)
     job.write()
     with tempfile.TemporaryDirectory(prefix="halowire-") as folder:
-        hand_over(Path(folder), job, tensors, num_nodes, packed)
+        hand_over(Path(folder), job, given.tensors, given.graph.num_nodes, packed)
         summary = _train(job, Path(folder))
     done = finished(job, summary)
-    trained, scores, weights = plain_copy(model), plain(decoder), best_weights(run)
+    return _trained(done, model, decoder)
+
+
+def _trained(run: Run, model: nn.Module, decoder: Decoder | None) -> Fit:
+    """Copies of the user's ``model`` and ``decoder`` with the best weights of the run."""
+    weights = best_weights(run.folder)
+    trained = cpu_copy(model)
+    scores = cpu_copy(decoder)
     trained.load_state_dict(trained_weights(weights))
     if isinstance(scores, nn.Module):
         scores.load_state_dict(trained_weights(weights, DECODER))
         scores.eval()
-    return Fit(done.folder, done.summary, trained.eval(), torch.from_numpy(np.load(run / PREDICTIONS)), scores)
+    predictions = torch.from_numpy(np.load(run.folder / PREDICTIONS))
+    return Fit(run.folder, run.summary, trained.eval(), predictions, scores)
+
+
+@dataclass(frozen=True, eq=False)
+class _Given:
+    """What the user's data holds: the ``tensors`` by PyG's names, the ``graph`` for training, and pairs to learn."""
+
+    tensors: dict[str, Any]
+    graph: Graph
+    links: LinkSplit | None
+
+    @staticmethod
+    def of(data: Any, config: Config) -> _Given:
+        """Read ``data``, hold out edges where links are learnt, and refuse what cannot be trained on."""
+        regression = config.task.kind == "regression" or (isinstance(data, Graph) and data.regression)
+        tensors, num_nodes = tensors_of(data, regression)
+        links = None
+        if config.task.kind == "link":
+            links = hold_out(tensors["edge_index"].cpu(), num_nodes, config)
+            tensors = only_edges(tensors, num_nodes, links.message)
+        graph = _graph(tensors, num_nodes, regression, links is not None)
+        refuse_untrainable(graph, links is not None)
+        return _Given(tensors, graph, links)
+
+
+def _inputs(model: nn.Module, inputs: Sequence[str] | None, tensors: Mapping[str, Any]) -> tuple[str, ...]:
+    """The names of what ``forward`` is called with, all of them tensors of the graph."""
+    names = tuple(inputs) if inputs else tuple(required_inputs(model, tuple(tensors)))
+    if missing := [name for name in names if name not in tensors]:
+        raise InputError(f"the graph has no {', '.join(missing)}; it has {', '.join(tensors)}")
+    return names
 
 
 def _train(job: Job, folder: Path) -> dict[str, Any]:
@@ -146,7 +176,7 @@ def _train(job: Job, folder: Path) -> dict[str, Any]:
 
 
 def _graph(tensors: dict[str, Any], num_nodes: int, regression: bool, link: bool) -> Graph:
-    """What training needs of the graph beside the model's inputs."""
+    """The graph with what training needs of it beside the model's inputs."""
     names = ("x",) if link else ("x", "y", "train_mask", "val_mask", "test_mask")
     known: dict[str, Any] = {name: tensors.get(name) for name in names}
     for name in names[2:]:

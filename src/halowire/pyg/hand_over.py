@@ -1,24 +1,29 @@
-"""What `fit` hands to its workers: the user's model and what belongs to it, and each worker's part of the graph."""
+"""What `fit` hands to its workers: the user's model, what belongs to it, and each worker's part of the graph."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+import types
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
 
+from halowire.errors import InputError
 from halowire.partitioning import read_shard
 from halowire.pyg.by_value import pack_by_value, read_by_value, write_by_value, write_packed
 from halowire.pyg.own_model import LossFunction
 from halowire.pyg.shard_data import local_tensors
-from halowire.pyg.unpackable import refuse_unpackable
 from halowire.training.job import Job
 from halowire.training.link_task import Decoder
 from halowire.wire import RowCodec
+
+Given = TypeVar("Given")
+DEEPEST = 12
+"""How many levels of pieces are searched for what cannot be packed."""
 
 
 @dataclass(frozen=True)
@@ -32,24 +37,24 @@ class HandOver:
     codec: RowCodec | None = None
 
     def packed(self) -> bytes:
-        """As bytes for the workers; what cannot be handed over is refused here, before anything else is done."""
+        """All of this as bytes for the workers; what cannot be handed over is refused, before anything else is done."""
         try:
             return pack_by_value(
-                HandOver(plain_copy(self.model), self.loss, self.inputs, plain(self.decoder), self.codec)
+                HandOver(cpu_copy(self.model), self.loss, self.inputs, cpu_copy(self.decoder), self.codec)
             )
         except Exception as error:  # a user's class may raise anything when it is copied
             given = {"model": self.model, "loss": self.loss, "decoder": self.decoder, "codec": self.codec}
-            raise refuse_unpackable(given, error) from error
+            raise _unpackable(given, error) from error
 
     @staticmethod
     def read(folder: Path) -> HandOver:
-        """What the program that started this worker left in ``folder``."""
+        """What the program that started this worker handed over in ``folder``."""
         given: HandOver = read_by_value(_model_file(folder))
         return given
 
 
 def hand_over(folder: Path, job: Job, tensors: Mapping[str, Any], num_nodes: int, packed: bytes) -> None:
-    """Write every worker's part of ``tensors`` and the ``packed`` model to ``folder``, where only the workers look."""
+    """Write every worker's part of ``tensors`` and the ``packed`` model to ``folder``, for the workers alone."""
     write_packed(packed, _model_file(folder))
     shards = [read_shard(job.shards, rank, verify=False) for rank in range(job.workers)]
     owner = torch.empty(num_nodes, dtype=torch.int64)
@@ -65,14 +70,9 @@ def read_tensors(folder: Path, rank: int) -> dict[str, Any]:
     return tensors
 
 
-def plain_copy(model: nn.Module) -> nn.Module:
-    """A copy of ``model`` on the CPU."""
-    return copy.deepcopy(model).cpu()
-
-
-def plain(decoder: Decoder | None) -> Decoder | None:
-    """A copy of ``decoder`` on the CPU where it is a module; functions and None as they are."""
-    return plain_copy(decoder) if isinstance(decoder, nn.Module) else decoder
+def cpu_copy(value: Given) -> Given:
+    """A copy of ``value`` on the CPU where it is a module; functions and None as they are."""
+    return copy.deepcopy(value).cpu() if isinstance(value, nn.Module) else value
 
 
 def _part_file(folder: Path, rank: int) -> Path:
@@ -81,3 +81,71 @@ def _part_file(folder: Path, rank: int) -> Path:
 
 def _model_file(folder: Path) -> Path:
     return folder / "model"
+
+
+def _unpackable(pieces: Mapping[str, Any], error: Exception) -> InputError:
+    """The error to raise because packing ``pieces``, by the names that the user knows, raised ``error``."""
+    for name, value in pieces.items():
+        if (why := _obstacle(value)) is not None:
+            path, kind, why = _culprit(value, name, why, DEEPEST)
+            return InputError(
+                f"{path} is a {kind}, which cannot be handed to the workers ({why}); make it where it is used, or "
+                "leave it out of what is pickled (__getstate__)"
+            )
+    return InputError(
+        f"what fit was given cannot be copied for the workers ({_words(error)}); remove what is bound to this process"
+    )
+
+
+def _culprit(value: Any, name: str, why: str, depth: int) -> tuple[str, str, str]:
+    """The innermost piece of ``value`` that cannot be packed: how to reach it, its type, and the reason."""
+    for piece, inner in _pieces(value, name) if depth else ():
+        if (found := _obstacle(inner)) is not None:
+            return _culprit(inner, piece, found, depth - 1)
+    return name, type(value).__name__, why
+
+
+def _pieces(value: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """The pieces that ``value`` is made of, each with the words that reach it."""
+    if isinstance(value, Mapping):
+        yield from ((f"{name}[{key!r}]", inner) for key, inner in value.items())
+    elif isinstance(value, list | tuple | set | frozenset):
+        yield from ((f"{name}[{place}]", inner) for place, inner in enumerate(value))
+    elif isinstance(value, types.MethodType):
+        yield f"{name}.__self__", value.__self__
+    elif isinstance(value, types.FunctionType):
+        yield from _used_by(value, name)
+    else:
+        if isinstance(value, nn.Module):
+            yield from ((f"{name}.{key}", inner) for key, inner in value.named_children())
+        own = getattr(value, "__dict__", {})
+        hidden = ("_modules", "_parameters", "_buffers")
+        yield from ((f"{name}.{key}", inner) for key, inner in own.items() if key not in hidden)
+        if type(value).__module__ == "__main__":
+            for key, inner in vars(type(value)).items():
+                if isinstance(inner, types.FunctionType):
+                    yield from _used_by(inner, f"{name}.{key}")
+
+
+def _used_by(function: types.FunctionType, name: str) -> Iterator[tuple[str, Any]]:
+    """The values that a function reaches beside its arguments."""
+    for key, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        if key != "__class__":
+            yield f"{key} of {name}", cell.cell_contents
+    if function.__module__ == "__main__":
+        for key in function.__code__.co_names:
+            if key in function.__globals__:
+                yield f"{key} of {name}", function.__globals__[key]
+
+
+def _obstacle(value: Any) -> str | None:
+    """Why ``value`` cannot be packed; None where it can."""
+    try:
+        pack_by_value(value)
+    except Exception as error:  # what a user's __getstate__ raises may be anything
+        return _words(error)
+    return None
+
+
+def _words(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

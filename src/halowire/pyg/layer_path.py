@@ -1,4 +1,4 @@
-"""How a layer of a foreign model runs while training: by halowire's kernels or by PyG's general path, and why."""
+"""How a layer of a PyG model runs while training: by halowire's kernels or by PyG's own code, and why."""
 
 from __future__ import annotations
 
@@ -10,17 +10,20 @@ from torch import nn
 
 from halowire.layers.overlap import NOT_HIDDEN, plain_overlap
 
-NATIVE, GENERAL, BOTH, UNUSED = "native", "general", "native and general", "not trained yet"
+NATIVE = "native"
+GENERAL = "general"
+BOTH = "native and general"
+UNUSED = "not trained yet"
 
 
 @dataclass
 class LayerPath:
     """What served one layer's calls in training passes.
 
-    ``kind`` is its class, ``native`` and ``general`` count the calls that halowire's kernels and PyG's own code served
-    (a layer that propagates several times is called as often), ``reason`` is why the last general one was not native.
-    ``known`` is false of a layer without a fast path, whose calls are not counted; ``sums`` is true of one whose
-    kernels sum own edges while the halo's rows fly.
+    ``kind`` is the layer's class. ``native`` and ``general`` count the calls that halowire's kernels and PyG's own code
+    served (a layer that propagates several times is called as often); ``reason`` is why the last general call was not
+    native. ``known`` is false for a layer without a fast path, whose calls are not counted; ``sums`` is true for a
+    layer whose kernels sum the edges between owned nodes while the halo's rows are under way.
     """
 
     kind: str
@@ -31,11 +34,12 @@ class LayerPath:
     sums: bool = False
 
     def count(self, layer: nn.Module, obstacle: str) -> None:
-        """A call was served, in general because of the ``obstacle``, natively if there was none."""
+        """Count a training call of ``layer``: served by PyG's own code because of the ``obstacle``, else natively."""
         if not (layer.training and torch.is_grad_enabled()):
             return
         if obstacle:
-            self.general, self.reason = self.general + 1, obstacle
+            self.general += 1
+            self.reason = obstacle
         else:
             self.native += 1
 
@@ -50,24 +54,24 @@ class LayerPath:
 
     @property
     def overlap(self) -> str:
-        """How its exchange was hidden."""
+        """How the layer's exchange was hidden behind computation."""
         if self.sums and self.path == NATIVE:
             return plain_overlap("foreign model")
         reason = "attention takes all rows at once" if self.path == NATIVE else "PyG's own code takes all rows at once"
         return f"{NOT_HIDDEN}: {reason}"
 
     def record(self) -> dict[str, Any]:
-        """As it is written to ``summary.json``."""
+        """The layer's entry in ``summary.json``."""
         return {"kind": self.kind, "path": self.path, "reason": self.reason}
 
 
 def foreign_overlap(paths: dict[str, LayerPath]) -> dict[str, str]:
-    """How the exchange of every layer was hidden, for the report; of a model without PyG layers, as a whole."""
+    """By layer, how its exchange was hidden, for the report; one entry for a model without PyG layers."""
     if not paths:
         return {"all": f"{NOT_HIDDEN}: the model's own code takes all rows at once"}
     return {name or "all": path.overlap for name, path in paths.items() if path.path != UNUSED}
 
 
 def first_of(*found: tuple[bool, str]) -> str:
-    """The words of the first condition that holds; empty where none does."""
+    """The words of the first condition in ``found`` that holds; empty where none does."""
     return next((words for holds, words in found if holds), "")

@@ -13,7 +13,7 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from halowire.layers import Incoming, Summing, empty_rows, gather_whole, scatter_whole
-from halowire.pyg.edges import Edges, plain
+from halowire.pyg.edges import Edges, unmarked
 from halowire.pyg.layer_path import LayerPath, first_of
 from halowire.pyg.native_gat import NativeGat, misfit_of_gat
 from halowire.pyg.pattern import Pattern, Weighted
@@ -81,13 +81,13 @@ class NativePropagate:
         if obstacle:
             return self._usual(edge_index, size=size, **inputs)
         assert isinstance(edge_index, Edges) and isinstance(rows, Tensor)
-        link, edges = edge_index.link, plain(edge_index)
+        bridge, edges = edge_index.bridge, unmarked(edge_index)
         if self._pattern is None or not self._pattern.serves(edges):
-            self._pattern = Pattern.of(edges, link)
+            self._pattern = Pattern.of(edges, bridge)
         weights = None if weight is None else weight.detach().reshape(-1)
         matrices = self._pattern.weighted(weights, self._layer.aggr == "mean")
-        held = link.held(rows)
-        given = (rows, matrices, link.crossing(rows)) if held is None else (held, matrices, None)
+        held = bridge.held(rows)
+        given = (rows, matrices, bridge.crossing(rows)) if held is None else (held, matrices, None)
         out: Tensor = WeightedSum.apply(*given)  # type: ignore[no-untyped-call]
         return out
 
@@ -103,7 +103,7 @@ class NativePropagate:
             (layer.aggr not in SUMS, f"aggr is {layer.aggr}"),
             (size is not None and tuple(size) != (None, None), "it is called with size"),
             (rows.dtype != torch.float32, f"its input is {rows.dtype}"),
-            (rows.shape[0] != edge_index.link.num_owned, "its input is not one row per node"),
+            (rows.shape[0] != edge_index.bridge.num_owned, "its input is not one row per node"),
             (weight is not None and weight.requires_grad, "the edges' weights are learnt"),
             (bool(layer.explain), "it is being explained"),
             (layer.decomposed_layers != 1, "it is decomposed"),

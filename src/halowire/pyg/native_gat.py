@@ -12,7 +12,7 @@ from torch.autograd.function import once_differentiable
 
 from halowire.kernels import MOST_HEADS, row_range
 from halowire.layers import Attending
-from halowire.pyg.edges import Edges, plain
+from halowire.pyg.edges import Edges, unmarked
 from halowire.pyg.layer_path import LayerPath, first_of
 from halowire.pyg.pattern import Pattern
 
@@ -74,10 +74,10 @@ class NativeGat:
         self._path.count(layer, obstacle)
         if obstacle:
             return self._usual(x, edge_index, *others)
-        link, edges = edge_index.link, plain(edge_index)
+        bridge, edges = edge_index.bridge, unmarked(edge_index)
         if self._pattern is None or not self._pattern.serves(edges):
-            self._pattern = Pattern.of(edges, link, loops=layer.add_self_loops)
-        held = link.extend(layer.lin(x), 0)
+            self._pattern = Pattern.of(edges, bridge, loops=layer.add_self_loops)
+        held = bridge.extend(layer.lin(x), 0)
         scores = layer.att_src[0], layer.att_dst[0]
         backward = torch.is_grad_enabled()
         out: Tensor = Attend.apply(held, *scores, self._pattern, layer.negative_slope, backward)  # type: ignore[no-untyped-call]
@@ -98,7 +98,7 @@ class NativeGat:
         return first_of(
             (edge_index.sources != (True, False), "messages go against the edges"),
             (x.dtype != torch.float32, f"its input is {x.dtype}"),
-            (x.shape[0] != edge_index.link.num_owned, "its input is not one row per node"),
+            (x.shape[0] != edge_index.bridge.num_owned, "its input is not one row per node"),
             (layer.training and layer.dropout > 0, "dropout of attention while training"),
             (bool(layer.explain), "it is being explained"),
             (any(getattr(layer, name) for name in HOOKS), "it has hooks on its messages"),

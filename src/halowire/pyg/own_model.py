@@ -12,8 +12,9 @@ from torch import Tensor, nn
 
 from halowire.errors import InputError
 from halowire.events import EVAL
-from halowire.pyg.distribute import layer_paths, wire_policy
-from halowire.pyg.distributed import distribute, state_of
+from halowire.pyg.attach import state_of
+from halowire.pyg.call import needed_inputs
+from halowire.pyg.distribute import attach_under, layer_paths
 from halowire.pyg.drop_edges import DropEdges
 from halowire.pyg.layer_path import NATIVE, foreign_overlap
 from halowire.pyg.shard_data import ShardData
@@ -21,11 +22,13 @@ from halowire.training.config import Config
 from halowire.training.link_task import Decoder, LinkTask
 from halowire.training.runner import Complete
 from halowire.training.task import Learnt, Task
-from halowire.wire import RowCodec, Transport, agree_on_codec
+from halowire.wire import RowCodec, Transport
 
 LossFunction = Callable[[Tensor, ShardData], Tensor]
 """``loss(out, data)`` gives one value for each of this worker's rows that count, or several."""
-PREFIX, DECODER = "model.", "decoder."
+PREFIX = "model."
+DECODER = "decoder."
+"""Prefixes of the weights' names in a checkpoint: those of the model and of its decoder."""
 
 
 class OwnModel(nn.Module):
@@ -37,7 +40,8 @@ class OwnModel(nn.Module):
         super().__init__()
         self.model = model
         self.decoder = decoder if isinstance(decoder, nn.Module) else None
-        self._data, self._inputs = data, tuple(inputs)
+        self._data = data
+        self._inputs = tuple(inputs)
         self._one_value = data.shard.regression
 
     def call_inputs(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -105,27 +109,27 @@ class OwnRunner:
         return loss.detach()
 
     def logits(self) -> Tensor:
-        """float32, fresh, nothing dropped."""
+        """Output of the owned rows in evaluation mode, of fresh float32 rows."""
         with torch.no_grad(), self.peers.ledger.account(EVAL):
             out: Tensor = self.model(None)
         return out
 
     def facts(self) -> dict[str, Any]:
-        """How its exchange is hidden depends on what serves each layer, which is known in the end."""
+        """Nothing yet: how the exchange is hidden depends on what serves each layer, which is known in the end."""
         return {"overlap": {}}
 
     @property
     def remembers(self) -> bool:
-        """Dropout of a foreign model does: it draws from the generator of its worker."""
+        """True, as a PyG model's dropout draws from the generator of its worker, whose state must be kept."""
         return True
 
     def state(self) -> dict[str, Tensor]:
-        """That of the exchange, the random numbers of this worker, and how many passes dropped edges."""
+        """The state of the exchange and of this worker's random numbers, and how many passes dropped edges."""
         passes = {f"passes.{name}": torch.tensor(module.passes) for name, module in self._dropping()}
         return self.exchange.state() | passes | {"random": torch.get_rng_state()}
 
     def load_state(self, state: dict[str, Tensor]) -> None:
-        """Each takes its own."""
+        """Take up the ``state`` that `state` gave."""
         for name, module in self._dropping():
             module.passes = int(state[f"passes.{name}"])
         torch.set_rng_state(state["random"])
@@ -149,17 +153,14 @@ def own_runner(
     links: LinkTask | None = None,
     codec: RowCodec | None = None,
 ) -> OwnRunner:
-    """Distribute ``model`` over the shard and wrap it for the training loop; ``links``: what it learns of pairs."""
-    policy = wire_policy(config, codec)
-    if codec is not None:
-        agree_on_codec(codec, data.transport)
-    distribute(model, data, policy)
+    """Attach ``model`` to the shard and wrap it for the training loop; it learns ``links`` where they are given."""
+    attach_under(config, model, data, codec)
     data.reduction.hand_over()
     decoder = None if links is None else links.decoder
     own = OwnModel(model, data, inputs or required_inputs(model, data.keys), decoder)
     if links is not None:
         return OwnRunner(own, data, links)
-    task = Task.of(data.shard, config.task, data.link.device)
+    task = Task.of(data.shard, config.task, data.bridge.device)
     if loss is not None:
         task = OwnTask(**vars(task), function=loss, data=data)
     return OwnRunner(own, data, task)
@@ -167,8 +168,8 @@ def own_runner(
 
 def required_inputs(model: nn.Module, names: Sequence[str]) -> list[str]:
     """The parameters that ``model.forward`` must be given, all of them tensors of the graph."""
-    parameters = list(inspect.signature(model.forward).parameters.values())
-    needed = [p.name for p in parameters if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
+    parameters = inspect.signature(model.forward).parameters.values()
+    needed = needed_inputs(model)
     optional = [p.name for p in parameters if p.default is not p.empty and p.name in names]
     unknown = [name for name in needed if name not in names]
     if unknown or not needed:
@@ -185,7 +186,7 @@ def required_inputs(model: nn.Module, names: Sequence[str]) -> list[str]:
 
 
 def trained_weights(weights: dict[str, Tensor], prefix: str = PREFIX) -> dict[str, Tensor]:
-    """The user's names of the weights of a checkpoint: those of the model, or of its decoder."""
+    """The weights of a checkpoint whose names have the ``prefix``, under the user's names, without it."""
     return {name.removeprefix(prefix): value for name, value in weights.items() if name.startswith(prefix)}
 
 

@@ -10,13 +10,16 @@ from torch import Tensor
 
 from halowire.kernels import Csr, row_range
 from halowire.layers import Sum
-from halowire.pyg.link import Link
+from halowire.pyg.bridge import Bridge
 from halowire.wire import HaloExchange
 
 
 @dataclass(frozen=True, eq=False)
 class Sorted:
-    """Edges sorted by one end: where each row starts, the other ends, and the places of the edges before."""
+    """Edges sorted by one end (the row).
+
+    ``indptr`` says where each row starts, ``indices`` are the other ends, ``order`` the edges' places before sorting.
+    """
 
     indptr: Tensor
     indices: Tensor
@@ -32,13 +35,13 @@ class Sorted:
         return Sorted(indptr, cols[order].int(), order, num_cols)
 
     def rows(self, start: int, stop: int) -> Sorted:
-        """Those of rows ``start`` to ``stop``."""
+        """The edges of rows ``start`` to ``stop``."""
         first, last = int(self.indptr[start]), int(self.indptr[stop])
         indptr = self.indptr[start : stop + 1] - first
         return Sorted(indptr, self.indices[first:last], self.order[first:last], self.num_cols)
 
     def columns(self, start: int, stop: int) -> Sorted:
-        """Those of columns ``start`` to ``stop``, numbered from 0."""
+        """The edges of columns ``start`` to ``stop``, which are numbered from 0."""
         if (start, stop) == (0, self.num_cols):
             return self
         kept = (self.indices >= start) & (self.indices < stop)
@@ -47,14 +50,16 @@ class Sorted:
         return Sorted(before[self.indptr], self.indices[kept] - start, self.order[kept], stop - start)
 
     def matrix(self, weight: Tensor | None) -> Csr:
-        """The edges as a matrix, with a weight for each edge in their order before."""
+        """The edges as a matrix; ``weight`` ``[E]`` is in the edges' order before sorting."""
         return Csr(self.indptr, self.indices, None if weight is None else weight[self.order], self.num_cols)
 
 
 @dataclass(frozen=True, eq=False)
 class Weighted:
-    """A pattern with weights: edges from own rows ``inner`` ``[n, n]`` and from the halo's ``halo`` ``[n, h]``, their
-    transposes, and the weights that it was made of."""
+    """A pattern with weights: the edges from owned rows, ``inner`` ``[n, n]``, and from the halo, ``halo`` ``[n, h]``.
+
+    ``inner_t`` and ``halo_t`` are the transposes, ``weight`` the weights of which this was made, in that ``version``.
+    """
 
     weight: Tensor | None
     version: int
@@ -70,7 +75,7 @@ class Weighted:
         return Sum(inner, self.halo, self.inner_t, self.halo_t, n, exchange, *parts)
 
     def serves(self, weight: Tensor | None) -> bool:
-        """Whether ``weight`` is the same memory, unchanged; it is kept alive here, so nothing else can be there."""
+        """Whether ``weight`` is the same memory, unchanged; it is kept alive here, so no other tensor can be there."""
         if weight is None or self.weight is None:
             return weight is self.weight
         return _same_memory(weight, self.weight) and weight._version == self.version
@@ -78,7 +83,10 @@ class Weighted:
 
 @dataclass(frozen=True, eq=False)
 class Pattern:
-    """The edges of one layer as a matrix ``[n, n + h]`` and its transpose; ``targets`` are their destinations."""
+    """The edges of one layer as a matrix ``[n, n + h]`` (``forth``) and its transpose (``back``).
+
+    ``targets`` are their destinations, ``edges`` what they were sorted from, in that ``version``.
+    """
 
     edges: Tensor
     version: int
@@ -88,23 +96,26 @@ class Pattern:
     _kept: dict[bool, Weighted] = field(default_factory=dict)
 
     @staticmethod
-    def of(edges: Tensor, link: Link, loops: bool = False) -> Pattern:
+    def of(edges: Tensor, bridge: Bridge, loops: bool = False) -> Pattern:
         """Sort ``edges`` ``[2, E]`` by destination and by source; with ``loops``, exactly one self loop per node."""
-        rows, cols, used = link.num_owned, link.num_owned + link.num_halo, edges
+        rows = bridge.num_owned
+        cols = rows + bridge.num_halo
+        used = edges
         if loops:
             nodes = torch.arange(rows, device=edges.device)
             used = torch.cat([edges[:, edges[0] != edges[1]], torch.stack([nodes, nodes])], 1)
-        forth, back = Sorted.of(used[1], used[0], rows, cols), Sorted.of(used[0], used[1], cols, rows)
+        forth = Sorted.of(used[1], used[0], rows, cols)
+        back = Sorted.of(used[0], used[1], cols, rows)
         return Pattern(edges, edges._version, used[1], forth, back)
 
     @cached_property
     def parts(self) -> tuple[Sorted, Sorted, Sorted, Sorted]:
-        """Edges from own rows and from the halo's, and their transposes."""
+        """The edges from owned rows and from the halo, and the transposes of both."""
         n, held = self.back.num_cols, self.forth.num_cols
         return self.forth.columns(0, n), self.forth.columns(n, held), self.back.rows(0, n), self.back.rows(n, held)
 
     def serves(self, edges: Tensor) -> bool:
-        """Whether ``edges`` are those that were sorted; where they are the same memory, unchanged, that is known."""
+        """Whether ``edges`` equal those that were sorted; they are not compared where they are the same memory."""
         mine = self.edges
         if edges.shape != mine.shape or edges.device != mine.device:
             return False

@@ -1,4 +1,4 @@
-"""Preparing a foreign model for a shard: whole-graph normalisation layers, and what cannot work refused by name."""
+"""Preparing a PyG model for a shard: what cannot work is refused, norms see the whole graph, weights are shared."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
 from halowire.errors import InputError
-from halowire.pyg.link import Link
+from halowire.events import SETUP
+from halowire.pyg.bridge import Bridge
 from halowire.pyg.whole_norm import NORMS
+from halowire.wire import Transport
 
 POOLING = (
     "it makes one graph of another, and every worker sees only its own nodes; leave it out, or train on one worker"
@@ -35,7 +37,7 @@ REFUSED = {
 
 
 def refuse_unsupported(model: nn.Module) -> None:
-    """Refuse, with the reason, what is known not to work."""
+    """Refuse a model with a layer or a weight that is known not to work on a shard, with the reason."""
     if isinstance(model, torch.jit.ScriptModule) or hasattr(model, "_orig_mod"):
         raise InputError("the model is compiled or scripted, so its layers cannot be reached; give the model itself")
     for name, module in model.named_modules():
@@ -56,21 +58,36 @@ def refuse_unsupported(model: nn.Module) -> None:
             raise InputError(f"weight {name!r} is {value.dtype}; halo rows travel as float32: call model.float()")
 
 
-def spread_norms(model: nn.Module, link: Link) -> list[str]:
-    """Give every normalisation layer the statistics of the whole graph; the names of those layers."""
+def spread_norms(model: nn.Module, bridge: Bridge) -> list[str]:
+    """Give every normalisation layer the statistics of the whole graph; returns the names of those layers."""
     known: dict[type, Any] = {kind: forward for path, forward in NORMS.items() if (kind := _imported(path)) is not None}
     found = []
     for name, module in model.named_modules():
         forward = known.get(type(module))
         if forward is not None:
             # An attribute of the instance comes before the method of its class; parameters and buffers stay.
-            module.forward = partial(forward, module, link)
+            module.forward = partial(forward, module, bridge)
             found.append(name)
     return found
 
 
+def forget_cached(model: nn.Module) -> None:
+    """Drop what layers cached of another graph (PyG's ``cached=True``)."""
+    for module in model.modules():
+        for name in vars(module):
+            if name.startswith("_cached_"):
+                setattr(module, name, None)
+
+
+def share_weights(module: nn.Module, transport: Transport, what: str) -> None:
+    """Give all workers rank 0's parameters and buffers; ``what`` names the message."""
+    with torch.no_grad():
+        for value in (*module.parameters(), *module.buffers()):
+            value.copy_(transport.broadcast(value.detach().clone(), what, SETUP))
+
+
 def _imported(path: str) -> type | None:
-    """The class ``path``, where its package is in use: nobody else has such a layer."""
+    """The class ``path`` where its package was imported; otherwise no model has such a layer."""
     package, _, name = path.rpartition(".")
     module = sys.modules.get(package)
     return None if module is None else getattr(module, name)

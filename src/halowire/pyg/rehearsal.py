@@ -14,21 +14,26 @@ from torch import Tensor, nn
 
 from halowire.errors import InputError
 from halowire.pyg.call import Call
-from halowire.pyg.drop_edges import DropEdges
-from halowire.pyg.edges import Edges, plain
+from halowire.pyg.edges import unmarked
 from halowire.pyg.native import use_native
-from halowire.pyg.outputs import tensors_in
 from halowire.pyg.prepare import spread_norms
 from halowire.pyg.shard_data import cut_data
-from halowire.pyg.still import Notes, Still
+from halowire.pyg.trial_pass import Notes, Outcome, Rehearsed, try_pass
 from halowire.wire.in_process import InProcessTransport, run_threads
 
-NODES, EDGES, PARTS, ATTEMPTS = 26, 110, 2, 3
+NODES = 26
+EDGES = 110
+"""Size of the small graph, on which gradients are compared too."""
+PARTS = 2
+ATTEMPTS = 3
 TOLERANCE = 1e-4
+"""Largest difference, relative to the largest value of a tensor."""
 FULL_SIZE = 2048
-"""Up to so many nodes the model is also compared on graphs as large as the real one."""
-SHARE, GROWTH = 0.4, 2.4
-"""Of the second part, and from one graph to the next; a branch on the number of nodes shows on one of them."""
+"""A model whose real graph has at most this many nodes is also compared on graphs up to that size."""
+SHARE = 0.4
+"""Share of the nodes that belong to the second part."""
+GROWTH = 2.4
+"""How much larger each graph is than the one before; a branch on the number of nodes shows on one of them."""
 LARGEST = 2**20
 """Numbers up to this one are tried on a graph that has nodes below and above them."""
 
@@ -43,7 +48,7 @@ class Difference(Exception):  # noqa: N818
 
 @dataclass(frozen=True)
 class Size:
-    """Of a random graph, and whether gradients are compared on it."""
+    """How large a random graph is, and whether ``gradients`` are compared on it."""
 
     nodes: int
     edges: int
@@ -53,35 +58,14 @@ class Size:
 SMALL = Size(NODES, EDGES, gradients=True)
 
 
-@dataclass(frozen=True)
-class Rehearsed:
-    """What is known of a kind of call: the widths of its coded exchanges, and whether training drops values or edges
-    before one of them."""
-
-    widths: tuple[int, ...]
-    drops: bool
-
-
-@dataclass
-class Outcome:
-    """What a pass gave: outputs in training and evaluation, traces of all modules, gradients, buffers."""
-
-    outputs: list[Any]
-    trace: list[tuple[str, Tensor]]
-    gradients: dict[str, Tensor | None]
-    buffers: dict[str, Tensor]
-    rows: Tensor
-    known: Rehearsed
-
-
 def rehearse(model: nn.Module, call: Call, most: int) -> Rehearsed:
-    """Compare ``model`` with itself on random graphs cut in two; what is known of such a call.
+    """Compare ``model`` with itself on random graphs cut in two, and return what is known of such a call.
 
-    On a small graph: forward in training and evaluation mode, all weight gradients and all buffers, element by element.
-    What a model does with the number 1000 is not seen on 26 nodes, so outputs are compared once more on ever larger
-    graphs, up to the size of the real one, or else until there are nodes on both sides of all numbers that the model
-    hands to torch and that could be one of a node or of an edge: those below ``most``, the nodes and edges of the
-    whole graph.
+    On a small graph, forward in training and evaluation mode, all weight gradients and all buffers are compared,
+    element by element. What a model does with the number 1000 is not seen on 26 nodes, so outputs are compared once
+    more on ever larger graphs, up to the size of the real one, or else until there are nodes on both sides of all
+    numbers that the model hands to torch and that could be one of a node or of an edge: those below ``most``, the
+    nodes and edges of the whole graph.
     """
     notes = Notes()
     known = _majority(SMALL, lambda seed: _attempt(model, call, seed, SMALL, notes))
@@ -91,7 +75,7 @@ def rehearse(model: nn.Module, call: Call, most: int) -> Rehearsed:
 
 
 def _larger(largest: int) -> Iterator[Size]:
-    """Sizes up to ``largest``: the smaller part of one has no more nodes than the whole graph before."""
+    """Sizes up to ``largest`` in steps so small that the smaller part has no more nodes than the graph before."""
     nodes = NODES
     while nodes < largest:
         nodes = min(int(nodes * GROWTH), largest)
@@ -99,7 +83,7 @@ def _larger(largest: int) -> Iterator[Size]:
 
 
 def _majority(size: Size, attempt: Callable[[int], Rehearsed]) -> Rehearsed:
-    """A cut model that is right may fail by chance (a sum almost zero before a ReLU): the majority of three decides."""
+    """What most attempts say: a correct model may differ by chance, as where a sum before a ReLU is almost zero."""
     failures: list[Difference] = []
     known = Rehearsed((), False)
     for seed in range(ATTEMPTS):
@@ -120,7 +104,7 @@ def _majority(size: Size, attempt: Callable[[int], Rehearsed]) -> Rehearsed:
 
 
 def _telling_size(numbers: set[float], model: nn.Module, call: Call, most: int) -> int:
-    """How many nodes a graph needs on which every constant of the model that could be a node's would show."""
+    """How many nodes a graph needs so that every constant in the model that could be a node's number shows on it."""
     given = {int(abs(number)): isinstance(number, int) for number in numbers if NODES / 2 <= abs(number) < most}
     for name, buffer in model.named_buffers():
         if buffer.numel() and not buffer.is_floating_point() and not name.endswith("num_batches_tracked"):
@@ -140,6 +124,7 @@ def _telling_size(numbers: set[float], model: nn.Module, call: Call, most: int) 
 
 
 def _attempt(model: nn.Module, call: Call, seed: int, size: Size, notes: Notes) -> Rehearsed:
+    """Compare the model on one random graph of ``size``; raises `Difference` where the cut model differs."""
     generator = torch.Generator().manual_seed(seed)
     graph, owner = _random(call, generator, size)
     weights: list[Tensor] = []
@@ -149,9 +134,10 @@ def _attempt(model: nn.Module, call: Call, seed: int, size: Size, notes: Notes) 
     def work(transport: InProcessTransport) -> Outcome:
         part = cut_data(graph, owner, transport)
         own = copy.deepcopy(model)
-        spread_norms(own, part.link)
+        spread_norms(own, part.bridge)
         use_native(own)
-        return _pass(own, call, part, [weight[part.rows] for weight in weights], part.rows, size)
+        own_weights = [weight[part.rows] for weight in weights]
+        return try_pass(own, call, part, part.rows, own_weights, with_backward=size.gradients)
 
     try:
         parts = run_threads(PARTS, work)
@@ -171,7 +157,7 @@ def _random(call: Call, generator: torch.Generator, size: Size) -> tuple[dict[st
         return torch.randint(max(high, 1), shape, generator=generator)
 
     edges = draw(size.nodes, 2, size.edges)
-    if not bool((plain(call.data.edge_index)[0] == plain(call.data.edge_index)[1]).any()):
+    if not bool((unmarked(call.data.edge_index)[0] == unmarked(call.data.edge_index)[1]).any()):
         edges[1] = torch.where(edges[0] == edges[1], (edges[1] + 1) % size.nodes, edges[1])
     graph: dict[str, Any] = {"edge_index": edges}
     for name, (kind, value) in call.samples.items():
@@ -193,9 +179,13 @@ def _plain_pass(
     model: nn.Module, call: Call, graph: dict[str, Any], weights: list[Tensor], size: Size,
     generator: torch.Generator | None = None, notes: Notes | None = None,
 ) -> Outcome:  # fmt: skip
+    """A pass of a copy of ``model`` over the whole random ``graph``."""
     whole = SimpleNamespace(**graph, num_nodes=size.nodes)
     try:
-        return _pass(copy.deepcopy(model), call, whole, weights, torch.arange(size.nodes), size, generator, notes)
+        return try_pass(
+            copy.deepcopy(model), call, whole, torch.arange(size.nodes), weights,
+            with_backward=size.gradients, generator=generator, notes=notes,
+        )  # fmt: skip
     except InputError:
         raise
     except Exception as error:
@@ -203,76 +193,6 @@ def _plain_pass(
             f"the model cannot be checked: it fails on a random graph of {size.nodes} nodes ({_short(error)}); it "
             "must not depend on the number of nodes or on tensors that it was not called with"
         ) from error
-
-
-def _pass(
-    model: nn.Module, call: Call, graph: Any, weights: list[Tensor], rows: Tensor, size: Size,
-    generator: torch.Generator | None = None, notes: Notes | None = None,
-) -> Outcome:  # fmt: skip
-    """Forward and, if asked for, backward in training mode, then forward in evaluation mode, on the CPU."""
-    model.cpu()
-    trace: list[tuple[str, Tensor]] = []
-    for name, module in model.named_modules():
-        module.register_forward_hook(_tracer(name, trace))
-    leaves = {name: getattr(graph, name).detach().clone().requires_grad_() for name in call.with_gradient}
-    for name, leaf in leaves.items():
-        setattr(graph, name, leaf)
-    args, kwargs = call.on(graph)
-    link, seen = getattr(graph, "link", None), notes or Notes()
-
-    def run() -> list[Tensor]:
-        if link is not None:
-            link.begin()
-        with Still(seen, lambda: 0 if link is None else len(link.coded_widths)):
-            return _rows(model(*args, **kwargs), rows.numel())
-
-    model.train()
-    with torch.set_grad_enabled(size.gradients):
-        outputs = run()
-        widths = () if link is None else tuple(link.coded_widths)
-        edges = any(isinstance(module, DropEdges) and module.p > 0 for module in model.modules())
-        known = Rehearsed(widths, bool(widths) and (edges or min(seen.drops, default=len(widths)) < len(widths)))
-        differentiable = [value for value in outputs if value.requires_grad]
-        if generator is not None:
-            weights += [torch.randn(value.shape, generator=generator) for value in differentiable]
-        for value, weight in zip(differentiable, weights, strict=True):
-            value.backward(weight, retain_graph=True)  # type: ignore[no-untyped-call]
-    outputs += [
-        torch.zeros_like(leaf) if leaf.grad is None else leaf.grad
-        for name, leaf in leaves.items()
-        if call.with_gradient[name] == "node"
-    ]
-    model.eval()
-    with torch.no_grad():
-        outputs += run()
-    return Outcome(
-        [value.detach() for value in outputs],
-        trace,
-        {name: parameter.grad for name, parameter in model.named_parameters()},
-        dict(model.named_buffers()),
-        rows,
-        known,
-    )
-
-
-def _tracer(name: str, trace: list[tuple[str, Tensor]]) -> Any:
-    def note(module: nn.Module, args: Any, out: Any) -> None:
-        if isinstance(out, Tensor) and not isinstance(out, Edges):
-            trace.append((f"{name} ({type(module).__name__})" if name else "the output", out.detach().clone()))
-
-    return note
-
-
-def _rows(out: Any, count: int) -> list[Tensor]:
-    """All tensors of an output; each must have one row per node."""
-    found = tensors_in(out)
-    for value in found:
-        if isinstance(value, Edges) or value.dim() == 0 or value.shape[0] != count:
-            raise InputError(
-                f"the model's output has shape {list(value.shape)} on {count} nodes; a distributed model gives one "
-                "row per node: pool and reduce outside of it, over all workers (data.mean)"
-            )
-    return found
 
 
 def _rounding(
@@ -296,6 +216,20 @@ def _rounding(
 
 
 def _compare(want: Outcome, parts: list[Outcome], rounding: dict[str, float]) -> None:
+    """Raise `Difference` where the ``parts`` do not make up what the whole graph gave."""
+    _compare_trace(want, parts)
+    for number, value in enumerate(want.outputs):
+        pieces = [part.outputs[number] for part in parts]
+        _same("the output", _assembled(value, pieces, parts), value)
+    _compare_gradients(want, parts, rounding)
+    for name, value in want.buffers.items():
+        for part in parts:
+            if value.is_floating_point() and value.shape == part.buffers[name].shape:
+                _same(f"the buffer {name}", part.buffers[name], value)
+
+
+def _compare_trace(want: Outcome, parts: list[Outcome]) -> None:
+    """Compare the results of all modules that give one row per node: the first that differs is named."""
     traces = [_numbered(part.trace) for part in parts]
     for key, value in _numbered(want.trace).items():
         # A layer's inner modules may be bypassed on a shard, where a native kernel serves it.
@@ -303,9 +237,9 @@ def _compare(want: Outcome, parts: list[Outcome], rounding: dict[str, float]) ->
         is_rows = value.dim() > 0 and value.shape[:1] == want.rows.shape and len(pieces) == len(parts)
         if is_rows and all(piece.shape[:1] == part.rows.shape for piece, part in zip(pieces, parts, strict=True)):
             _same(key[0], _assembled(value, pieces, parts), value)
-    for number, value in enumerate(want.outputs):
-        pieces = [part.outputs[number] for part in parts]
-        _same("the output", _assembled(value, pieces, parts), value)
+
+
+def _compare_gradients(want: Outcome, parts: list[Outcome], rounding: dict[str, float]) -> None:
     given = [grad for grad in want.gradients.values() if grad is not None and grad.numel()]
     scale = max((float(grad.abs().max()) for grad in given), default=0.0)
     for name, grad in want.gradients.items():
@@ -316,11 +250,8 @@ def _compare(want: Outcome, parts: list[Outcome], rounding: dict[str, float]) ->
             continue
         total = torch.stack([piece for piece in found if piece is not None]).sum(0)
         # Rounding is small beside the other gradients; what is not small is a difference.
-        _same(f"the gradient of {name}", total, grad, scale, min(10 * rounding.get(name, 0.0), 10 * TOLERANCE * scale))
-    for name, value in want.buffers.items():
-        for part in parts:
-            if value.is_floating_point() and value.shape == part.buffers[name].shape:
-                _same(f"the buffer {name}", part.buffers[name], value)
+        slack = min(10 * rounding.get(name, 0.0), 10 * TOLERANCE * scale)
+        _same(f"the gradient of {name}", total, grad, scale, slack)
 
 
 def _numbered(trace: list[tuple[str, Tensor]]) -> dict[tuple[str, int], Tensor]:
@@ -334,6 +265,7 @@ def _numbered(trace: list[tuple[str, Tensor]]) -> dict[tuple[str, int], Tensor]:
 
 
 def _assembled(like: Tensor, pieces: list[Tensor], parts: list[Outcome]) -> Tensor:
+    """The rows of all parts in the order of the whole graph."""
     whole = torch.empty_like(like)
     for piece, part in zip(pieces, parts, strict=True):
         if piece.shape[1:] != like.shape[1:]:
@@ -343,6 +275,7 @@ def _assembled(like: Tensor, pieces: list[Tensor], parts: list[Outcome]) -> Tens
 
 
 def _same(name: str, got: Tensor, want: Tensor, scale: float = 0.0, slack: float = 0.0) -> None:
+    """Raise unless ``|got - want| <= 1e-4 max(max|want|, 0.1 scale) + slack``, element by element."""
     if not want.numel():
         return
     got, want = got.double(), want.double()

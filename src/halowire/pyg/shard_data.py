@@ -12,29 +12,32 @@ from halowire.errors import InputError
 from halowire.graph import Graph
 from halowire.kernels import Csr
 from halowire.partitioning import Partition, Shard, cut
+from halowire.pyg.bridge import Bridge
 from halowire.pyg.edges import Edges
-from halowire.pyg.link import Link
-from halowire.pyg.reduction import Once, Reduction, WholeMean
-from halowire.pyg.whole_loss import WholeLoss
+from halowire.pyg.reduction import Reduction
+from halowire.pyg.whole_loss import Penalty, WholeLoss, WholeMean
 from halowire.wire import Transport
 
 
 class ShardData:
-    """What a model and a loss need of one part: ``x``, ``edge_index``, ``y``, masks, edge tensors, by their PyG names.
+    """One worker's part of a graph under PyG's names: ``x``, ``edge_index``, ``y``, masks, edge tensors.
 
     Node tensors hold the ``n`` owned rows; edge tensors the edges into them, in the order of the user's graph.
-    ``rows`` are the owned rows' places in the user's graph, ``num_nodes`` is ``n``.
+    ``rows`` are the owned rows' places in the user's graph, ``num_nodes`` is ``n``, ``keys`` are the tensors' names.
     """
 
-    def __init__(self, shard: Shard, link: Link, edge_index: Tensor, tensors: Mapping[str, Any]) -> None:
-        self.shard, self.link, self.reduction = shard, link, Reduction(link.transport)
+    def __init__(self, shard: Shard, bridge: Bridge, edge_index: Tensor, tensors: Mapping[str, Any]) -> None:
+        self.shard = shard
+        self.bridge = bridge
+        self.reduction = Reduction(bridge.transport)
         self.edge_index = edge_index
-        self.rows, self.num_nodes = shard.rows, shard.num_owned
+        self.rows = shard.rows
+        self.num_nodes = shard.num_owned
         self.keys = ("edge_index", *tensors)
         for name, value in tensors.items():
             setattr(self, name, value)
         if isinstance(x := tensors.get("x"), Tensor):
-            link.keep(x)
+            bridge.keep(x)
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(
@@ -48,20 +51,20 @@ class ShardData:
         and added to other means; nothing else may be added to it.
 
         Args:
-            values: of this worker's rows.
+            values: the values of this worker's rows, in any shape.
             penalty: a number that depends on weights alone, so that all workers have the same; it is added once.
         """
         out: Tensor = WholeMean.apply(values, self.reduction)  # type: ignore[no-untyped-call]
         if isinstance(penalty, Tensor) and penalty.requires_grad:
             if penalty.dim():
                 raise InputError(f"the penalty has shape {list(penalty.shape)}; give one number, such as its sum")
-            penalty = Once.apply(penalty, self.reduction)  # type: ignore[no-untyped-call]
+            penalty = Penalty.apply(penalty, self.reduction)  # type: ignore[no-untyped-call]
         return WholeLoss.of(out + penalty, self.reduction)
 
     @property
     def transport(self) -> Transport:
         """The connection to the other workers."""
-        return self.link.transport
+        return self.bridge.transport
 
     def __repr__(self) -> str:
         rank, size = self.shard.rank, self.shard.num_parts
@@ -87,7 +90,7 @@ def cut_data(
 
 
 def local_tensors(tensors: Mapping[str, Any], owner: Tensor, shard: Shard) -> dict[str, Any]:
-    """The part of ``tensors`` that belongs to ``shard``, cut from a graph without ids of its own; edges in its rows."""
+    """The part of ``tensors`` that belongs to ``shard``; ``edge_index`` numbers owned rows first, then the halo's."""
     edge_index, num_nodes = tensors["edge_index"].cpu(), owner.numel()
     place = torch.full((num_nodes,), -1)
     held = torch.cat([shard.rows, shard.halo_ids])
@@ -104,7 +107,7 @@ def local_tensors(tensors: Mapping[str, Any], owner: Tensor, shard: Shard) -> di
 
 
 def only_edges(tensors: Mapping[str, Any], num_nodes: int, kept: Tensor) -> dict[str, Any]:
-    """``tensors`` of a graph with the edges ``kept`` (bool ``[E]``) alone, those of nodes as they are."""
+    """``tensors`` of a graph without the edges that are not ``kept`` (bool ``[E]``); node tensors as they are."""
     edge_index = tensors["edge_index"]
     kinds = tensor_kinds(tensors, num_nodes, edge_index.shape[1])
     where = kept.nonzero()[:, 0]
@@ -113,35 +116,37 @@ def only_edges(tensors: Mapping[str, Any], num_nodes: int, kept: Tensor) -> dict
 
 
 def place_data(shard: Shard, tensors: Mapping[str, Any], transport: Transport, device: torch.device) -> ShardData:
-    """What `local_tensors` gave, connected to the other workers."""
-    link = Link(shard, transport, device)
+    """The part of a graph made of ``tensors``, as `local_tensors` gives them, connected to the other workers."""
+    bridge = Bridge(shard, transport, device)
     placed = {name: value.to(device) if isinstance(value, Tensor) else value for name, value in tensors.items()}
     edges = placed.pop("edge_index")
-    return ShardData(shard, link, Edges.of(edges, link), placed)
+    return ShardData(shard, bridge, Edges.of(edges, bridge), placed)
 
 
 def of_shard(shard: Shard, transport: Transport, device: torch.device) -> ShardData:
     """A shard, such as one read from disk, under PyG's names; its edges are sorted by destination."""
-    link = Link(shard, transport, device)
     pieces = [
         torch.stack([matrix.indices.long() + first, matrix.row_index()])
         for matrix, first in ((shard.inner, 0), (shard.halo, shard.num_owned))
     ]
     edges = torch.cat(pieces, 1)
     order = torch.argsort(edges[1], stable=True)
-    names = ("x", "y", "train_mask", "val_mask", "test_mask")
-    tensors: dict[str, Any] = {name: value for name in names if (value := getattr(shard, name)) is not None}
-    if isinstance(shard.x, Csr):
-        tensors["x"] = shard.x.to_dense()
+    tensors = {"edge_index": edges[:, order], **node_tensors(shard)}
     if shard.inner.weight is not None and shard.halo.weight is not None:
         tensors["edge_weight"] = torch.cat([shard.inner.weight, shard.halo.weight])[order]
     tensors |= {name: value[order] for name, value in shard.edge_tensors.items()}
-    placed = {name: value.to(device) for name, value in tensors.items()}
-    return ShardData(shard, link, Edges.of(edges[:, order].to(device), link), placed)
+    return place_data(shard, tensors, transport, device)
+
+
+def node_tensors(source: Graph | Shard) -> dict[str, Tensor]:
+    """Those of ``x``, ``y`` and the masks that ``source`` has, sparse features as a dense tensor."""
+    names = ("x", "y", "train_mask", "val_mask", "test_mask")
+    found = {name: value for name in names if (value := getattr(source, name)) is not None}
+    return {name: value.to_dense() if isinstance(value, Csr) else value for name, value in found.items()}
 
 
 def tensor_kinds(tensors: Mapping[str, Any], num_nodes: int, num_edges: int) -> dict[str, str]:
-    """``node`` or ``edge`` for every tensor that has one row for each of them."""
+    """By name, ``node`` or ``edge`` for every tensor that has one row for each node or edge."""
     kinds = {}
     for name, value in tensors.items():
         if name == "edge_index" or not isinstance(value, Tensor) or value.dim() == 0:

@@ -1,4 +1,4 @@
-"""The three ways in which a foreign model's values cross to other workers, as autograd functions."""
+"""Owned rows extended by other workers' rows, as an autograd function: for PyG models and for pairs of nodes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from halowire.events import TRAIN
-from halowire.wire import Flight, HaloExchange, Transport
+from halowire.wire import Flight, HaloExchange
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,45 +69,3 @@ class Extend(Function):
         total = own.clone(memory_format=torch.contiguous_format)
         exchange.finish_back(flight, total)
         return total, None
-
-
-class Return(Function):
-    """``[n + h, k]`` partial sums to ``[n, k]`` complete ones: the halo's parts return to their owners, exactly."""
-
-    @staticmethod
-    def forward(ctx: Any, parts: Tensor, exchange: HaloExchange, number: int) -> Tensor:
-        """Send the halo's parts to their owners, add what arrives."""
-        ctx.exchange, ctx.number = exchange, number
-        exchange.begin(None)
-        own, halo = torch.split(parts, [parts.shape[0] - exchange.num_halo, exchange.num_halo])
-        total = own.clone(memory_format=torch.contiguous_format)
-        exchange.finish_back(exchange.start_back(halo.contiguous(), number), total)
-        return total
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        """The gradient of a part is the gradient of its sum, which its owner knows."""
-        exchange: HaloExchange = ctx.exchange
-        exchange.begin(None)
-        grad = grads[0].contiguous()
-        with exchange.transport.ledger.account(TRAIN):
-            halo = exchange.finish_rows(exchange.start(grad, ctx.number), grad.shape[1])
-        return torch.cat([grad, halo]), None, None
-
-
-class WholeSum(Function):
-    """The sum of a tensor over all workers, on every worker; backward likewise, as every loss depends on it."""
-
-    @staticmethod
-    def forward(ctx: Any, value: Tensor, transport: Transport) -> Tensor:
-        """``sum over workers p of value_p``."""
-        ctx.transport = transport
-        return transport.all_reduce(value.clone(), "whole-graph sum of a layer", account=None)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        """``sum over workers p of grad_p``."""
-        total = grads[0].clone(memory_format=torch.contiguous_format)
-        return ctx.transport.all_reduce(total, "whole-graph sum of a layer's gradient", account=None), None

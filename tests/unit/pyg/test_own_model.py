@@ -13,7 +13,7 @@ import torch_geometric.nn as pyg
 from torch_geometric.data import Data
 
 import halowire
-from halowire.pyg.own_model import own_runner
+from halowire.pyg import own_runner
 from halowire.pyg.shard_data import cut_data
 from halowire.training.config import Config
 from halowire.wire.in_process import run_threads

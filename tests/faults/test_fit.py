@@ -18,11 +18,11 @@ from torch import nn
 
 import halowire
 from halowire.errors import InputError
-from tests.foreign.test_fit import make_data
+from tests.support.fit_case import SCRIPTS, make_data
 from tests.support.started import start, wait_for_epochs
 
 pytestmark = pytest.mark.timeout(600)  # programs that start programs: a busy machine takes its time
-SCRIPT = str(Path(__file__).parents[1] / "support" / "scripts" / "fault_script.py")
+SCRIPT = str(SCRIPTS / "fault_script.py")
 MODULE = """
     import torch
     from helper import activation

@@ -14,7 +14,7 @@ from halowire.graph import Graph
 from halowire.layers import GAT, Attention, Features, Step
 from halowire.partitioning import cut, partition
 from halowire.pyg import native_gat
-from halowire.pyg.distributed import distribute
+from halowire.pyg.attach import attach
 from halowire.pyg.shard_data import cut_data
 from halowire.wire import HaloExchange, Transport
 from halowire.wire.in_process import run_threads
@@ -63,7 +63,7 @@ def test_other_options_take_the_general_path(options, reason):
 
     def here(transport):
         data = cut_data(graph, make_owner(1), transport)
-        own = distribute(copy.deepcopy(model), data).train()
+        own = attach(copy.deepcopy(model), data).train()
         given = (data.edge_attr,) if "edge_dim" in options else ()
         own(data.x, data.edge_index, *given)
         return halowire.layer_paths(own), own.eval()(data.x, data.edge_index, *given).detach()
@@ -81,7 +81,7 @@ def test_changed_edges_are_sorted_anew():
 
     def here(transport):
         data = cut_data(graph, make_owner(1), transport)
-        own = distribute(copy.deepcopy(model), data).eval()
+        own = attach(copy.deepcopy(model), data).eval()
         own(data.x, data.edge_index)
         return own(data.x, data.edge_index[:, :100]).detach(), data.rows
 

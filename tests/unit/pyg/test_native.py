@@ -12,7 +12,7 @@ import torch_geometric.nn as pyg
 import halowire
 from halowire.kernels import Csr
 from halowire.pyg import native
-from halowire.pyg.distributed import distribute
+from halowire.pyg.attach import attach
 from halowire.pyg.layer_path import foreign_overlap
 from halowire.pyg.shard_data import cut_data
 from halowire.wire import HaloExchange, crossing
@@ -42,7 +42,7 @@ def test_which_layers_run_native(monkeypatch, name, layers, calls):
 
     def here(transport):
         data = cut_data(make_graph(), make_owner(1), transport)
-        own = distribute(model, data)
+        own = attach(model, data)
         values = [getattr(data, name) for name in inputs]
         own.eval()(*values)
         seen.clear()
@@ -66,7 +66,7 @@ def test_own_edges_are_summed_while_messages_fly(monkeypatch):
 
     def here(transport):
         data = cut_data(make_graph(), make_owner(2), transport)
-        own = distribute(two(pyg.SAGEConv), data).train()
+        own = attach(two(pyg.SAGEConv), data).train()
         transport.settle()
         mine = len(log)
         data.mean(own(data.x, data.edge_index).square()).backward()
@@ -87,7 +87,7 @@ def test_the_overlap_is_told_as_it_was():
     def here(transport, name):
         model, inputs = build(name)
         data = cut_data(make_graph(), make_owner(2), transport)
-        own = distribute(model, data).train()
+        own = attach(model, data).train()
         own(*(getattr(data, name) for name in inputs))
         transport.settle()
         return foreign_overlap(halowire.layer_paths(own))
@@ -105,7 +105,7 @@ def test_the_overlap_is_told_as_it_was():
 def test_a_layer_that_was_not_trained_says_so():
     def here(transport):
         data = cut_data(make_graph(), make_owner(1), transport)
-        own = distribute(two(pyg.GCNConv), data).eval()
+        own = attach(two(pyg.GCNConv), data).eval()
         own(data.x, data.edge_index)
         before = [path.path for path in halowire.layer_paths(own).values()]
         own.train()(data.x, data.edge_index)
@@ -141,7 +141,7 @@ def test_edge_weights_with_a_gradient_keep_it():
 
     def here(transport):
         data = cut_data(graph, make_owner(2), transport)
-        own = distribute(copy.deepcopy(plain), data)
+        own = attach(copy.deepcopy(plain), data)
         own.zero_grad()
         data.mean(own(*(getattr(data, name) for name in names)).square()).backward()
         return own.scale.grad

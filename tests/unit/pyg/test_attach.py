@@ -1,4 +1,4 @@
-"""Habits of PyG loops that a shard would get wrong in silence: each is right, or refused with the way out."""
+"""How a model is called, copied and trained: every habit that a shard would get wrong is right, or refused."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ import torch
 import torch_geometric.nn as pyg
 from torch import Tensor, nn
 
-import halowire
 from halowire.errors import InputError
-from halowire.pyg.distributed import state_of
-from halowire.pyg.shard_data import cut_data
+from halowire.pyg.attach import state_of
 from halowire.wire.in_process import run_threads
-from tests.support.pyg_case import FEATURES, assert_close, make_graph, make_owner
+from tests.support.pyg_case import FEATURES, assert_close, make_graph, place, plain_gradients, seeded
 from tests.support.pyg_models import HIDDEN, two
 
 Pair = namedtuple("Pair", ["first", "second"])
@@ -71,23 +69,6 @@ class Encoder(nn.Module):
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
         return self.encode(x, edge_index)
-
-
-def seeded(make):
-    with torch.random.fork_rng():
-        torch.manual_seed(4)
-        return make()
-
-
-def place(transport, model, *recipe):
-    data = cut_data(make_graph(), make_owner(transport.size), transport)
-    return data, halowire.distribute(copy.deepcopy(model), data, *recipe)
-
-
-def plain_gradients(model, loss):
-    model, graph = copy.deepcopy(model), make_graph()
-    loss(model, model(graph["x"], graph["edge_index"])).backward()
-    return {name: value.grad for name, value in model.named_parameters()}
 
 
 SHAPES = {
@@ -204,128 +185,6 @@ def test_a_number_that_changes_the_exchanges_is_refused_under_a_recipe():
     run_threads(2, here)
 
 
-def penalty(model) -> Tensor:
-    return 0.1 * sum(value.square().sum() for value in model.parameters())
-
-
-def test_a_penalty_counts_once():
-    model = seeded(lambda: two(pyg.SAGEConv))
-    want = plain_gradients(model, lambda own, out: out.square().mean() + penalty(own))
-    graph = make_graph()
-    value = model(graph["x"], graph["edge_index"]).square().mean() + penalty(model)
-
-    def here(transport):
-        data, own = place(transport, model)
-        loss = data.mean(own(data.x, data.edge_index).square(), penalty=penalty(own))
-        loss.backward()
-        return loss.detach(), {name: each.grad for name, each in own.named_parameters()}
-
-    for loss, grads in run_threads(3, here):
-        assert_close("loss", loss, value.detach())
-        for name, grad in want.items():
-            assert_close(name, grads[name], grad)
-
-
-class Dropping(nn.Module):
-    """Two layers with a norm, dropout between them or after them, by torch's function or by a module, or lost edges."""
-
-    def __init__(self, where: str, p: float) -> None:
-        super().__init__()
-        self.inner, self.where, self.p = two(pyg.SAGEConv, norm=pyg.BatchNorm(HIDDEN)), where, p
-        self.drop, self.edges = nn.Dropout(p), halowire.DropEdges(p if where == "edges" else 0.0)
-
-    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        edges = self.edges(edge_index)
-        h = self.inner.norm(self.inner.first(x, edges)).relu()
-        if self.where == "function":
-            h = nn.functional.dropout(h, self.p, self.training)
-        out = self.inner.second(self.drop(h) if self.where == "module" else h, edges)
-        return self.drop(out) if self.where == "after" else out
-
-
-@pytest.mark.parametrize("where", ["function", "module", "edges", "after"])
-@pytest.mark.parametrize("p", [0.5, 0.0])
-def test_changes_of_rows_are_not_coded_after_dropout(where, p):
-    """Other masks in every epoch change rows by more than they are; what no row travels after does not count."""
-    drops = p > 0 and where != "after"
-
-    def here(transport):
-        data, own = place(transport, Dropping(where, p), "halowire")
-        data.mean(own(data.x, data.edge_index).square()).backward()
-        transport.settle()
-        return [exchange.policy.decay for exchange in state_of(own).exchanges]
-
-    assert run_threads(2, here) == [[None if drops else 1.0]] * 2
-
-    def asked(transport):
-        model = Dropping(where, p)
-        data = cut_data(make_graph(), make_owner(transport.size), transport)
-        for recipe in (("delta",), ("halowire", {"rate.decay": 0.8})) if drops else ():
-            with pytest.raises(InputError, match="set its dropout to 0"):
-                halowire.distribute(model, data, *recipe)
-        # What was refused is as it was, and follows the advice.
-        model.drop.p = model.edges.p = model.p = 0.0
-        halowire.distribute(model, data, "delta")
-
-    run_threads(2, asked)
-
-
-def test_what_is_added_to_the_mean_is_refused():
-    def here(transport):
-        data, own = place(transport, two(pyg.SAGEConv))
-        out = own(data.x, data.edge_index)
-        loss = data.mean(out.square())
-        for add in (
-            lambda: loss + penalty(own),
-            lambda: penalty(own) + loss,
-            lambda: loss - out.mean(),
-            lambda: torch.stack([loss, out.mean()]),
-            lambda: sum([loss, penalty(own)]),
-            lambda: loss * out.mean(),
-        ):
-            with pytest.raises(InputError, match="penalty="):
-                add()
-
-    run_threads(2, here)
-
-
-def test_means_add_up_and_scale():
-    model = seeded(lambda: two(pyg.SAGEConv))
-    want = plain_gradients(model, lambda own, out: 2 * out.square().mean() + out.abs().mean() / 3 + 1)
-
-    def here(transport):
-        data, own = place(transport, model)
-        out = own(data.x, data.edge_index)
-        loss = 2 * data.mean(out.square()) + data.mean(out.abs()) / 3 + 1
-        assert f"{float(loss):.4f}" == f"{loss.item():.4f}" and not loss.isnan()
-        loss.backward()
-        return {name: each.grad for name, each in own.named_parameters()}
-
-    for grads in run_threads(2, here):
-        for name, grad in want.items():
-            assert_close(name, grads[name], grad)
-
-
-def test_gradients_that_are_not_summed_are_refused():
-    def here(transport):
-        data, own = place(transport, two(pyg.SAGEConv))
-        loss = data.mean(own(data.x, data.edge_index).square())
-        with pytest.raises(InputError, match=r"loss\.backward"):
-            torch.autograd.grad(loss, list(own.parameters()))
-
-    run_threads(2, here)
-
-
-def test_second_derivatives_are_refused():
-    def here(transport):
-        data, own = place(transport, two(pyg.SAGEConv))
-        loss = data.mean(own(data.x, data.edge_index).square())
-        with pytest.raises(InputError, match="create_graph"):
-            loss.backward(create_graph=True)
-
-    run_threads(2, here)
-
-
 @pytest.mark.parametrize("recipe", ["exact", "half"])
 def test_a_layer_may_be_unfrozen(recipe):
     model = seeded(lambda: two(pyg.SAGEConv))
@@ -364,60 +223,3 @@ def test_a_copy_is_distributed_too():
         scale = max(float(grad.abs().max()) for grad in want.values())
         for name, grad in want.items():
             assert_close(name, grads[name], grad, floor=0.01 * scale)
-
-
-@pytest.mark.parametrize("base", ["loss", "loss-per-second"])
-def test_bits_follow_the_loss_in_a_loop_of_ones_own(base):
-    """A loss that falls ever more slowly doubles the bits, on all workers in the same pass."""
-    model, passes = seeded(lambda: two(pyg.SAGEConv)), 40
-
-    def here(transport):
-        data, own = place(transport, model, "sylvie-3d", {"rate.base": base})
-        optimiser = torch.optim.SGD(own.parameters(), lr=0.05)
-        for _ in range(passes):
-            optimiser.zero_grad()
-            data.mean(own(data.x, data.edge_index).square()).backward()
-            optimiser.step()
-        [exchange] = state_of(own).exchanges
-        return exchange.policy.base.history
-
-    first, second = run_threads(2, here)
-    assert first == second and len(first) == passes
-    assert base != "loss" or max(first) > 1
-
-
-def test_passes_without_a_loss_keep_the_bits():
-    def here(transport):
-        data, own = place(transport, two(pyg.SAGEConv), "sylvie-3d")
-        for _ in range(3):
-            own(data.x, data.edge_index)
-        [exchange] = state_of(own).exchanges
-        return exchange.policy.base.history
-
-    assert run_threads(2, here) == [[1, 1, 1]] * 2
-
-
-SETTINGS = {
-    "gnnpipe": ("gnnpipe", {}, "splits the layers"),
-    "hybrid": ("hybrid", {}, "splits the layers"),
-    "gnnpipe-1bit": ("gnnpipe-1bit", {}, "splits the layers"),
-    "weights": ("exact", {"rate.weights": 8}, "rate.weights"),
-    "resend_input": ("exact", {"rate.resend_input": True}, "resend-input"),
-    "graded budget": (
-        "exact",
-        {"rate.bits": 1, "rate.nodes": "degree", "rate.schedule": "budget", "rate.budget": 0.5},
-        "budget",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", SETTINGS)
-def test_settings_that_do_nothing_in_a_model_of_ones_own_are_refused(name):
-    recipe, settings, words = SETTINGS[name]
-
-    def here(transport):
-        data = cut_data(make_graph(), make_owner(transport.size), transport)
-        with pytest.raises(InputError, match=words):
-            halowire.distribute(two(pyg.SAGEConv), data, recipe, settings)
-
-    run_threads(2, here)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tests.foreign.test_fit import run
+from tests.support.fit_case import run_script
 
 PAGE = Path(__file__).parents[2] / "docs" / "coming-from-pyg.md"
 OFFLINE = """
@@ -40,8 +40,8 @@ def test_the_example_of_pygs_readme(tmp_path):
         assert "Planetoid(" not in offline
         scripts.append(tmp_path / f"{name}.py")
         scripts[-1].write_text(offline + RESULT)
-    want = [float(word) for word in run(scripts[0]).split()]
-    lines = run("-m", "torch.distributed.run", "--nproc-per-node", "2", scripts[1]).splitlines()
+    want = [float(word) for word in run_script(scripts[0]).split()]
+    lines = run_script("-m", "torch.distributed.run", "--nproc-per-node", "2", scripts[1]).splitlines()
     assert len(lines) == 2
     for line in lines:
         loss, accuracy = (float(word) for word in line.split())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-from pathlib import Path
 
 import pytest
 import torch
@@ -13,17 +12,13 @@ import torch_geometric.nn as pyg
 import halowire
 from halowire.errors import InputError
 from halowire.wire.in_process import run_threads
-from tests.foreign.test_fit import make_data, run
+from tests.support.fit_case import SCRIPTS, make_data, run_script
 from tests.support.pyg_case import compare, make_graph, make_owner, run_part, run_plain
-
-HERE = Path(__file__).parent
 
 
 @pytest.mark.parametrize(("workers", "recipe"), [(1, "exact"), (2, "sylvie-a")])
 def test_two_halves_are_a_whole(tmp_path, workers, recipe):
-    same = json.loads(
-        run(HERE.parent / "support" / "scripts" / "resume_script.py", tmp_path, workers, recipe).splitlines()[-1]
-    )
+    same = json.loads(run_script(SCRIPTS / "resume_script.py", tmp_path, workers, recipe).splitlines()[-1])
     assert same == {"predictions": True, "loss": True, "weights": True, "tied": True}
 
 

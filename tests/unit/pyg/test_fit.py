@@ -3,39 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 import torch_geometric.nn as pyg
-from torch_geometric.data import Data
 
 import halowire
 from halowire.errors import InputError
+from tests.support.fit_case import SCRIPTS, make_data, run_script
 
-HERE = Path(__file__).parent
-SCRIPTS = HERE.parent / "support" / "scripts"
-EXAMPLES = HERE.parents[1] / "examples"
-
-
-def run(*command: object) -> str:
-    done = subprocess.run(
-        [sys.executable, *map(str, command)],
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=150,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
 def test_a_script_with_classes_of_its_own(tmp_path):
-    facts = json.loads(run(SCRIPTS / "fit_script.py", tmp_path / "run").splitlines()[-1])
+    facts = json.loads(run_script(SCRIPTS / "fit_script.py", tmp_path / "run").splitlines()[-1])
     assert facts["loss"][1] == pytest.approx(facts["loss"][0], rel=1e-4)
     assert facts["trained"] < 1e-3, "six steps of Adam apart by rounding only"
     assert facts["predicted"] < 1e-3
@@ -48,14 +30,8 @@ def test_a_loop_of_at_most_25_lines():
     script = EXAMPLES / "own_loop.py"
     lines = [line for line in script.read_text().splitlines() if line.strip()]
     assert len(lines) <= 25
-    out = run("-m", "torch.distributed.run", "--nproc-per-node", "2", script)
+    out = run_script("-m", "torch.distributed.run", "--nproc-per-node", "2", script)
     assert float(out.split()[-1]) > 0.6, out
-
-
-def make_data() -> Data:
-    graph = halowire.block_model(120, 700, 5, 3, seed=2)
-    names = ("y", "train_mask", "val_mask", "test_mask")
-    return Data(x=graph.x, edge_index=graph.edge_index(), **{name: getattr(graph, name) for name in names})
 
 
 def test_one_worker_repeats_exactly(tmp_path):
