@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -46,3 +47,10 @@ def test_public_names_are_few_and_documented():
     assert len(halowire.__all__) <= 24
     for name in halowire.__all__:
         assert getattr(halowire, name).__doc__, name
+
+
+def test_contributing_lists_the_folders_in_this_order():
+    text = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text()
+    table = re.findall(r"^\| `([a-z]+)(?:/|\.py)` \|", text, re.MULTILINE)
+    held = {path.relative_to(ROOT).with_suffix("").parts[0] for path in FILES}
+    assert table == [name for name in ORDER if name in held]
