@@ -146,6 +146,14 @@ def test_files_that_are_named_exist(page):
     assert not [name for name in missing if not (ROOT / "examples" / name).exists()], "look for their new names"
 
 
+def test_files_that_drawings_name_exist():
+    known = {path.name for path in PACKAGE.rglob("*.py")} | {name.rpartition("/")[2] for name in NOT_YET}
+    drawn = {
+        name for path in (ROOT / "docs" / "_static").glob("*.svg") for name in re.findall(r"\w+\.py", path.read_text())
+    }
+    assert len(drawn) > 8 and drawn <= known, drawn - known
+
+
 def test_results_that_are_named_exist():
     named = re.findall(r"`(bench/[\w/.]+)`", "".join(page.read_text() for page in PAGES))
     assert len(named) > 8 and all((ROOT / name).exists() for name in named)
