@@ -9,12 +9,11 @@ import torch.nn.functional as F
 from torch_geometric.nn.models import GraphSAGE
 
 import halowire
-from halowire.wire import RowCodec
 
 PLACES = torch.tensor([1, 4, 16, 64], dtype=torch.uint8)  # four values in a byte
 
 
-class Ternary(RowCodec):
+class Ternary(halowire.RowCodec):
     def row_bytes(self, columns):
         return 4 + -(-columns // 4)
 

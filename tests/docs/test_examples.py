@@ -1,4 +1,4 @@
-"""Every example that is a program runs, and does what it says."""
+"""Every example that is a program runs, and does what it says; so does the one of getting started."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -15,9 +16,9 @@ pytestmark = pytest.mark.timeout(600)  # programs that start programs: a busy ma
 EXAMPLES = ROOT / "examples"
 
 
-def run(name: str, folder) -> str:
+def run(name: str, folder: Path, place: Path = EXAMPLES) -> str:
     done = subprocess.run(
-        [sys.executable, str(EXAMPLES / name)], cwd=folder, env=os.environ | {"OMP_NUM_THREADS": "1"},
+        [sys.executable, str(place / name)], cwd=folder, env=os.environ | {"OMP_NUM_THREADS": "1"},
         capture_output=True, text=True, timeout=560, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -26,6 +27,13 @@ def run(name: str, folder) -> str:
 
 def lines_of(name: str) -> list[str]:
     return [line for line in (EXAMPLES / name).read_text().splitlines() if line.strip()]
+
+
+def test_the_example_of_getting_started(tmp_path):
+    page = (ROOT / "docs" / "getting-started.md").read_text()
+    (tmp_path / "example.py").write_text(re.search(r"```python\n(.*?)```", page, re.DOTALL).group(1))
+    run("example.py", tmp_path, tmp_path)
+    assert (tmp_path / "runs" / "graph-exact-1" / "logits.npy").exists()
 
 
 def test_a_model_of_ones_own_in_30_lines(tmp_path):

@@ -1,18 +1,21 @@
-"""The pages: their links resolve, their commands parse, the flags they name exist, their Python compiles."""
+"""The pages: links resolve, commands parse, flags and files that they name exist, their Python compiles."""
 
 from __future__ import annotations
 
 import contextlib
 import importlib
 import io
+import itertools
 import re
 import shlex
 from functools import cache
 from pathlib import Path
 
 import pytest
+from tools.dark_drawings import darkened
 from torch.distributed.run import get_args_parser
 
+import halowire
 from halowire.cli.main import VERBS
 from halowire.errors import InputError
 from halowire.training.config import Config
@@ -22,6 +25,13 @@ from tests.support.commands import ROOT, blocks, commands, parse_command
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
 OTHERS = {"--no-sandbox", "--editable", "--to", "--parts", "--hostfile"}
 """Flags of other programs that pages name."""
+PACKAGE = ROOT / "src" / "halowire"
+STORIES = ROOT / "docs" / "stories"
+NOT_YET = {
+    "layers/segment.py", "layers/aggregation.py", "wire/message.py", "schedules/boundary_first.py",
+    "schedules/pipeline.py",
+}  # fmt: skip
+"""Files that the stories name before they exist."""
 
 
 def name_of(path: Path) -> str:
@@ -31,7 +41,7 @@ def name_of(path: Path) -> str:
 def links(text: str) -> list[str]:
     bare = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
     bare = re.sub(r"(`+).+?\1", "", bare)
-    return re.findall(r"\]\(([^)\s]+)\)", bare)
+    return re.findall(r"\]\(([^)\s]+)\)", bare) + re.findall(r'(?:src|srcset)="([^"]+)"', bare)
 
 
 def anchors(page: Path) -> set[str]:
@@ -109,10 +119,65 @@ def test_every_recipe_has_a_row():
         assert re.search(rf"^\| `{name}` \|", text, re.MULTILINE), name
 
 
-def test_every_folder_has_a_page_of_concepts():
-    package = ROOT / "src" / "halowire"
-    folders = {path.parent.name for path in package.glob("*/__init__.py")}
-    assert folders == {path.stem for path in (ROOT / "docs" / "concepts").glob("*.md")} - {"index"}
+def test_the_reference_has_every_public_name_and_no_other():
+    named = re.findall(r"^\.\. auto\w+:: ([\w.]+)$", (ROOT / "docs" / "api.md").read_text(), re.MULTILINE)
+    full = [name if "." in name else f"halowire.{name}" for name in named]
+    for name in full:
+        module, _, last = name.rpartition(".")
+        assert hasattr(importlib.import_module(module), last), name
+    shown = {name.rpartition(".")[2] for name in full}
+    assert set(halowire.__all__) - shown <= {"RECIPES"}, "a table of its own stands in docs/recipes.md"
+
+
+def files_of(text: str) -> list[str]:
+    """The files of the package that a text names, in its order."""
+    return re.findall(r"`((?:[a-z_]+/)?[a-z_]+\.py)`", text)
+
+
+def test_every_folder_is_told_of_in_a_story():
+    text = "".join(page.read_text() for page in STORIES.glob("*.md"))
+    for path in PACKAGE.glob("*/__init__.py"):
+        assert f"`{path.parent.name}/" in text, path.parent.name
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *sorted(STORIES.glob("*.md"))], ids=name_of)
+def test_files_that_are_named_exist(page):
+    missing = [name for name in files_of(page.read_text()) if not (PACKAGE / name).exists() and name not in NOT_YET]
+    assert not [name for name in missing if not (ROOT / "examples" / name).exists()], "look for their new names"
+
+
+def test_files_that_drawings_name_exist():
+    known = {path.name for path in PACKAGE.rglob("*.py")} | {name.rpartition("/")[2] for name in NOT_YET}
+    drawn = {
+        name for path in (ROOT / "docs" / "_static").glob("*.svg") for name in re.findall(r"\w+\.py", path.read_text())
+    }
+    assert len(drawn) > 8 and drawn <= known, drawn - known
+
+
+def test_results_that_are_named_exist():
+    named = re.findall(r"`(bench/[\w/.]+)`", "".join(page.read_text() for page in PAGES))
+    assert len(named) > 8 and all((ROOT / name).exists() for name in named)
+
+
+@pytest.mark.parametrize(("story", "most"), [("run.md", 25), ("pyg-model.md", 12)])
+def test_the_walks_change_folder_seldom(story, most):
+    walk = re.search(r"^## The walk.*?(?=^## )", (STORIES / story).read_text(), re.DOTALL | re.MULTILINE).group()
+    steps = re.findall(r"^\d+\. `([^`]+)`", walk, re.MULTILINE)
+    folders = [name.rpartition("/")[0] for name in steps]
+    assert len(steps) > 10 and sum(one != other for one, other in itertools.pairwise(folders)) <= most
+
+
+def test_every_story_has_a_drawing():
+    for story in sorted(set(STORIES.glob("*.md")) - {STORIES / "index.md"}):
+        assert story.read_text().count("<picture>") == 1, story.name
+
+
+def test_every_drawing_has_a_dark_twin():
+    drawings = sorted((ROOT / "docs" / "_static").glob("*-light.svg"))
+    assert len(drawings) == 6
+    for light in drawings:
+        dark = light.with_name(light.name.replace("-light", "-dark"))
+        assert dark.read_text() == darkened(light.read_text()), "run python tools/dark_drawings.py"
 
 
 def test_the_checks_find_what_they_look_for():

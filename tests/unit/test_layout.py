@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from importlib import import_module
 from pathlib import Path
 
@@ -78,3 +79,10 @@ def test_type_checkers_know_the_same_public_names():
     stub = ast.parse((ROOT / "__init__.pyi").read_text())
     found = {(alias.asname, node.module) for node in stub.body for alias in node.names}
     assert found == set(halowire._PLACES.items())
+
+
+def test_contributing_lists_the_folders_in_this_order():
+    text = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text()
+    table = re.findall(r"^\| `([a-z]+)(?:/|\.py)` \|", text, re.MULTILINE)
+    held = {path.relative_to(ROOT).with_suffix("").parts[0] for path in FILES}
+    assert table == [name for name in ORDER if name in held]

@@ -54,7 +54,7 @@ def test_an_edge_weighs_what_the_rule_says():
 
 
 def test_the_documentation_has_these_numbers():
-    text = Path("docs/concepts/schedules.md").read_text()
+    text = Path("docs/stories/chunk.md").read_text()
     for rule, count in (("double", 32), ("position", 8), ("position", 32), ("unbiased", 32)):
         means = " | ".join(f"{mean_path_weight(rule, count, hops):.2f}" for hops in range(1, 6))
         noise = f"{mean_path_weight(rule, count, 1, power=2):.1f}"
