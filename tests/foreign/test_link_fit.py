@@ -14,7 +14,7 @@ from torch_geometric.data import Data
 import halowire
 from halowire.graph.link_split import split_links
 from halowire.graph.negatives import draw_negatives, pair_keys
-from halowire.wire.in_process import run_threads
+from halowire.wire import run_threads
 from tests.support.pyg_case import FEATURES, assert_close, make_graph
 
 SEED, EPOCHS, WIDTH = 3, 4, 6

@@ -12,7 +12,7 @@ import torch_geometric.nn as pyg
 
 import halowire
 from halowire.errors import InputError
-from halowire.wire.in_process import run_threads
+from halowire.wire import run_threads
 from tests.foreign.test_fit import make_data, run
 from tests.support.pyg_case import compare, make_graph, make_owner, run_part, run_plain
 

@@ -9,8 +9,7 @@ from torch import Tensor
 
 from halowire.kernels.packing import Packing, pack_rows, unpack_rows
 from halowire.kernels.random import stream_key
-from halowire.wire import BACKWARD, FORWARD, Policy, Rate
-from halowire.wire.subset import column_subset, row_subset
+from halowire.wire import BACKWARD, FORWARD, Policy, Rate, column_subset, row_subset
 
 
 def quantise(rows: Tensor, bits: int, code: str, stream: int, ids: Tensor, columns: Tensor | None) -> Tensor:

@@ -12,8 +12,7 @@ from halowire.kernels import Csr
 from halowire.kernels.csr import row_range
 from halowire.layers.dense import empty_rows
 from halowire.partitioning import Shard
-from halowire.wire import Flight, HaloExchange
-from halowire.wire.pieces import Piece
+from halowire.wire import Flight, HaloExchange, Piece
 
 SYMMETRIC, MEAN = "symmetric", "mean"
 

@@ -22,8 +22,7 @@ from halowire.pyg.prepare import refuse_unsupported, spread_norms
 from halowire.pyg.reduction import Guarded
 from halowire.pyg.rehearsal import Rehearsed, UncheckableError, rehearse
 from halowire.pyg.shard_data import ShardData
-from halowire.wire import HaloExchange, Policy
-from halowire.wire.subset import sample_size
+from halowire.wire import HaloExchange, Policy, sample_size
 
 HaloRows = Callable[[float], int]
 """The halo rows of all workers that travel, where a share of them is sampled."""

@@ -9,9 +9,8 @@ from torch import Tensor
 
 from halowire.errors import InputError
 from halowire.partitioning import Shard
-from halowire.wire import HaloExchange, Policy, Transport
+from halowire.wire import HaloExchange, Policy, Transport, exchange_flat
 from halowire.wire.crossing import Crossing, Extend, Return, WholeSum
-from halowire.wire.features import exchange_flat
 
 FIRST_EXACT = 10_000
 """Numbers of exact messages come after this one, out of the way of those that the policy knows."""

@@ -21,7 +21,7 @@ from halowire.pyg.outputs import tensors_in
 from halowire.pyg.prepare import spread_norms
 from halowire.pyg.shard_data import cut_data
 from halowire.pyg.still import Notes, Still
-from halowire.wire.in_process import InProcessTransport, run_threads
+from halowire.wire import InProcessTransport, run_threads
 
 NODES, EDGES, PARTS, ATTEMPTS = 26, 110, 2, 3
 TOLERANCE = 1e-4

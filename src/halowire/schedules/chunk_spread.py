@@ -23,13 +23,12 @@ from halowire.kernels import Csr
 from halowire.kernels.csr import row_range
 from halowire.layers.propagation import Propagation
 from halowire.schedules.blocks import GraphBlock, Kept
-from halowire.schedules.chunk_exchange import ChunkExchange
 from halowire.schedules.chunks import Chunks
 from halowire.schedules.history import History, zeros
 from halowire.schedules.hop_weight import STALE, hop_weight
 from halowire.schedules.rows import Rows
 from halowire.schedules.timeline import Timeline
-from halowire.wire import BACKWARD, FORWARD
+from halowire.wire import BACKWARD, FORWARD, ChunkExchange
 
 
 class ChunkSpread:

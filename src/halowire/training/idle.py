@@ -6,7 +6,7 @@ import re
 
 from halowire.kernels.packing import CODE_BITS
 from halowire.training.config import Config, FreshnessConfig, RateConfig
-from halowire.wire.grades import BASES
+from halowire.wire import BASES
 
 
 def idle_settings(config: Config) -> dict[str, str]:

@@ -6,8 +6,7 @@ from collections.abc import Collection, Iterator
 
 from halowire.errors import InputError
 from halowire.training.config import RateConfig
-from halowire.wire import BACKWARD, FORWARD
-from halowire.wire.rate import BITS
+from halowire.wire import BACKWARD, BITS, FORWARD
 
 LayerBits = dict[tuple[int, str], int]
 

@@ -7,8 +7,7 @@ import math
 from halowire.errors import InputError
 from halowire.training.config import Config, FreshnessConfig, RateConfig
 from halowire.training.idle import idle_message, idle_settings
-from halowire.wire.grades import BASES
-from halowire.wire.schedule import parse_steps
+from halowire.wire import BASES, parse_steps
 
 
 def refuse_wire(config: Config) -> None:

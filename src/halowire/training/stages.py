@@ -18,12 +18,10 @@ from halowire.layers.overlap import plain_overlap
 from halowire.layers.propagation import SYMMETRIC
 from halowire.partitioning import Shard
 from halowire.schedules.border import Border
-from halowire.schedules.chunk_exchange import ChunkExchange
 from halowire.schedules.chunk_spread import ChunkSpread
 from halowire.schedules.chunks import Chunks, chunk_numbers, renumber
 from halowire.schedules.engine import Engine, Side
 from halowire.schedules.inputs import Inputs
-from halowire.schedules.lists import Routes
 from halowire.schedules.measure import measured_costs
 from halowire.schedules.mesh import Mesh, Seat
 from halowire.schedules.split import parse_split, predicted_costs, split
@@ -34,7 +32,7 @@ from halowire.training.config import Config
 from halowire.training.task import Learnt, Task
 from halowire.training.view import build_model, policy_for
 from halowire.training.wire_bytes import StageLink
-from halowire.wire import HaloExchange, Policy, Transport
+from halowire.wire import ChunkExchange, HaloExchange, Policy, Routes, Transport
 
 TIMELINE_EPOCH = 2
 """The last epoch whose timeline is recorded, and the one that is shown: the first ones warm up caches and buffers, but

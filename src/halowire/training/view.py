@@ -18,9 +18,7 @@ from halowire.training.refuse_wire import refuse_idle_changes
 from halowire.training.task import Learnt, Task
 from halowire.training.wire import policy_of
 from halowire.training.wire_bytes import StageLink
-from halowire.wire import HaloExchange, Policy, Transport
-from halowire.wire.grades import by_base, grade_counts
-from halowire.wire.subset import sample_size
+from halowire.wire import HaloExchange, Policy, Transport, by_base, grade_counts, sample_size
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,9 +11,7 @@ from halowire.training.fit_bits import fit_bits
 from halowire.training.layer_rates import layer_bits, layer_ratios
 from halowire.training.refuse_wire import refuse_wire
 from halowire.training.wire_bytes import GradeCounts, StageLink, epoch_bytes, link_bytes
-from halowire.wire import FORWARD, Freshness, Policy, Rate
-from halowire.wire.base_bit import BaseBit
-from halowire.wire.schedule import Budget, exponential, linear, parse_steps, stepped
+from halowire.wire import FORWARD, BaseBit, Budget, Freshness, Policy, Rate, exponential, linear, parse_steps, stepped
 
 Ratios = Callable[[int], float]
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from halowire.errors import LateError
 from halowire.events import Ledger
-from halowire.wire.pieces import Piece
+from halowire.wire.route import Piece
 from halowire.wire.transport import Pending, Transport
 
 
@@ -20,7 +20,8 @@ class Hub:
     """Where the threads leave their messages for each other; one that fails wakes all others."""
 
     def __init__(self, size: int, deadline: float = 60.0) -> None:
-        self.size, self.deadline = size, deadline
+        self.size = size
+        self.deadline = deadline
         self._messages: dict[tuple[Any, ...], Tensor] = {}
         self._changed = threading.Condition()
         self._failed = False
@@ -62,15 +63,22 @@ class InProcessTransport(Transport):
     """One thread's end of the wire between the threads of ``hub``."""
 
     def __init__(self, hub: Hub, rank: int) -> None:
-        self.ledger, self.deadline = Ledger(), hub.deadline
-        self.size, self.rank = hub.size, rank
-        self._hub, self._number = hub, 0
-        self._limit, self._outgoing, self._expected = timedelta(seconds=hub.deadline), {}, {}
+        self.ledger = Ledger()
+        self.deadline = hub.deadline
+        self.size = hub.size
+        self.rank = rank
+        self._hub = hub
+        self._number = 0
+        self._limit = timedelta(seconds=hub.deadline)
+        self._outgoing = {}
+        self._expected = {}
 
-    def open(self, send: Tensor, received: Tensor, incoming: Sequence[Piece], where: str) -> Pending:
+    def open(
+        self, send: Tensor, received: Tensor, incoming: Sequence[Piece], where: str, tag: int | None = None
+    ) -> Pending:
         """As `Transport.open`."""
-        self._number += 1
-        number = self._number
+        self._number += tag is None
+        number = self._number if tag is None else tag
 
         def finish() -> None:
             for piece in incoming:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from halowire.kernels import Csr
 from halowire.partitioning import Shard
-from halowire.wire.halo import HaloExchange
+from halowire.wire.halo_exchange import HaloExchange
 from halowire.wire.transport import Transport
 
 
