@@ -51,4 +51,5 @@ def exchange_flat(
 
 
 def _sums(lengths: Tensor, counts: tuple[int, ...]) -> tuple[int, ...]:
+    """The sum of the ``lengths`` of every peer."""
     return tuple(int(part.sum()) for part in torch.split(lengths, list(counts)))

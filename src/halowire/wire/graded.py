@@ -44,7 +44,7 @@ def halo_degree(shard: Shard) -> Tensor:
 
 
 def sent_degree(shard: Shard) -> Tensor:
-    """The same of every row of the send list."""
+    """In-degree in the whole graph of every row of the send list, counted as :func:`halo_degree` does."""
     return shard.symmetric_degree[shard.send_index]
 
 

@@ -11,7 +11,9 @@ from halowire.kernels.random import stream_key
 from halowire.wire.transport import Transport
 
 WIDTH = 256
+"""Values in a row of the packed vector."""
 STREAM = 5000
+"""First stream of the random numbers of weight gradients."""
 
 
 class GradientCodec:
@@ -25,7 +27,8 @@ class GradientCodec:
 
     def __init__(self, bits: int, transport: Transport, seed: int) -> None:
         self._packing = Packing(bits, "levels" if bits == 1 else "minmax")
-        self._transport, self._seed = transport, seed
+        self._transport = transport
+        self._seed = seed
         self.state: dict[str, Tensor] = {}
 
     def all_reduce(self, vector: Tensor, epoch: int, where: str) -> None:

@@ -276,7 +276,7 @@ def _second_group(world: dist.ProcessGroup | None) -> dist.ProcessGroup:
 
 
 def _whole(sizes: Sequence[int]) -> list[Piece]:
-    """One piece for every peer that has a part."""
+    """A message that is not cut: one piece for every peer that gets some of its bytes."""
     ends = list(itertools.accumulate(sizes))
     return [Piece(peer, 0, end - size, end) for peer, (size, end) in enumerate(zip(sizes, ends, strict=True)) if size]
 
