@@ -16,9 +16,7 @@ from halowire.launch import Place, joined, set_threads
 from halowire.partitioning import Shard, read_shard
 from halowire.training.graph_parallel import GraphParallel
 from halowire.training.loop import Trainer
-from halowire.wire import Flight, HaloExchange, Transport
-from halowire.wire.halo import MEASURE_EVERY, MEASURED_ROWS
-from halowire.wire.loading import Loading
+from halowire.wire import MEASURE_EVERY, MEASURED_ROWS, HaloExchange, Message, Transport
 
 CPU = torch.device("cpu")
 
@@ -29,20 +27,20 @@ class WatchedExchange(HaloExchange):
     found: list[dict[str, Any]]
     kept: Tensor | None = None
 
-    def load(self, layer: int, width: int, delta: bool = False) -> Loading:
+    def load(self, layer: int, width: int, delta: bool = False) -> Message:
         """Of delta coding, what is coded is the change from the decayed reconstruction, which loading replaces."""
         kept = self.memory.matrices.get(f"delta.send.{layer}") if delta else None
         self.kept = None if kept is None else kept[:MEASURED_ROWS].clone()
         return super().load(layer, width, delta)
 
-    def launch(self, loading: Loading, rows: Tensor, watched: Tensor | None = None) -> Flight | None:
+    def launch(self, message: Message, rows: Tensor, watched: Tensor | None = None) -> Message | None:
         """Gradients are coded as they are, rows perhaps as changes."""
-        terms, sent = loading.terms, rows[:MEASURED_ROWS].clone()
-        coded = sent if not terms.delta or self.kept is None else sent - self._decay * self.kept
+        terms, sent = message.terms, rows[:MEASURED_ROWS].clone()
+        coded = sent if terms.delta is None or self.kept is None else sent - terms.delta.decay * self.kept
         expected = self._expected(sent, coded, terms.layer, terms.direction)
-        flight = super().launch(loading, rows, watched)
+        used = super().launch(message, rows, watched)
         self._book(expected, terms.layer, terms.direction)
-        return flight
+        return used
 
     def _expected(self, sent: Tensor, coded: Tensor, layer: int, direction: str) -> float | None:
         if self.epoch is None or self.epoch % MEASURE_EVERY:

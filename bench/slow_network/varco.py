@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from halowire.training.recipes import recipe_config
-from halowire.wire import Rate
-from halowire.wire.schedule import linear
+from halowire.wire import Rate, linear
 
 
 def ratios(epochs: int) -> list[float]:

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from halowire.wire import Pending, Transport
-from halowire.wire.pieces import Piece
+from halowire.wire import Pending, Piece, Transport
 
 
 class NullTransport(Transport):
@@ -22,10 +21,12 @@ class NullTransport(Transport):
         self.live = live
         self._blank: set[tuple[int, int]] = set()
 
-    def open(self, send: Tensor, received: Tensor, incoming: Sequence[Piece], where: str) -> Pending:
+    def open(
+        self, send: Tensor, received: Tensor, incoming: Sequence[Piece], where: str, tag: int | None = None
+    ) -> Pending:
         """Done already; a buffer is blanked when it is first seen, since what lies in it may not be a number."""
         if self.live:
-            return super().open(send, received, incoming, where)
+            return super().open(send, received, incoming, where, tag)
         key = (received.data_ptr(), received.numel())
         if key not in self._blank:
             received.zero_()

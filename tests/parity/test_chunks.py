@@ -119,24 +119,25 @@ def kept_here(rank: int, config: Config) -> tuple[int, list[str]]:
     shard = cut(graph, partition(graph, mesh.parts, method="random", seed=4))[rank % mesh.parts]
     runner = Staged(shard, shard, config, mesh, transport)
     engine, line, kept, told = runner.pipeline, runner.seat.line, [], []
-    backward, send, wait = engine._backward, line.send, line.wait
+    backward, dispatch, wait = engine._backward, line.dispatch, line.wait
     sent = {}
 
     def watched_backward(side, rows, trace, *place):
         kept.extend(matrix for one in trace.kept for matrix in (one.u, one.v) if matrix is not None)
         backward(side, rows, trace, *place)
 
-    def watched_send(*message):
-        found = send(*message)
-        sent[id(found)] = found
-        told.append("sent")
-        return found
+    def watched_dispatch(pending, pieces):
+        dispatch(pending, pieces)
+        if pieces:
+            found = line._outgoing[pending.sent.data_ptr()]
+            sent[id(found)] = found
+            told.append("sent")
 
     def watched_wait(pending):
         told.append("left" if id(pending) in sent else "arrived")
         return wait(pending)
 
-    engine._backward, line.send, line.wait = watched_backward, watched_send, watched_wait
+    engine._backward, line.dispatch, line.wait = watched_backward, watched_dispatch, watched_wait
     trainer = Trainer(runner, config, transport, Path(tempfile.mkdtemp()))
     trainer.forward_backward(0)
     trainer.settle()

@@ -11,7 +11,7 @@ import torch_geometric.nn as pyg
 
 import halowire
 from halowire.errors import InputError
-from halowire.wire.in_process import run_threads
+from halowire.wire import run_threads
 from tests.support.fit_case import SCRIPTS, make_data, run_script
 from tests.support.pyg_case import compare, make_graph, make_owner, run_part, run_plain
 

@@ -14,8 +14,7 @@ from halowire.graph import Graph, LinkSplit, draw_negatives, pair_keys, split_li
 from halowire.partitioning import Partition, cut, cut_links
 from halowire.training.config import Config
 from halowire.training.link_task import LinkTask, dot_product
-from halowire.wire import Transport
-from halowire.wire.in_process import run_threads
+from halowire.wire import Transport, run_threads
 
 NODES, WIDTH, SEED, NEGATIVES = 60, 7, 3, 20
 SETTINGS = {"task.kind": "link", "seed": SEED, "task.train_negatives": 2, "task.negatives": NEGATIVES}

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from halowire.wire import Transport
-from halowire.wire.in_process import run_threads
+from halowire.wire import Transport, run_threads
 from tests.support.pyg_case import compare, make_graph, make_owner, run_part, run_plain
 from tests.support.pyg_models import MODELS, build
 

@@ -12,7 +12,7 @@ import halowire
 from halowire.events import EVAL, TRAIN
 from halowire.pyg.bridge import FIRST_EXACT
 from halowire.pyg.shard_data import cut_data
-from halowire.wire.in_process import run_threads
+from halowire.wire import run_threads
 from tests.support.pyg_case import CLASSES, FEATURES, assert_close, make_graph, make_owner
 from tests.support.pyg_models import HIDDEN, Deep, two
 

@@ -18,8 +18,7 @@ from halowire.training.model_setup import build_model
 from halowire.training.situation import mesh_of
 from halowire.training.staged import Staged
 from halowire.training.wire import policy_of
-from halowire.wire import BACKWARD, FORWARD, Transport
-from halowire.wire.subset import column_subset
+from halowire.wire import BACKWARD, FORWARD, Transport, column_subset
 from tests.parity.test_exact import CLASSES, FEATURES, NODES, make_graph
 from tests.parity.test_resume import assert_same
 from tests.parity.test_resume import outcome as whole_outcome

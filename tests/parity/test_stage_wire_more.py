@@ -19,8 +19,7 @@ from halowire.training.config import Config
 from halowire.training.model_setup import build_model
 from halowire.training.recipes import recipe_config
 from halowire.training.wire import policy_of
-from halowire.wire import BACKWARD, FORWARD
-from halowire.wire.subset import column_subset
+from halowire.wire import BACKWARD, FORWARD, column_subset
 from tests.parity.test_exact import CLASSES, FEATURES, NODES, assert_close, make_graph
 from tests.parity.test_stage_wire import HIDDEN, LAYERS, trainer_of
 from tests.parity.test_stages import EPOCHS, make_config, train_here

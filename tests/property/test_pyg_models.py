@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import halowire
-from halowire.wire.in_process import run_threads
+from halowire.wire import run_threads
 from tests.support.pyg_case import FEATURES, compare, make_graph, run_part, run_plain
 from tests.support.pyg_models import EdgeGated
 

@@ -9,8 +9,7 @@ from torch import Tensor
 
 from halowire.graph import Graph
 from halowire.kernels import stream_key
-from halowire.wire import BACKWARD, FORWARD, Policy
-from halowire.wire.subset import column_subset
+from halowire.wire import BACKWARD, FORWARD, Policy, column_subset
 from tests.support.deep_reference import DeepReference
 from tests.support.wire_reference import quantise
 

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from halowire.kernels import Packing, pack_rows, stream_key, unpack_rows
-from halowire.wire import BACKWARD, FORWARD, Policy, Rate
-from halowire.wire.subset import column_subset, row_subset
+from halowire.wire import BACKWARD, FORWARD, Policy, Rate, column_subset, row_subset
 
 
 def quantise(rows: Tensor, bits: int, code: str, stream: int, ids: Tensor, columns: Tensor | None) -> Tensor:

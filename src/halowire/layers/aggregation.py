@@ -24,9 +24,7 @@ from halowire.kernels import Csr, Drop, row_range
 from halowire.layers.dense import empty_rows
 from halowire.layers.layer import Layer
 from halowire.partitioning import Shard
-from halowire.wire import Flight, HaloExchange
-from halowire.wire.arrival import Arrival
-from halowire.wire.pieces import Piece
+from halowire.wire import Arrival, Flight, HaloExchange, Piece
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ from halowire.layers.dense import affine, empty_rows, gradient_of
 from halowire.layers.features import FeatureMap, Inputs
 from halowire.layers.layer import Work
 from halowire.layers.rows import Rows
-from halowire.wire.arrival import Arrival
+from halowire.wire import Arrival
 
 
 class Entry(ABC):

@@ -22,8 +22,7 @@ from halowire.pyg.rehearsal import UncheckableError, rehearse
 from halowire.pyg.shard_data import ShardData
 from halowire.pyg.trial_pass import Rehearsed
 from halowire.pyg.whole_loss import Guarded
-from halowire.wire import HaloExchange, Policy
-from halowire.wire.subset import sample_size
+from halowire.wire import HaloExchange, Policy, sample_size
 
 HaloRows = Callable[[float], int]
 """From the share of halo rows that is sampled, how many rows all workers receive."""

@@ -19,7 +19,7 @@ from halowire.pyg.native import use_native
 from halowire.pyg.prepare import spread_norms
 from halowire.pyg.shard_data import cut_data
 from halowire.pyg.trial_pass import Notes, Outcome, Rehearsed, try_pass
-from halowire.wire.in_process import InProcessTransport, run_threads
+from halowire.wire import InProcessTransport, run_threads
 
 NODES = 26
 EDGES = 110

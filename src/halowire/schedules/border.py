@@ -7,10 +7,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from halowire.schedules.link import Link
 from halowire.schedules.mesh import Seat
 from halowire.schedules.stage import Stage
-from halowire.wire import FORWARD, Policy
+from halowire.wire import FORWARD, Policy, StageLink
 
 
 class Border:
@@ -31,15 +30,15 @@ class Border:
         self._initial_grad = torch.empty(n, width) if stage.initial else None
         kinds = range(2 if stage.initial else 1)
         self._last = seat.last
-        self._before: list[Link] = []
-        self._after: list[Link] = []
+        self._before: list[StageLink] = []
+        self._after: list[StageLink] = []
         if not seat.first:
-            self._before = [Link(seat.line, seat.stage - 1, stage.number, kind, ids, policy) for kind in kinds]
+            self._before = [StageLink(seat.line, seat.stage - 1, stage.number, kind, ids, policy) for kind in kinds]
         if not seat.last:
-            self._after = [Link(seat.line, seat.stage + 1, next_layer, kind, ids, policy) for kind in kinds]
+            self._after = [StageLink(seat.line, seat.stage + 1, next_layer, kind, ids, policy) for kind in kinds]
 
     @property
-    def links(self) -> list[Link]:
+    def links(self) -> list[StageLink]:
         """All links."""
         return self._before + self._after
 

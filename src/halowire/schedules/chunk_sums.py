@@ -21,12 +21,11 @@ from torch import Tensor
 
 from halowire.kernels import Csr, row_range
 from halowire.layers import Aggregation, Kept, Layer, Rows
-from halowire.schedules.chunk_exchange import ChunkExchange
 from halowire.schedules.chunks import Chunks
 from halowire.schedules.history import History, zeros
 from halowire.schedules.hop_weight import STALE, hop_weight
 from halowire.schedules.timeline import Timeline
-from halowire.wire import BACKWARD, FORWARD
+from halowire.wire import BACKWARD, FORWARD, ChunkExchange
 
 
 class ChunkSums:

@@ -6,8 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from halowire.errors import InputError
 from halowire.training.config import RateConfig
-from halowire.wire import BACKWARD, FORWARD, Rate, codec_of
-from halowire.wire.rate import BITS
+from halowire.wire import BACKWARD, BITS, FORWARD, Rate, codec_of
 
 LayerBits = dict[tuple[int, str], int]
 STEPS = {1: 2, 2: 4, 4: 8}

@@ -14,9 +14,7 @@ from halowire.training.rules import refuse
 from halowire.training.situation import Situation
 from halowire.training.wire import policy_of
 from halowire.training.wire_bytes import StageLink
-from halowire.wire import Policy, Transport
-from halowire.wire.grades import by_base, grade_counts
-from halowire.wire.subset import sample_size
+from halowire.wire import Policy, Transport, by_base, grade_counts, sample_size
 
 
 def build_model(config: ModelConfig, num_features: int, num_outputs: int, seed: int) -> Model:

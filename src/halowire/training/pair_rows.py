@@ -9,9 +9,8 @@ from torch import Tensor
 
 from halowire.kernels import Csr
 from halowire.partitioning import PartLinks, Shard
-from halowire.wire import HaloExchange, Policy, Transport
+from halowire.wire import HaloExchange, Policy, Transport, exchange_flat
 from halowire.wire.crossing import Crossing, Extend
-from halowire.wire.features import exchange_flat
 
 PAIRS = 9_000
 """The layer that the ledger books rows of pairs under, out of the way of the model's own."""

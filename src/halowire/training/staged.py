@@ -16,10 +16,8 @@ from halowire.layers.overlap import plain_overlap
 from halowire.partitioning import Shard
 from halowire.schedules.block_costs import measured_costs, predicted_costs
 from halowire.schedules.border import Border
-from halowire.schedules.chunk_exchange import ChunkExchange
 from halowire.schedules.chunk_sums import ChunkSums
 from halowire.schedules.chunks import Chunks, chunk_numbers, renumber
-from halowire.schedules.lists import Routes
 from halowire.schedules.mesh import Mesh, Seat
 from halowire.schedules.pipeline import Pipeline, Side
 from halowire.schedules.stage import Stage
@@ -31,7 +29,7 @@ from halowire.training.model_setup import build_model, policy_for
 from halowire.training.runner import Complete, LossGradient, exchange_numbers, exchanges_rows, remembers
 from halowire.training.task import Learnt, Task
 from halowire.training.wire_bytes import StageLink
-from halowire.wire import Circle, HaloExchange, Policy, Transport
+from halowire.wire import ChunkExchange, Circle, HaloExchange, Policy, Routes, Transport
 
 TIMELINE_EPOCH = 2
 """The last epoch whose timeline is recorded, and the one that is shown: the first ones warm up caches and buffers, but

@@ -10,9 +10,7 @@ from halowire.training.config import Config, RateConfig
 from halowire.training.layer_rates import fit_bits, layer_bits, layer_ratios
 from halowire.training.rules import refuse
 from halowire.training.wire_bytes import GradeCounts, StageLink, epoch_bytes, link_bytes
-from halowire.wire import FORWARD, Freshness, Policy, Rate
-from halowire.wire.base_bit import BaseBit
-from halowire.wire.schedule import Budget, exponential, linear, parse_steps, stepped
+from halowire.wire import FORWARD, BaseBit, Budget, Freshness, Policy, Rate, exponential, linear, parse_steps, stepped
 
 Ratios = Callable[[int], float]
 

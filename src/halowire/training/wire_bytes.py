@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from halowire.wire import BACKWARD, FORWARD, Rate, codec_of
-from halowire.wire.grades import grade_bits
+from halowire.wire import BACKWARD, FORWARD, Rate, codec_of, grade_bits
 
 LayerRate = Callable[[int, str], Rate]
 GradeCounts = Mapping[int, tuple[int, ...]]

@@ -7,8 +7,7 @@ import re
 from halowire.kernels import CODE_BITS
 from halowire.training.config import Config, RateConfig
 from halowire.training.rule import Rule, changed, excludes, idle, needs, parse_settings, readable, within
-from halowire.wire.grades import BASES
-from halowire.wire.schedule import parse_steps
+from halowire.wire import BASES, parse_steps
 
 RATE = " ".join(f"rate.{name}" for name in vars(RateConfig()) if name != "weights")
 """All settings of the rows that travel."""

@@ -27,7 +27,8 @@ class BaseBit:
 
     def __init__(self, start: int, per_second: bool) -> None:
         self._per_second = per_second
-        self.history, self.synchronous = [start], False
+        self.history = [start]
+        self.synchronous = False
         self._average: float | None = None
         self._speeds: list[float] = []
 
@@ -36,7 +37,7 @@ class BaseBit:
         return self.history[epoch]
 
     def observe(self, loss: float, seconds: float) -> None:
-        """An epoch is done, with this loss, in these seconds of rank 0: decide on the next one."""
+        """Decide on the bits of the next epoch, from the loss of this one and the seconds that it took on rank 0."""
         before, bits = self._average, self.history[-1]
         self._average = loss if before is None else OLD * before + (1 - OLD) * loss
         if before is not None:

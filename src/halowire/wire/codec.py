@@ -63,22 +63,22 @@ class Uniform(ABC):
 
     @abstractmethod
     def encode(self, rows: Tensor, source: Source, out: Tensor) -> None:
-        """As :class:`Codec` has it."""
+        """Write the message of ``source`` into ``out``, uint8 ``[sum of sizes]``."""
 
     @abstractmethod
     def decode(self, data: Tensor, columns: int) -> Tensor:
-        """As :class:`Codec` has it."""
+        """The rows in ``data``, float32 ``[m, columns]``; may share its memory."""
 
     @abstractmethod
     def aggregate(self, matrix: Csr, data: Tensor, columns: int, out: Tensor) -> None:
-        """As :class:`Codec` has it."""
+        """``out += matrix @ decode(data)``, without writing the decoded rows to memory where that is possible."""
 
     def sizes(self, counts: Sequence[int], columns: int) -> list[int]:
-        """Rows times bytes of a row."""
+        """Bytes of every peer's part: its rows times the bytes of a row."""
         return [count * self.row_bytes(columns) for count in counts]
 
     def samples(self, count: int) -> list[tuple[Uniform, Tensor]]:
-        """The first ``count`` rows."""
+        """The first ``count`` rows, with this codec."""
         return [(self, torch.arange(count))]
 
 
@@ -86,11 +86,11 @@ class Full(Uniform):
     """float32 as it is: ``4 k`` bytes for a row of ``k`` columns, decoded without a copy."""
 
     def row_bytes(self, columns: int) -> int:
-        """``4 k``."""
+        """``4 k`` bytes for ``k`` columns."""
         return FLOAT_BYTES * columns
 
     def encode(self, rows: Tensor, source: Source, out: Tensor) -> None:
-        """Gather straight into the send buffer."""
+        """Gather the rows straight into the send buffer."""
         rows = rows if source.columns is None else rows.index_select(1, source.columns)
         target = out.view(torch.float32).view(-1, rows.shape[1])
         if source.index is None:
@@ -99,11 +99,11 @@ class Full(Uniform):
             take_rows(rows, source.index, out=target)
 
     def decode(self, data: Tensor, columns: int) -> Tensor:
-        """A view of the received bytes."""
+        """The received bytes, seen as float32 rows."""
         return data.view(torch.float32).view(-1, columns)
 
     def aggregate(self, matrix: Csr, data: Tensor, columns: int, out: Tensor) -> None:
-        """A product with the received bytes as they lie."""
+        """Multiply the received bytes as they lie."""
         matrix.matmul(self.decode(data, columns), out=out, accumulate=True)
 
 
@@ -114,7 +114,7 @@ class Packed(Uniform):
     packing: Packing
 
     def row_bytes(self, columns: int) -> int:
-        """The size that the packing defines."""
+        """Bytes of a row, which the packing defines."""
         return self.packing.row_bytes(columns)
 
     def encode(self, rows: Tensor, source: Source, out: Tensor) -> None:
@@ -128,11 +128,11 @@ class Packed(Uniform):
         pack_rows(rows, self.packing, source.stream, ids, out, columns, targets)
 
     def decode(self, data: Tensor, columns: int) -> Tensor:
-        """The reconstruction, the same on every machine."""
+        """The reconstructed rows, the same on every machine."""
         return unpack_rows(data, self.packing, columns)
 
     def aggregate(self, matrix: Csr, data: Tensor, columns: int, out: Tensor) -> None:
-        """Decode in registers, straight into the sums."""
+        """Decode the rows in registers, straight into the sums."""
         aggregate_packed(matrix.indptr, matrix.indices, matrix.weight, data, self.packing, columns, out, True)
 
 

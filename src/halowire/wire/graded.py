@@ -1,8 +1,8 @@
-"""The codec of a graded message: up to four groups of rows for every peer, each packed in its own bits."""
+"""Graded messages: more bits for halo nodes of higher in-degree, the same at both ends without a word on the wire."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
@@ -10,9 +10,54 @@ import torch
 from torch import Tensor
 
 from halowire.kernels import Csr, code_for
-from halowire.wire.codec import Source, Uniform, codec_of
-from halowire.wire.grades import grade_bits, grades_of
-from halowire.wire.rate import Rate
+from halowire.partitioning import Shard
+from halowire.wire.codec import Codec, Source, Uniform, codec_of
+from halowire.wire.policy import Policy
+from halowire.wire.rate import FORWARD, Rate
+from halowire.wire.route import inverse_of
+
+BASES = (1, 2, 4, 8)
+
+
+def grade_bits(base: int) -> tuple[int, ...]:
+    """Bits of the grades of ``base``, rising to 8: 1, 2, 4, 8 for base 1; 2, 4, 8; 4, 8; 8."""
+    return tuple(bits for bits in BASES if bits >= base)
+
+
+def grades_of(degree: Tensor, counts: Sequence[int], base: int) -> Tensor:
+    """The grade of every row of a list grouped by peer, int64 ``[m]``: ``floor(r G / m_p)``.
+
+    Of the ``m_p`` rows for peer ``p``, row of rank ``r`` by ``degree`` (ascending, equals in the order of the list)
+    falls into one of ``G`` equal shares; the last share has the highest degrees. Owner and receiver hold the same list.
+    """
+    number, found = len(grade_bits(base)), torch.empty(degree.numel(), dtype=torch.int64)
+    for grades, values in zip(torch.split(found, list(counts)), torch.split(degree, list(counts)), strict=True):
+        order = values.argsort(stable=True)
+        grades[order] = torch.arange(len(values)) * number // max(1, len(values))
+    return found
+
+
+def halo_degree(shard: Shard) -> Tensor:
+    """In-degree in the whole graph of every halo row, each with one self loop; sums of weights where there are any."""
+    return shard.symmetric_degree[shard.num_owned :]
+
+
+def sent_degree(shard: Shard) -> Tensor:
+    """In-degree in the whole graph of every row of the send list, counted as :func:`halo_degree` does."""
+    return shard.symmetric_degree[shard.send_index]
+
+
+def grade_counts(shard: Shard) -> Tensor:
+    """Halo rows of one worker in every grade of base 1, then of base 2, of base 4, of base 8; int64 ``[10]``."""
+    degree, counts = halo_degree(shard), shard.recv_counts
+    each = [grades_of(degree, counts, base).bincount(minlength=len(grade_bits(base))) for base in BASES]
+    return torch.cat(each)
+
+
+def by_base(counts: Tensor) -> dict[int, tuple[int, ...]]:
+    """:func:`grade_counts`, of one worker or summed over all, by base."""
+    split = torch.split(counts, [len(grade_bits(base)) for base in BASES])
+    return {base: tuple(part.tolist()) for base, part in zip(BASES, split, strict=True)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,19 +91,20 @@ class Graded:
         counts: tuple[int, ...],
         rate: Rate,
         index: Tensor | None = None,
-        inverse: Callable[[Tensor], Csr] | None = None,
+        rows: int = 0,
     ) -> None:
-        """``degree`` of every row of the list; ``index`` and ``inverse`` where its rows are rows of a matrix."""
+        """``degree`` of every row of the list; ``index`` where its rows are among the ``rows`` of a matrix."""
         self._cut: WeakKeyDictionary[Csr, list[Csr]] = WeakKeyDictionary()
         self.grades: list[Grade] = []
         found = grades_of(degree, counts, rate.bits)
         for number, bits in enumerate(grade_bits(rate.bits)):
             chosen = found == number
             places = chosen.nonzero()[:, 0]
-            rows = places if index is None else index[places]
+            own = places if index is None else index[places]
             each = tuple(int(part.sum()) for part in torch.split(chosen, list(counts)))
             codec = codec_of(Rate(bits, code_for(rate.code, bits)))
-            self.grades.append(Grade(codec, places, each, rows, None if inverse is None else inverse(rows)))
+            targets = None if index is None else inverse_of(own, rows)
+            self.grades.append(Grade(codec, places, each, own, targets))
 
     def sizes(self, counts: Sequence[int], columns: int) -> list[int]:
         """The row formula summed over the grades of every peer; ``counts`` are those of the list."""
@@ -114,3 +160,31 @@ class Graded:
                 found.append(slice(start, stop))
                 start = stop
         return slices
+
+
+class HaloCodecs:
+    """The codecs of a shard's halo messages: of graded rows, each end codes its own list."""
+
+    def __init__(self, shard: Shard, policy: Policy) -> None:
+        # The shard itself, with features and edges, is not kept alive by its codecs.
+        self._policy = policy
+        self._send_index = shard.send_index
+        self._boundary = shard.num_boundary
+        self._counts = (shard.send_counts, shard.recv_counts)
+        self._degrees = (sent_degree(shard), halo_degree(shard))
+        self._graded: dict[tuple[int, str], tuple[Graded, Graded]] = {}
+
+    def of(self, rate: Rate, direction: str) -> tuple[Codec, Codec]:
+        """How this worker encodes its own rows, and how it decodes those of its peers."""
+        if self._policy.codec is not None or not rate.graded:
+            codec = self._policy.codec or codec_of(rate)
+            return codec, codec
+        key = (rate.bits, rate.code)
+        if key not in self._graded:
+            self._graded[key] = self._grade(rate)
+        owner, receiver = self._graded[key]
+        return (owner, receiver) if direction == FORWARD else (receiver, owner)
+
+    def _grade(self, rate: Rate) -> tuple[Graded, Graded]:
+        owner = Graded(self._degrees[0], self._counts[0], rate, self._send_index, self._boundary)
+        return owner, Graded(self._degrees[1], self._counts[1], rate)

@@ -10,7 +10,9 @@ from halowire.kernels import Packing, pack_rows, stream_key, unpack_rows
 from halowire.wire.transport import Transport
 
 WIDTH = 256
+"""Values in a row of the packed vector."""
 STREAM = 5000
+"""First stream of the random numbers of weight gradients."""
 
 
 class GradientCodec:
@@ -24,7 +26,8 @@ class GradientCodec:
 
     def __init__(self, bits: int, transport: Transport, seed: int) -> None:
         self._packing = Packing(bits, "levels" if bits == 1 else "minmax")
-        self._transport, self._seed = transport, seed
+        self._transport = transport
+        self._seed = seed
         self.state: dict[str, Tensor] = {}
 
     def all_reduce(self, vector: Tensor, epoch: int, where: str) -> None:

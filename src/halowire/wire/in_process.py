@@ -12,7 +12,7 @@ from torch import Tensor
 
 from halowire.errors import LateError
 from halowire.events import Ledger
-from halowire.wire.pieces import Piece
+from halowire.wire.route import Piece
 from halowire.wire.transport import Pending, Transport
 
 
@@ -20,15 +20,16 @@ class Hub:
     """Where the threads leave their messages for each other; one that fails wakes all others."""
 
     def __init__(self, size: int, deadline: float = 60.0) -> None:
-        self.size, self.deadline = size, deadline
-        self._messages: dict[tuple[Any, ...], Tensor] = {}
+        self.size = size
+        self.deadline = deadline
+        self._messages: dict[tuple[Any, ...], list[Tensor]] = {}
         self._changed = threading.Condition()
         self._failed = False
 
     def put(self, key: tuple[Any, ...], value: Tensor) -> None:
-        """Leave a copy of ``value``."""
+        """Leave a copy of ``value``, behind those of the same ``key`` that nobody has taken yet."""
         with self._changed:
-            self._messages[key] = value.detach().clone()
+            self._messages.setdefault(key, []).append(value.detach().clone())
             self._changed.notify_all()
 
     def take(self, key: tuple[Any, ...]) -> Tensor:
@@ -37,7 +38,11 @@ class Hub:
             arrived = self._changed.wait_for(lambda: self._failed or key in self._messages, self.deadline)
             if self._failed or not arrived:
                 raise LateError(f"the message {key} never came: another worker of this process failed or is late")
-            return self._messages.pop(key)
+            waiting = self._messages[key]
+            found = waiting.pop(0)
+            if not waiting:
+                del self._messages[key]
+            return found
 
     def fail(self) -> None:
         """Wake all that wait: a message will not come."""
@@ -62,15 +67,22 @@ class InProcessTransport(Transport):
     """One thread's end of the wire between the threads of ``hub``."""
 
     def __init__(self, hub: Hub, rank: int) -> None:
-        self.ledger, self.deadline = Ledger(), hub.deadline
-        self.size, self.rank = hub.size, rank
-        self._hub, self._number = hub, 0
-        self._limit, self._outgoing, self._expected = timedelta(seconds=hub.deadline), {}, {}
+        self.ledger = Ledger()
+        self.deadline = hub.deadline
+        self.size = hub.size
+        self.rank = rank
+        self._hub = hub
+        self._number = 0
+        self._limit = timedelta(seconds=hub.deadline)
+        self._outgoing = {}
+        self._expected = {}
 
-    def open(self, send: Tensor, received: Tensor, incoming: Sequence[Piece], where: str) -> Pending:
-        """As `Transport.open`."""
-        self._number += 1
-        number = self._number
+    def open(
+        self, send: Tensor, received: Tensor, incoming: Sequence[Piece], where: str, tag: int | None = None
+    ) -> Pending:
+        """Expect the pieces ``incoming``, as `Transport.open` does."""
+        self._number += tag is None
+        number = self._number if tag is None else tag
 
         def finish() -> None:
             for piece in incoming:
@@ -80,13 +92,13 @@ class InProcessTransport(Transport):
         return Pending((_Arrival(finish),), received, send, where, number)  # type: ignore[arg-type]
 
     def dispatch(self, pending: Pending, pieces: Sequence[Piece]) -> None:
-        """As `Transport.dispatch`."""
+        """Send these pieces, as `Transport.dispatch` does."""
         for piece in pieces:
             key = ("rows", pending.tag, piece.number, self.rank, piece.peer)
             self._hub.put(key, pending.sent[piece.start : piece.stop])
 
     def start_reduce(self, tensor: Tensor, where: str, account: str | None = None) -> Pending:
-        """As `Transport.start_reduce`; added in rank order, so that all threads get the same sum."""
+        """Launch a sum, as `Transport.start_reduce` does; in rank order, so that all threads get the same sum."""
         self._number += 1
         number = self._number
         for peer in range(self.size):
@@ -102,7 +114,7 @@ class InProcessTransport(Transport):
         work.wait(self._limit)
 
     def broadcast(self, tensor: Tensor, where: str, account: str | None = None) -> Tensor:
-        """As `Transport.broadcast`."""
+        """Copy the first thread's tensor to all, as `Transport.broadcast` does."""
         return self.all_reduce(tensor if self.rank == 0 else tensor.zero_(), where, account)
 
 

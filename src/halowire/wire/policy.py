@@ -12,6 +12,7 @@ from halowire.errors import InputError
 from halowire.wire.base_bit import BaseBit
 from halowire.wire.codec import Uniform
 from halowire.wire.freshness import Freshness
+from halowire.wire.memory import Delta
 from halowire.wire.rate import EXACT, FORWARD, Rate
 from halowire.wire.subset import column_subset
 
@@ -35,7 +36,7 @@ class Policy:
         decay: ``g`` of delta coding, ``r(t) = g r(t-1) + Q(h(t) - g r(t-1))``, on forward rows; None: no delta coding.
         base: the base bit that ``rates`` follows, where the losses decide it; None: the settings alone do.
         resend_input: send the raw features of the halo in every epoch, as layer 0, instead of once.
-        gain: share ``a`` of the coded change that both ends keep of it (see :mod:`halowire.wire.loading`).
+        gain: share ``a`` of the coded change that both ends keep of it (see :class:`halowire.wire.memory.Delta`).
         first_columns: where only ``k`` columns travel, the first ones instead of a random subset.
         piece_rows: messages of so many rows leave in pieces; smaller ones would only pay for more of them.
         codec: how the values that travel are coded, in place of the bits of ``rates``; None: by those bits.
@@ -58,6 +59,11 @@ class Policy:
             raise InputError(f"--rate.decay is {self.decay}; it must lie in 0 <= g <= 1")
         if not 0 < self.gain <= 1:
             raise InputError(f"--rate.gain is {self.gain}; it must lie in 0 < a <= 1")
+
+    @property
+    def delta(self) -> Delta | None:
+        """The rule of delta coding; None: rows travel as they are."""
+        return None if self.decay is None else Delta(self.decay, self.gain)
 
     def columns(self, epoch: int, layer: int, width: int, key: int | None = None) -> Tensor | None:
         """The columns of ``width`` that travel, ascending; None: all. ``key`` draws them, that of ``layer`` if None."""

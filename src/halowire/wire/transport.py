@@ -15,7 +15,7 @@ from torch import Tensor
 
 from halowire.errors import LateError
 from halowire.events import GRADIENT, Ledger
-from halowire.wire.pieces import PIECES, Piece
+from halowire.wire.route import PIECES, Piece
 
 DEFAULT_DEADLINE = 600.0
 
@@ -82,11 +82,17 @@ class Transport:
         self._expected: dict[int, Pending] = {} if self._halos is None else _EXPECTED.setdefault(self._halos, {})
 
     def all_to_all(
-        self, send: Tensor, send_bytes: Sequence[int], received: Tensor, recv_bytes: Sequence[int], where: str
+        self,
+        send: Tensor,
+        send_bytes: Sequence[int],
+        received: Tensor,
+        recv_bytes: Sequence[int],
+        where: str,
+        tag: int | None = None,
     ) -> Pending:
         """Launch one message to every peer: uint8 ``send`` split by ``send_bytes`` into uint8 ``received``.
 
-        ``send`` must not change before :meth:`settle` or the next message from it.
+        ``send`` must not change before :meth:`settle` or the next message from it. For ``tag`` see :meth:`open`.
         """
         if self.size == 1:
             return Pending((), received, send, where)
@@ -94,28 +100,35 @@ class Transport:
             sizes = (list(recv_bytes), list(send_bytes))
             work = dist.all_to_all_single(received, send, *sizes, group=self._halos, async_op=True)
             return Pending((work,), received, send, where)
-        pending = self.open(send, received, _whole(recv_bytes), where)
+        pending = self.open(send, received, _whole(recv_bytes), where, tag)
         self.dispatch(pending, _whole(send_bytes))
         return pending
 
-    def open(self, send: Tensor, received: Tensor, incoming: Sequence[Piece], where: str) -> Pending:
+    def open(
+        self, send: Tensor, received: Tensor, incoming: Sequence[Piece], where: str, tag: int | None = None
+    ) -> Pending:
         """Expect the pieces ``incoming`` of ``received`` (in bytes); those of ``send`` follow with :meth:`dispatch`.
 
-        ``send`` must not change from the dispatch of a piece until :meth:`settle` or the next message from it.
+        ``send`` must not change from the dispatch of a piece until :meth:`settle` or the next message from it. Both
+        ends of a message find the same ``tag`` by counting the messages that all members open in turn; where only some
+        of them open it, they give one.
         """
         # Receives are posted before sends: Gloo's own all-to-all lets the two directions of a link take turns when one
         # worker is late, which halves its speed.
         self.settle(send)
-        self._tag += PIECES
-        pending = Pending(self._post(dist.irecv, received, incoming, self._tag), received, send, where, self._tag)
+        if tag is None:
+            self._tag += PIECES
+            tag = self._tag
+        pending = Pending(self._post(dist.irecv, received, incoming, tag), received, send, where, tag)
         # Gloo cannot pass over bytes whose buffer is gone: it would spin, and all later messages of the peer would wait
         # behind them. So what was expected lives on here, though whoever expected it may not.
-        self._expected[id(pending)] = pending
+        if pending.works:
+            self._expected[id(pending)] = pending
         return pending
 
     def dispatch(self, pending: Pending, pieces: Sequence[Piece]) -> None:
         """Send these pieces of an open message (in bytes)."""
-        if self.size == 1:
+        if not pieces:
             return
         works = self._post(dist.isend, pending.sent, pieces, pending.tag)
         key = pending.sent.data_ptr()
@@ -143,21 +156,6 @@ class Transport:
         self.settle()
         for pending in list(self._expected.values()):
             self.wait(pending)
-
-    def send(self, data: Tensor, peer: int, tag: int, where: str) -> Pending:
-        """Launch the contiguous ``data`` towards ``peer``; it must not change before :meth:`wait`.
-
-        Tags tell apart messages that are under way at the same time between two workers of this circle.
-        """
-        work = dist.isend(data, self.members[peer], group=self._halos, tag=tag)
-        assert work is not None
-        return Pending((work,), data, data, where)
-
-    def receive(self, data: Tensor, peer: int, tag: int, where: str) -> Pending:
-        """Expect what ``peer`` sends under ``tag`` in ``data``, of the same size; :meth:`wait` for it before use."""
-        work = dist.irecv(data, self.members[peer], group=self._halos, tag=tag)
-        assert work is not None
-        return Pending((work,), data, data, where)
 
     def _post(
         self, operation: Callable[..., dist.Work | None], buffer: Tensor, pieces: Sequence[Piece], tag: int
@@ -278,7 +276,7 @@ def _second_group(world: dist.ProcessGroup | None) -> dist.ProcessGroup:
 
 
 def _whole(sizes: Sequence[int]) -> list[Piece]:
-    """One piece for every peer that has a part."""
+    """A message that is not cut: one piece for every peer that gets some of its bytes."""
     ends = list(itertools.accumulate(sizes))
     return [Piece(peer, 0, end - size, end) for peer, (size, end) in enumerate(zip(sizes, ends, strict=True)) if size]
 

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from halowire.kernels import Drop
-from halowire.layers.activation import Activation
+from halowire.layers import Activation
 from tests.support.reference import dropout_factor
 
 PARTS = {"whole": [slice(0, 40)], "cut": [slice(0, 13), slice(13, 40)]}

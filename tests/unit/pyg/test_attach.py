@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from halowire.errors import InputError
 from halowire.pyg.attach import state_of
-from halowire.wire.in_process import run_threads
+from halowire.wire import run_threads
 from tests.support.pyg_case import FEATURES, assert_close, make_graph, place, plain_gradients, seeded
 from tests.support.pyg_models import HIDDEN, two
 

@@ -10,7 +10,7 @@ import halowire
 from halowire.errors import InputError
 from halowire.pyg.attach import state_of
 from halowire.pyg.shard_data import cut_data
-from halowire.wire.in_process import run_threads
+from halowire.wire import run_threads
 from tests.support.pyg_case import make_graph, make_owner, place
 from tests.support.pyg_models import HIDDEN, two
 

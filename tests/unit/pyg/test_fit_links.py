@@ -13,7 +13,7 @@ from torch_geometric.data import Data
 
 import halowire
 from halowire.graph import draw_negatives, pair_keys, split_links
-from halowire.wire.in_process import run_threads
+from halowire.wire import run_threads
 from tests.support.pyg_case import FEATURES, assert_close, make_graph
 
 SEED, EPOCHS, WIDTH = 3, 4, 6

@@ -15,8 +15,7 @@ from halowire.pyg import native
 from halowire.pyg.attach import attach
 from halowire.pyg.layer_path import foreign_overlap
 from halowire.pyg.shard_data import cut_data
-from halowire.wire import HaloExchange, crossing
-from halowire.wire.in_process import run_threads
+from halowire.wire import HaloExchange, crossing, run_threads
 from tests.support.pyg_case import assert_close, make_graph, make_owner
 from tests.support.pyg_models import build, two
 

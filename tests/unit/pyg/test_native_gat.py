@@ -16,8 +16,7 @@ from halowire.partitioning import cut, partition
 from halowire.pyg import native_gat
 from halowire.pyg.attach import attach
 from halowire.pyg.shard_data import cut_data
-from halowire.wire import HaloExchange, Transport
-from halowire.wire.in_process import run_threads
+from halowire.wire import HaloExchange, Transport, run_threads
 from tests.support.pyg_case import CLASSES, FEATURES, assert_close, compare, make_graph, make_owner, run_part, run_plain
 from tests.support.pyg_models import HIDDEN, Two
 

@@ -16,7 +16,7 @@ import halowire
 from halowire.pyg import own_runner
 from halowire.pyg.shard_data import cut_data
 from halowire.training.config import Config
-from halowire.wire.in_process import run_threads
+from halowire.wire import run_threads
 from tests.support.pyg_case import CLASSES, assert_close, make_graph, make_owner
 from tests.support.pyg_models import two
 

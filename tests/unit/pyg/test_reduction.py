@@ -7,7 +7,7 @@ import torch
 import torch_geometric.nn as pyg
 
 from halowire.pyg.attach import state_of
-from halowire.wire.in_process import run_threads
+from halowire.wire import run_threads
 from tests.support.pyg_case import place, seeded
 from tests.support.pyg_models import two
 

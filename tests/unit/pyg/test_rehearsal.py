@@ -14,7 +14,7 @@ import halowire
 from halowire.errors import InputError
 from halowire.pyg.own_shard import tensors_of
 from halowire.pyg.shard_data import cut_data
-from halowire.wire.in_process import run_threads
+from halowire.wire import run_threads
 from tests.support.pyg_case import CLASSES, FEATURES, make_graph, make_owner
 from tests.support.pyg_models import HIDDEN, two
 

@@ -8,7 +8,7 @@ import torch_geometric.nn as pyg
 from torch import Tensor
 
 from halowire.errors import InputError
-from halowire.wire.in_process import run_threads
+from halowire.wire import run_threads
 from tests.support.pyg_case import assert_close, make_graph, place, plain_gradients, seeded
 from tests.support.pyg_models import two
 

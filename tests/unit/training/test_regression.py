@@ -13,8 +13,7 @@ from halowire.graph.npz import read_npz
 from halowire.partitioning import Partition, cut
 from halowire.training.config import TaskConfig
 from halowire.training.task import Task
-from halowire.wire import Transport
-from halowire.wire.in_process import run_threads
+from halowire.wire import Transport, run_threads
 
 NODES = 80
 

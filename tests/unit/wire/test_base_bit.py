@@ -11,7 +11,7 @@ from halowire.errors import InputError
 from halowire.training.config import Config
 from halowire.training.recipes import recipe_config
 from halowire.training.wire import policy_of
-from halowire.wire.base_bit import BaseBit
+from halowire.wire import BaseBit
 from tests.support.wire_reference import base_bits
 
 

@@ -9,8 +9,7 @@ import torch
 
 from halowire.errors import InputError
 from halowire.kernels import Csr
-from halowire.wire import Rate, Source, codec_of
-from halowire.wire.subset import column_subset
+from halowire.wire import Rate, Source, codec_of, column_subset
 
 
 def through(rate: Rate, rows: torch.Tensor, columns: torch.Tensor | None = None, stream: int = 7) -> torch.Tensor:

@@ -6,8 +6,7 @@ import gc
 
 import torch
 
-from halowire.wire import Transport
-from halowire.wire.pieces import Piece
+from halowire.wire import Piece, Transport
 
 
 def collectives_here(rank: int) -> tuple[list[float], bytes, list[int], object, dict[str, int]]:

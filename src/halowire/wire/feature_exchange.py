@@ -9,7 +9,7 @@ from torch import Tensor
 
 from halowire.kernels import Csr
 from halowire.partitioning import Shard
-from halowire.wire.halo import HaloExchange
+from halowire.wire.halo_exchange import HaloExchange
 from halowire.wire.transport import Transport
 
 
@@ -51,4 +51,5 @@ def exchange_flat(
 
 
 def _sums(lengths: Tensor, counts: tuple[int, ...]) -> tuple[int, ...]:
+    """The sum of the ``lengths`` of every peer."""
     return tuple(int(part.sum()) for part in torch.split(lengths, list(counts)))

@@ -16,9 +16,7 @@ from halowire.training.rules import refuse
 from halowire.training.situation import Situation
 from halowire.training.wire import policy_of
 from halowire.training.wire_bytes import epoch_bytes
-from halowire.wire import Rate
-from halowire.wire.schedule import Budget, exponential, linear, parse_steps, stepped
-from halowire.wire.subset import column_subset, row_subset
+from halowire.wire import Budget, Rate, column_subset, exponential, linear, parse_steps, row_subset, stepped
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from halowire.graph import block_model
 from halowire.kernels import Csr
 from halowire.partitioning import cut, partition
-from halowire.wire import HaloExchange, Policy
-from halowire.wire.in_process import run_threads
-from halowire.wire.pieces import PIECES, Pieces, list_pieces
+from halowire.wire import HaloExchange, Policy, run_threads
+from halowire.wire.route import PIECES, Pieces, list_pieces
 
 
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=5), st.integers(1, 60))
@@ -33,9 +32,9 @@ def test_a_piece_leaves_at_the_first_cut_that_completes_it(data, boundary, least
     index = torch.tensor([row for rows in chosen for row in rows], dtype=torch.int64)
     pieces = Pieces.of(index, [len(rows) for rows in chosen], [0] * peers, boundary, least)
     assert pieces.cuts[-1] == boundary and list(pieces.cuts) == sorted(set(pieces.cuts))
-    assert len(pieces.cuts) <= PIECES and pieces.ready[-1] == len(pieces.sent)
-    assert sorted(pieces.sent) == sorted(list_pieces([len(rows) for rows in chosen], least))
-    for place, piece in enumerate(pieces.sent):
+    assert len(pieces.cuts) <= PIECES and pieces.ready[-1] == len(pieces.leaving)
+    assert sorted(pieces.leaving) == sorted(list_pieces([len(rows) for rows in chosen], least))
+    for place, piece in enumerate(pieces.leaving):
         needed = int(index[piece.start : piece.stop].max()) + 1
         left = next(cut for cut, ready in zip(pieces.cuts, pieces.ready, strict=True) if place < ready)
         assert needed <= left

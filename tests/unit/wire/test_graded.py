@@ -14,10 +14,8 @@ from halowire.kernels import Csr
 from halowire.partitioning import cut, partition
 from halowire.training.config import Config
 from halowire.training.wire import policy_of
-from halowire.wire import HaloExchange, Policy, Rate, Transport
-from halowire.wire.codec import Source, codec_of
-from halowire.wire.graded import Graded
-from halowire.wire.grades import by_base, grade_bits, grade_counts, grades_of, halo_degree, sent_degree
+from halowire.wire import HaloExchange, Policy, Rate, Source, Transport, by_base, codec_of, grade_bits, grade_counts
+from halowire.wire.graded import Graded, grades_of, halo_degree, sent_degree
 
 COLUMNS = 37
 

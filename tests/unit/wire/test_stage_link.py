@@ -7,10 +7,9 @@ import torch
 from torch import Tensor
 
 from halowire.events import Ledger
-from halowire.schedules.link import Link
 from halowire.training.config import Config
 from halowire.training.wire import policy_of
-from halowire.wire import Pending
+from halowire.wire import Pending, StageLink
 
 SLOW = 0.25
 """Seconds that every message takes, on a clock of its own."""
@@ -19,30 +18,39 @@ SLOW = 0.25
 class SlowLine:
     """A line to the next stage on which every wait takes :data:`SLOW` seconds."""
 
+    size = 2
+
     def __init__(self) -> None:
         self.now = 0.0
         self.ledger = Ledger(lambda: self.now)
         self.told: list[str] = []
+        self.sent: set[int] = set()
 
-    def send(self, data: Tensor, peer: int, tag: int, where: str) -> Pending:
+    def all_to_all(self, send, send_bytes, received, recv_bytes, where, tag) -> Pending:
         self.told.append(where)
-        return Pending((), data, data, where)
-
-    receive = send
+        if send.numel():
+            self.sent.add(send.data_ptr())
+        return Pending((), received, send, where, tag)
 
     def wait(self, pending: Pending) -> Tensor:
         self.now += SLOW
         return pending.received
 
+    def settle(self, send: Tensor) -> None:
+        if send.data_ptr() in self.sent:
+            self.sent.remove(send.data_ptr())
+            self.now += SLOW
+
 
 def test_both_sides_book_their_waiting():
     line = SlowLine()
     policy = policy_of(Config().replace({"mesh.stages": 2}), [4] * 4, 0)
-    link = Link(line, 1, 3, 0, torch.arange(6), policy)
+    link = StageLink(line, 1, 3, 0, torch.arange(6), policy)
     places = [slice(0, 2), slice(2, 6)]
+    rows = torch.ones(6, 4)
     with line.ledger.phase("backward"):
         for number, at in enumerate(places):
-            link.send(torch.ones(6, 4)[at], number, at, "forward", 7)
+            link.send(rows[at], number, at, "forward", 7)
         link.settle()
         link.expect(places, torch.ones(6, 4), "backward", 7)
         for number in range(2):

@@ -1,0 +1,274 @@
+"""The halo exchange: owned rows out to the peers' halos, halo gradients back to their owners."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from halowire.errors import InputError
+from halowire.kernels import Csr, Drop, activate
+from halowire.partitioning import Shard
+from halowire.wire.code_error import CodeError
+from halowire.wire.codec_check import check_codec
+from halowire.wire.graded import HaloCodecs
+from halowire.wire.memory import Memory
+from halowire.wire.message import Arrival, Message, Wire
+from halowire.wire.own_codec import RowCodec
+from halowire.wire.policy import Policy
+from halowire.wire.rate import BACKWARD, FORWARD
+from halowire.wire.route import HaloRoutes, Piece, Route
+from halowire.wire.terms import Draw, Terms
+from halowire.wire.transport import Transport
+
+# Messages of set-up and evaluation have buffers of their own: a delayed message may be waiting in the others.
+EXACT_SLOT = 2
+
+
+class HaloExchange:
+    """Exchanges rows for one shard: ``start`` encodes and launches, ``finish`` waits and adds what arrived.
+
+    Forward, ``start(x)`` sends boundary rows and ``finish`` adds ``halo @ x_halo``. Backward, ``start_back(grad)``
+    sends the gradients of the halo rows, and ``finish_back`` adds what returns to the owned rows, over all peers that
+    hold them, in rank order, so that the sum is the same in every run. With delayed rows ``finish`` uses the previous
+    epoch's message instead, while this epoch's is under way; nothing is added before there is one.
+    """
+
+    def __init__(self, shard: Shard, transport: Transport, device: torch.device, policy: Policy | None = None) -> None:
+        self.transport = transport
+        self.policy = policy or Policy()
+        self.memory = Memory(device)
+        self.num_boundary = shard.num_boundary
+        self.num_halo = shard.num_halo
+        self.synchronise_next = False
+        freshness = self.policy.freshness
+        # A user's codec may depend on the rows that are encoded together: its messages leave as a whole.
+        cut = device.type == "cpu" and not isinstance(self.policy.codec, RowCodec)
+        self._routes = HaloRoutes(shard, device, self.policy.seed, self.policy.piece_rows if cut else None)
+        self.halo_ids = self._routes.halo_ids
+        self._codecs = HaloCodecs(shard, self.policy)
+        self._rank = shard.rank
+        self._wire = Wire(transport, self.memory)
+        # Of the running mean of late rows only the error of the code is known.
+        self._error = CodeError(transport.ledger, freshness.delayed and not freshness.smoothing)
+        self._change = (0.0, 0.0)
+        self._epoch: int | None = None
+        self._sent: dict[tuple[int, str], Message] = {}
+        self._late: dict[tuple[int, str], Message | None] = {}
+
+    def begin(self, epoch: int | None) -> None:
+        """What follows belongs to training epoch ``epoch``; None: set-up or evaluation, which are exact."""
+        self._epoch = epoch
+
+    @property
+    def epoch(self) -> int | None:
+        """The training epoch that messages belong to; None: they are exact."""
+        return self._epoch
+
+    @property
+    def cuts(self) -> tuple[int, ...]:
+        """Numbers of owned rows, ascending up to the boundary, whose completion lets a piece of a message leave."""
+        pieces = self._routes.pieces
+        return (self.num_boundary,) if pieces is None else pieces.cuts
+
+    @property
+    def halo_pieces(self) -> tuple[Piece, ...]:
+        """The parts of the halo whose gradients may leave one after another; none where all of them leave whole."""
+        pieces = self._routes.pieces
+        return pieces.arriving if pieces is not None and any(piece.number for piece in pieces.arriving) else ()
+
+    @property
+    def sends_undropped(self) -> bool:
+        """Whether forward rows travel before dropout: delta coding needs rows that change slowly."""
+        return self.policy.decay is not None
+
+    @property
+    def watches(self) -> bool:
+        """Whether the change of the rows from epoch to epoch decides when to synchronise."""
+        return self._epoch is not None and self.policy.freshness.threshold > 0
+
+    def fetch(self, rows: Tensor, layer: int) -> Tensor:
+        """The halo's ``rows`` ``[h, k]``, exactly and at once: for set-up."""
+        self.begin(None)
+        message = self.start(rows, layer)
+        assert message is not None
+        message.wait()
+        return message.rows().clone()
+
+    def start(self, rows: Tensor, layer: int, delta: bool = False) -> Message | None:
+        """Launch the owned ``rows`` ``[n, k]`` towards the peers' halos; the message whose rows are to be used.
+
+        ``delta``: the rows change slowly, so their changes are sent; only where the policy has a decay.
+        """
+        rows = rows[: self.num_boundary]
+        message = self.load(layer, rows.shape[1], delta)
+        message.add(rows, rows.shape[0])
+        return self.launch(message, rows)
+
+    def start_back(self, halo_grad: Tensor, layer: int) -> Message | None:
+        """Launch the gradients of the halo rows ``[h, k]`` towards their owners."""
+        message = self.load_back(layer, halo_grad.shape[1])
+        for piece in message.pieces_back:
+            message.add_piece(halo_grad, piece)
+        return self.launch(message, halo_grad)
+
+    def load(self, layer: int, width: int, delta: bool = False) -> Message:
+        """:meth:`start` piece by piece: a message of ``width`` columns whose rows are still to be computed."""
+        return self._load(layer, FORWARD, width, delta)
+
+    def load_back(self, layer: int, width: int) -> Message:
+        """:meth:`start_back` piece by piece."""
+        return self._load(layer, BACKWARD, width)
+
+    def launch(self, message: Message, rows: Tensor, watched: Tensor | None = None) -> Message | None:
+        """All ``rows`` of the message are computed, ``[>= boundary, k]`` or ``[h, k]``; the message to be used.
+
+        ``watched`` ``[boundary, any]``: the rows before dropout, whose change is measured where :attr:`watches`.
+        """
+        terms = message.terms
+        place = (terms.layer, terms.direction)
+        if terms.direction == FORWARD:
+            rows = rows[: self.num_boundary]
+        # The input, layer 0, never changes; those of later layers change even at rest, by other masks in every epoch.
+        if self.watches and place == (1, FORWARD):
+            self._measure_change(rows if watched is None else watched)
+        message.launch(rows)
+        late = terms.epoch >= 0 and place in self._late
+        self._error.measure(message, rows, late)
+        if terms.epoch >= 0 and self.policy.freshness.delayed:
+            self._sent[place] = message
+        return self._late.pop(place) if late else message
+
+    def finish(self, message: Message | None, matrix: Csr, out: Tensor, drop: Drop | None = None) -> None:
+        """``out += matrix @ halo`` for the rows ``[h, k]`` of ``message``, with the owners' dropout if given."""
+        self.arrive(message, drop).add(matrix, out)
+
+    def arrive(self, message: Message | None, drop: Drop | None = None) -> Arrival:
+        """:meth:`finish` for one range of rows after another: wait here, and add to each when it is its turn."""
+        if message is None:
+            return Arrival(self._wire)
+        message.wait()
+        with self.transport.ledger.phase("pack"):
+            if drop is None and not self._keeps_rows(message.terms):
+                return Arrival(self._wire, message)
+            rows = self._rows(message)
+            return Arrival(self._wire, message, rows if drop is None else activate(rows, None, None, False, drop)[0])
+
+    def finish_rows(self, message: Message | None, width: int) -> Tensor:
+        """The halo rows ``[h, width]`` of ``message`` itself, zeros without one; valid until the next message."""
+        if message is None:
+            return torch.zeros(self.num_halo, width, device=self.halo_ids.device)
+        message.wait()
+        with self.transport.ledger.phase("pack"):
+            return self._rows(message)
+
+    def finish_back(self, message: Message | None, out: Tensor) -> None:
+        """Add the returned gradients to the owned rows ``out`` ``[n, k]``."""
+        if message is not None:
+            assert message.route.sums is not None
+            self.arrive(message).add(message.route.sums, out[: self.num_boundary])
+
+    def state(self) -> dict[str, Tensor]:
+        """Everything that the next epoch depends on; messages under way are waited for and become part of it."""
+        found = dict(self.memory.matrices)
+        found |= {f"applied.{name}": torch.tensor(epoch) for name, epoch in self.memory.applied.items()}
+        for (layer, direction), message in self._sent.items():
+            terms = message.terms
+            place = torch.tensor([terms.epoch, layer, terms.width, int(terms.delta is not None)])
+            found[f"flight.{direction}.{layer}.place"] = place
+            found[f"flight.{direction}.{layer}.bytes"] = message.wait().clone()
+        if self.synchronise_next:
+            found["synchronise_next"] = torch.tensor(1)
+        if isinstance(self.policy.codec, RowCodec):
+            found["codec"] = torch.tensor(list(check_codec(self.policy.codec)))
+        return found
+
+    def load_state(self, state: dict[str, Tensor]) -> None:
+        """Go on from :meth:`state`."""
+        now = check_codec(self.policy.codec) if isinstance(self.policy.codec, RowCodec) else b""
+        if bytes(state.get("codec", torch.empty(0)).tolist()) != now:
+            raise InputError("the run to resume had another codec, or none; resume with the one it had")
+        self.synchronise_next = "synchronise_next" in state
+        for name, value in state.items():
+            kind, _, rest = name.partition(".")
+            if kind == "applied":
+                self.memory.applied[rest] = int(value)
+            elif kind == "flight" and rest.endswith(".place"):
+                self._restore(rest.removesuffix(".place"), value, state)
+            elif kind not in ("flight", "synchronise_next", "codec"):
+                self.memory.matrices[name] = value.to(self.halo_ids.device)
+
+    def take_change(self) -> tuple[float, float]:
+        """Squared change of layer 1's boundary rows since the previous epoch, and their squared norm."""
+        change = self._change
+        self._change = (0.0, 0.0)
+        return change
+
+    def _load(self, layer: int, direction: str, width: int, delta: bool = False) -> Message:
+        """A message on its way, and in delayed epochs the one before it, which is used in its place."""
+        epoch, freshness = self._epoch, self.policy.freshness
+        if epoch is None:
+            exact = Terms.exact(layer, direction, width)
+            return self._open(self._routes.all(direction), exact, EXACT_SLOT)
+        route, terms = self._agree(epoch, layer, direction, width, delta)
+        if not freshness.delayed:
+            return self._open(route, terms, 0)
+        previous = self._sent.pop((layer, direction), None)
+        self._late.pop((layer, direction), None)
+        if not (self.synchronise_next or freshness.synchronous(epoch)):
+            self._late[layer, direction] = previous
+        elif previous is not None:
+            previous.wait()
+            if self._keeps_rows(previous.terms):
+                self._rows(previous)
+        return self._open(route, terms, epoch % 2)
+
+    def _agree(self, epoch: int, layer: int, direction: str, width: int, delta: bool) -> tuple[Route, Terms]:
+        """Route and terms of a training message; backward, the rows that travel are those of forward."""
+        policy = self.policy
+        route = self._routes.sampled(direction, policy.rates(epoch, layer, FORWARD).rows, epoch)
+        draw = Draw.halo(layer, direction, self._rank)
+        codecs = self._codecs.of
+        return route, Terms.of(
+            policy, epoch, layer, direction, width, draw, share=route.share, delta=delta, codecs=codecs
+        )
+
+    def _open(self, route: Route, terms: Terms, slot: int) -> Message:
+        """``slot`` tells apart messages of one layer and direction that may be under way together."""
+        kept = None
+        if terms.delta is not None:
+            kept = self.memory.matrix(f"delta.send.{terms.layer}", self.num_boundary, terms.width)
+        message = Message(self._wire, route, terms, f"layer {terms.layer}, {terms.direction}", kept=kept)
+        return message.open(terms.layer, terms.direction, slot)
+
+    def _restore(self, name: str, place: Tensor, state: dict[str, Tensor]) -> None:
+        epoch, layer, width, delta = (int(value) for value in place)
+        direction = name.partition(".")[0]
+        data = state[f"flight.{name}.bytes"].to(self.halo_ids.device)
+        agreed = self._agree(epoch, layer, direction, width, bool(delta))
+        self._sent[layer, direction] = Message.restored(self._wire, *agreed, data)
+
+    def _keeps_rows(self, terms: Terms) -> bool:
+        """Whether the rows must be written to memory: averaged or coded as changes."""
+        return terms.epoch >= 0 and (terms.delta is not None or self.policy.freshness.smoothing > 0)
+
+    def _rows(self, message: Message) -> Tensor:
+        """The rows of a message that is here, ``[h or m, width]``, through delta coding and smoothing."""
+        terms, memory = message.terms, self.memory
+        name = f"{terms.direction}.{terms.layer}"
+        if terms.delta is None:
+            rows = message.rows()
+        else:
+            kept = memory.matrix(f"delta.recv.{terms.layer}", self.num_halo, terms.width)
+            rows = message.rows(kept, memory.is_new(f"delta.{name}", terms.epoch))
+        momentum = self.policy.freshness.smoothing
+        if not momentum or terms.epoch < 0:
+            return rows
+        mean = memory.matrix(f"smooth.{name}", *rows.shape)
+        if memory.is_new(f"smooth.{name}", terms.epoch):
+            mean.mul_(momentum).add_(rows, alpha=1 - momentum)
+        return mean
+
+    def _measure_change(self, rows: Tensor) -> None:
+        last = self.memory.matrix("last", *rows.shape)
+        self._change = (float((rows - last).square().sum()), float(rows.square().sum()))
+        last.copy_(rows)

@@ -1,0 +1,180 @@
+"""Routes: which rows of which matrix go to which peer, where those that arrive land, and in which pieces they leave."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from halowire.kernels import Csr
+from halowire.partitioning import Shard
+from halowire.wire.rate import FORWARD
+from halowire.wire.subset import row_subset
+
+PIECES = 4
+"""Pieces of a message to a peer that gets enough rows; computing the rows cannot hide the last quarter of a message."""
+
+
+class Piece(NamedTuple):
+    """The places ``start`` to ``stop`` of a list that is grouped by peer; piece ``number`` of those of ``peer``."""
+
+    peer: int
+    number: int
+    start: int
+    stop: int
+
+    def times(self, row_bytes: int) -> Piece:
+        """The same piece, counted in bytes."""
+        return Piece(self.peer, self.number, self.start * row_bytes, self.stop * row_bytes)
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """The pieces that leave and the pieces that arrive, each in the order in which they leave their sender.
+
+    ``cuts`` are numbers of rows, ascending up to the boundary: when the rows before ``cuts[i]`` are computed, the
+    pieces ``leaving[: ready[i]]`` are complete. Both ends find the same pieces, from the number of rows alone.
+    """
+
+    leaving: tuple[Piece, ...]
+    arriving: tuple[Piece, ...]
+    cuts: tuple[int, ...]
+    ready: tuple[int, ...]
+
+    @staticmethod
+    def of(index: Tensor, sent: Sequence[int], received: Sequence[int], boundary: int, least: int) -> Pieces:
+        """Cut the messages of at least ``least`` rows; ``index`` are the owned rows of the send list."""
+        pieces = list_pieces(sent, least)
+        needed = [int(index[piece.start : piece.stop].max()) + 1 for piece in pieces]
+        cut_peers = {piece.peer for piece in pieces if piece.number}
+        ends: dict[int, int] = {}
+        for piece, rows in zip(pieces, needed, strict=True):
+            if piece.peer in cut_peers and piece.number < PIECES - 1:
+                ends[piece.number] = max(rows, ends.get(piece.number, 0))
+        cuts = (*sorted({rows for rows in ends.values() if rows < boundary}), boundary)
+        first = [next(i for i, cut in enumerate(cuts) if rows <= cut) for rows in needed]
+        order = sorted(range(len(pieces)), key=lambda i: (first[i], pieces[i].number, pieces[i].peer))
+        ready = tuple(sum(at <= i for at in first) for i in range(len(cuts)))
+        return Pieces(tuple(pieces[i] for i in order), tuple(list_pieces(received, least)), cuts, ready)
+
+    def turned(self) -> Pieces:
+        """The pieces of the way back, on which every piece is complete by itself."""
+        return Pieces(self.arriving, self.leaving, (), ())
+
+
+def list_pieces(counts: Sequence[int], least: int) -> list[Piece]:
+    """The pieces of a list with ``counts[p]`` rows for every peer ``p``: all first pieces, all second ones, ..."""
+    found, start = [], 0
+    for peer, count in enumerate(counts):
+        parts = PIECES if count >= max(least, PIECES) else min(count, 1)
+        bounds = (
+            [start + count * number // PIECES for number in range(PIECES + 1)] if parts > 1 else [start, start + count]
+        )
+        found += [Piece(peer, number, bounds[number], bounds[number + 1]) for number in range(parts)]
+        start += count
+    return sorted(found, key=lambda piece: (piece.number, piece.peer))
+
+
+@dataclass(frozen=True, eq=False)
+class Route:
+    """The way of one message: its list of rows, grouped by peer, at the sender and at the receiver.
+
+    Attributes:
+        ids: original ids of the rows of the matrix that is sent from, int64 ``[n]``.
+        index: the row of that matrix at every place of the message; None: row ``i`` at place ``i``.
+        targets: the inverse of ``index`` as a matrix ``[n, m]``, where rows go to several peers; else None.
+        sent: how many rows go to every peer.
+        received: how many rows come from every peer.
+        size: rows of the matrix in which they land.
+        places: the rows of that matrix where they land; None: row ``i`` from place ``i``.
+        sums: the matrix ``[n, m]`` that adds what arrives to the rows it belongs to, on the way back; else None.
+        share: the share of all rows that travels.
+        pieces: the pieces in which the message leaves; None: it leaves as a whole.
+    """
+
+    ids: Tensor
+    index: Tensor | None
+    targets: Csr | None
+    sent: Sequence[int]
+    received: Sequence[int]
+    size: int
+    places: Tensor | None = None
+    sums: Csr | None = None
+    share: float = 1.0
+    pieces: Pieces | None = None
+
+    @staticmethod
+    def to_peer(ids: Tensor, peer: int, peers: int, *, sends: bool) -> Route:
+        """All rows of a matrix to ``peer``, or from it; ``ids`` are those of the rows."""
+        count = ids.numel()
+        full = [count if other == peer else 0 for other in range(peers)]
+        none = [0] * peers
+        return Route(ids, None, None, *((full, none) if sends else (none, full)), size=count)
+
+    def arrived(self, matrix: Csr) -> Csr:
+        """The columns of ``matrix`` ``[r, size]`` whose rows travel, in the order of the message."""
+        return matrix if self.places is None else matrix.select_columns(self.places)
+
+
+class HaloRoutes:
+    """The routes of a shard: boundary rows to the peers' halos and back, all of them or those sampled in an epoch."""
+
+    def __init__(self, shard: Shard, device: torch.device, seed: int, piece_rows: int | None) -> None:
+        """``seed`` draws the sampled rows; messages of ``piece_rows`` rows leave in pieces, with None none does."""
+        # The shard itself, with features and edges, is not kept alive by its routes.
+        self._seed = seed
+        self._send_index = shard.send_index
+        self._send_ids = shard.ids[shard.send_index]
+        self._sampled_from = shard.halo_ids
+        self._counts = (shard.send_counts, shard.recv_counts)
+        self.boundary_ids = shard.ids[: shard.num_boundary].to(device)
+        self.halo_ids = shard.halo_ids.to(device)
+        self.pieces: Pieces | None = None
+        if piece_rows is not None:
+            self.pieces = Pieces.of(shard.send_index, *self._counts, shard.num_boundary, piece_rows)
+        self._all = self._both(shard.send_index, None, *self._counts, 1.0, self.pieces)
+        self._sampled: tuple[tuple[int, float], tuple[Route, Route]] | None = None
+
+    def all(self, direction: str) -> Route:
+        """The route of all rows."""
+        return self._all[direction != FORWARD]
+
+    def sampled(self, direction: str, share: float, epoch: int) -> Route:
+        """The route of the rows that travel in ``epoch``, a ``share`` of those for every peer."""
+        if share == 1:
+            return self.all(direction)
+        if self._sampled is None or self._sampled[0] != (epoch, share):
+            self._sampled = ((epoch, share), self._sample(share, epoch))
+        return self._sampled[1][direction != FORWARD]
+
+    def _sample(self, share: float, epoch: int) -> tuple[Route, Route]:
+        kept, sent = row_subset(self._send_ids, self._counts[0], share, self._seed, epoch)
+        places, received = row_subset(self._sampled_from, self._counts[1], share, self._seed, epoch)
+        return self._both(self._send_index[kept], places, sent, received, share, None)
+
+    def _both(
+        self,
+        index: Tensor,
+        places: Tensor | None,
+        sent: Sequence[int],
+        received: Sequence[int],
+        share: float,
+        pieces: Pieces | None,
+    ) -> tuple[Route, Route]:
+        """The way out and the way back, which is the same list read from the other end."""
+        inverse = inverse_of(index, self.boundary_ids.numel())
+        halo = self.halo_ids
+        out = Route(self.boundary_ids, index, inverse, sent, received, halo.numel(), places, share=share, pieces=pieces)
+        turned = None if pieces is None else pieces.turned()
+        back = Route(halo, places, None, received, sent, index.numel(), sums=inverse, share=share, pieces=turned)
+        return out, back
+
+
+def inverse_of(index: Tensor, rows: int) -> Csr:
+    """The matrix ``[rows, m]`` with the places of every row in the list ``index`` ``[m]``."""
+    count = index.numel()
+    places = index.new_empty(count).copy_(index.new_ones(count).cumsum(0) - 1)
+    return Csr.from_edges(index, places, rows, count)
