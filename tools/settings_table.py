@@ -14,9 +14,7 @@ from collections.abc import Iterator
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from halowire.cli.train import Arguments
-from halowire.training.config import Config, ModelName, TaskConfig
-from halowire.training.rule import Kind, Rule, dashed
-from halowire.training.rules import RULES
+from halowire.training import RULES, Config, Kind, ModelName, Rule, TaskConfig, dashed
 
 HEAD = """\
 <!-- Made by `python tools/settings_table.py > docs/settings.md`; do not edit. -->

@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from halowire.partitioning import read_shard
-from halowire.training.graph_parallel import GraphParallel
-from halowire.training.loop import Trainer
-from halowire.training.recipes import recipe_config
+from halowire.training import GraphParallel, Trainer, recipe_config
 from halowire.wire import Transport
 
 

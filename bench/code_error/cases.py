@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from halowire.training.config import Config
+from halowire.training import Config
 
 CODES: dict[str, dict[str, Any]] = {
     "minmax, 8 bits": {"rate.bits": 8},

@@ -14,8 +14,7 @@ from bench.code_error.cases import CODES, config_of
 from bench.code_error.expected import squared_error
 from halowire.launch import Place, joined, set_threads
 from halowire.partitioning import Shard, read_shard
-from halowire.training.graph_parallel import GraphParallel
-from halowire.training.loop import Trainer
+from halowire.training import GraphParallel, Trainer
 from halowire.wire import MEASURE_EVERY, MEASURED_ROWS, HaloExchange, Message, Transport
 
 CPU = torch.device("cpu")

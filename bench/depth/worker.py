@@ -14,10 +14,7 @@ from bench.timing.serve import free_memory
 from halowire.errors import TrainingError
 from halowire.events import read_events
 from halowire.partitioning import read_shard
-from halowire.training.loop import Hooks, Silent, Trainer
-from halowire.training.recipes import recipe_config
-from halowire.training.situation import mesh_of
-from halowire.training.staged import Staged
+from halowire.training import Hooks, Silent, Staged, Trainer, mesh_of, recipe_config
 from halowire.wire import Transport
 
 

@@ -28,9 +28,7 @@ from bench.epoch.pyg_model import PATHS, PygModel
 from bench.epoch.torch_model import TorchModel
 from halowire.graph import Graph, mean, rmat, symmetric
 from halowire.partitioning import cut, partition
-from halowire.training.config import Config
-from halowire.training.graph_parallel import GraphParallel
-from halowire.training.loop import EXTRAS, Trainer
+from halowire.training import EXTRAS, Config, GraphParallel, Trainer
 from halowire.wire import Transport
 
 HERE = Path(__file__).parent

@@ -12,7 +12,7 @@ import torch
 import halowire.graph
 from halowire.graph import Graph, random_split
 from halowire.partitioning import is_shard_folder, partition, write_shards
-from halowire.schedules.mesh import Mesh
+from halowire.schedules import Mesh
 
 LAYERS, HIDDEN = 32, 100
 MODELS = ("gcn", "sage", "gcnii", "resgcn")

@@ -20,8 +20,7 @@ import torch
 from bench.pipeline.cases import HIDDEN, Way
 from bench.timing.rate import transfer_seconds
 from halowire.partitioning import Shard, read_manifest, read_shard
-from halowire.training.config import ModelConfig
-from halowire.training.model_setup import travelling_widths
+from halowire.training import ModelConfig, travelling_widths
 from halowire.wire import Rate, codec_of
 
 

@@ -9,7 +9,7 @@ from bench.pipeline.cases import HALVES, MODELS, ORDER, WAYS
 from bench.pipeline.formulas import wire_seconds
 from bench.pipeline.goals import BASE, HYBRID, ONE_BIT, PIPELINE, choice, communication, fewer, goals, seconds
 from bench.timing.rate import rounded
-from halowire.schedules.timeline import ideal_bubble
+from halowire.schedules import ideal_bubble
 
 HEAD = (
     "way", "s/epoch", "speed-up", "waiting", "communication s", "wire s", "halo MB", "stage MB", "weights MB",

@@ -12,11 +12,7 @@ from typing import Any
 from bench.timing.null import NullTransport
 from bench.timing.serve import Stopper, serve
 from halowire.partitioning import Shard, read_shard
-from halowire.training.graph_parallel import GraphParallel
-from halowire.training.loop import Hooks, Trainer
-from halowire.training.recipes import recipe_config
-from halowire.training.situation import mesh_of, pipelined
-from halowire.training.staged import Staged
+from halowire.training import GraphParallel, Hooks, Staged, Trainer, mesh_of, pipelined, recipe_config
 from halowire.wire import Transport
 
 

@@ -29,9 +29,7 @@ from bench.pyg.model import PATHS, Net, edges_of
 from halowire.graph import Graph, load
 from halowire.kernels import Csr
 from halowire.partitioning import cut, partition
-from halowire.training.config import Config
-from halowire.training.graph_parallel import GraphParallel
-from halowire.training.loop import EXTRAS, Trainer
+from halowire.training import EXTRAS, Config, GraphParallel, Trainer
 from halowire.wire import Transport
 
 HERE = Path(__file__).parent

@@ -17,9 +17,8 @@ from bench.slow_network.session import RecipeSession
 from bench.slow_network.tables import markdown
 from bench.timing.measured import Measured
 from bench.timing.rate import find_rate, transfer_seconds, wire_share
-from halowire.layers.model import exchanged_widths
 from halowire.partitioning import read_shard
-from halowire.training.config import ModelConfig
+from halowire.training import ModelConfig, travelling_widths
 
 HERE = Path(__file__).parent
 WORK = Path("runs/slow_network")
@@ -74,7 +73,7 @@ class Bench:
         assert shard.x is not None
         width = shard.x.num_cols if hasattr(shard.x, "num_cols") else shard.x.shape[1]
         default = ModelConfig()
-        widths = exchanged_widths(width, default.hidden, shard.num_classes, default.layers)
+        widths = travelling_widths(default, width, shard.num_classes)
         empty = {"graph": case.name, "model": model, "widths": widths, "rate": None, "runs": {}, "nulls": {}}
         found: dict[str, Any] = self.result["cases"].setdefault(f"{case.name} {model}", empty)
         return found

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from halowire.training.recipes import recipe_config
+from halowire.training import recipe_config
 from halowire.wire import Rate, linear
 
 

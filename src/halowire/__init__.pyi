@@ -14,8 +14,8 @@ from halowire.pyg import fit as fit
 from halowire.pyg import layer_paths as layer_paths
 from halowire.pyg import shard as shard
 from halowire.pyg import shard_links as shard_links
-from halowire.training.config import Config as Config
-from halowire.training.outcome import Run as Run
-from halowire.training.recipes import RECIPES as RECIPES
+from halowire.training import RECIPES as RECIPES
+from halowire.training import Config as Config
+from halowire.training import Run as Run
 from halowire.wire import Draws as Draws
 from halowire.wire import RowCodec as RowCodec

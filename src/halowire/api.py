@@ -10,11 +10,7 @@ from halowire.comparing import Comparing
 from halowire.graph import Graph, load
 from halowire.report import Console
 from halowire.running import RunOptions, predict_run, train_run
-from halowire.training.comparison import Comparison
-from halowire.training.config import Config
-from halowire.training.outcome import Run
-from halowire.training.rules import refuse
-from halowire.training.source import cut_for
+from halowire.training import Comparison, Config, Run, cut_for, refuse
 
 __all__ = ["compare", "load", "partition", "predict", "train"]
 

@@ -19,10 +19,17 @@ from halowire.report import (
     write_record,
 )
 from halowire.running import RunOptions, graph_name, graph_source, train_run, worker_count
-from halowire.training.comparison import Cell, Comparison, refuse_other_comparison
-from halowire.training.given_shards import is_shards, refuse_other_shards
-from halowire.training.recipes import RECIPES
-from halowire.training.source import cut_for, load_for, refuse_untrainable
+from halowire.training import (
+    RECIPES,
+    Cell,
+    Comparison,
+    cut_for,
+    is_shards,
+    load_for,
+    refuse_other_comparison,
+    refuse_other_shards,
+    refuse_untrainable,
+)
 
 
 class Comparing:

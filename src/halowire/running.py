@@ -18,16 +18,29 @@ from halowire.graph import Graph, dataset_name, is_dataset
 from halowire.launch import Place, choose_device, launched, run_folder, run_workers
 from halowire.partitioning import is_shard_folder, read_manifest, read_shard
 from halowire.report import Console
-from halowire.training.checkpoint import newest_checkpoint
-from halowire.training.config import Config
-from halowire.training.given_shards import is_shards, refuse_other_cut
-from halowire.training.job import PREDICTIONS, Job, delete_run, refuse_other_job
-from halowire.training.outcome import Run, finished, worker_error
-from halowire.training.predict import check_format, write_predictions
-from halowire.training.recipes import recipe_config
-from halowire.training.rules import refuse
-from halowire.training.situation import Situation, mesh_of
-from halowire.training.source import cut_for, load_for, refuse_edge_tensors, refuse_untrainable
+from halowire.training import (
+    PREDICTIONS,
+    Config,
+    Job,
+    Run,
+    Situation,
+    check_format,
+    cut_for,
+    delete_run,
+    finished,
+    is_shards,
+    load_for,
+    mesh_of,
+    newest_checkpoint,
+    recipe_config,
+    refuse,
+    refuse_edge_tensors,
+    refuse_other_cut,
+    refuse_other_job,
+    refuse_untrainable,
+    worker_error,
+    write_predictions,
+)
 from halowire.worker import predict_worker, train_worker
 
 

@@ -28,15 +28,24 @@ from halowire.launch import Place, agreed, choose_device, joined, measure_pairs,
 from halowire.partitioning import Shard, is_shard_folder, read_links, read_manifest, read_shard
 from halowire.pyg import HandOver, own_facts, own_runner, place_data, read_tensors
 from halowire.report import Console, EpochProgress, write_report, write_tensorboard
-from halowire.training.checkpoint import kept_split
-from halowire.training.graph_parallel import GraphParallel
-from halowire.training.job import PREDICTIONS, Job
-from halowire.training.link_task import Decoder, LinkTask, dot_product
-from halowire.training.loop import Hooks, Trainer
-from halowire.training.predict import gather_predictions, predict, write_predictions
-from halowire.training.runner import Runner
-from halowire.training.situation import mesh_of, pipelined
-from halowire.training.staged import Staged
+from halowire.training import (
+    PREDICTIONS,
+    Decoder,
+    GraphParallel,
+    Hooks,
+    Job,
+    LinkTask,
+    Runner,
+    Staged,
+    Trainer,
+    dot_product,
+    gather_predictions,
+    kept_split,
+    mesh_of,
+    pipelined,
+    predict,
+    write_predictions,
+)
 from halowire.wire import Transport
 
 

@@ -18,8 +18,7 @@ from torch.distributed.run import get_args_parser
 import halowire
 from halowire.cli.main import VERBS
 from halowire.errors import InputError
-from halowire.training.config import Config
-from halowire.training.recipes import RECIPES
+from halowire.training import RECIPES, Config
 from tests.support.commands import ROOT, blocks, commands, parse_command
 
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])

@@ -10,13 +10,9 @@ import pytest
 import torch
 
 from halowire.partitioning import cut, partition
-from halowire.schedules.chunks import Chunks
-from halowire.training.config import Config
-from halowire.training.loop import Trainer
-from halowire.training.model_setup import build_model, travelling_widths
-from halowire.training.situation import mesh_of
-from halowire.training.staged import Staged
-from halowire.training.wire import policy_of
+from halowire.schedules import Chunks
+from halowire.training import Config, Staged, Trainer, mesh_of, policy_of, travelling_widths
+from halowire.training.model_setup import build_model
 from halowire.wire import Transport
 from tests.parity.test_exact import CLASSES, FEATURES, assert_close, make_graph
 from tests.parity.test_stages import EPOCHS, make_config, train_here

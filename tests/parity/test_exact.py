@@ -12,10 +12,8 @@ import torch
 from halowire.graph import Graph, block_model
 from halowire.kernels import Csr
 from halowire.partitioning import Partition, cut, partition
-from halowire.training.config import Config
+from halowire.training import EXTRAS, Config, GraphParallel, Trainer
 from halowire.training.flat import FlatGradients
-from halowire.training.graph_parallel import GraphParallel
-from halowire.training.loop import EXTRAS, Trainer
 from halowire.training.model_setup import build_model
 from halowire.wire import Transport
 from tests.support.reference import GatReference, Reference

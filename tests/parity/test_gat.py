@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 
 from halowire.errors import InputError
-from halowire.training.config import Config
-from halowire.training.rules import refuse
-from halowire.training.situation import Situation, mesh_of
+from halowire.training import Config, Situation, mesh_of, refuse
 from tests.parity.test_exact import assert_close, compare, make_config, train_here
 
 WIRES = {

@@ -12,8 +12,7 @@ from halowire.errors import InputError
 from halowire.events import EVAL, TRAIN
 from halowire.graph import Graph, LinkSplit, draw_negatives, pair_keys, split_links
 from halowire.partitioning import Partition, cut, cut_links
-from halowire.training.config import Config
-from halowire.training.link_task import LinkTask, dot_product
+from halowire.training import Config, LinkTask, dot_product
 from halowire.wire import Transport, run_threads
 
 NODES, WIDTH, SEED, NEGATIVES = 60, 7, 3, 20

@@ -13,9 +13,7 @@ from halowire.errors import InputError
 from halowire.events import read_events
 from halowire.graph import block_model
 from halowire.partitioning import cut, partition, read_shard, write_shards
-from halowire.training.config import Config
-from halowire.training.graph_parallel import GraphParallel
-from halowire.training.loop import EXTRAS, Hooks, Silent, Trainer
+from halowire.training import EXTRAS, Config, GraphParallel, Hooks, Silent, Trainer
 from halowire.wire import Transport
 from tests.support.reference import Reference
 from tests.support.wire_reference import base_bits

@@ -12,12 +12,8 @@ from torch import Tensor
 from halowire.events import EVAL, STAGE, TRAIN, read_events
 from halowire.kernels import stream_key
 from halowire.partitioning import cut, partition
-from halowire.training.config import Config
-from halowire.training.loop import Hooks, Silent, Trainer
+from halowire.training import Config, Hooks, Silent, Staged, Trainer, mesh_of, policy_of
 from halowire.training.model_setup import build_model
-from halowire.training.situation import mesh_of
-from halowire.training.staged import Staged
-from halowire.training.wire import policy_of
 from halowire.wire import BACKWARD, FORWARD, Transport, column_subset
 from tests.parity.test_exact import CLASSES, FEATURES, NODES, make_graph
 from tests.parity.test_resume import assert_same

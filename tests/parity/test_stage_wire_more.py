@@ -14,11 +14,9 @@ from torch import Tensor
 from halowire.events import EVAL, TRAIN
 from halowire.kernels import stream_key
 from halowire.partitioning import cut, partition
-from halowire.schedules.chunks import Chunks, chunk_numbers
-from halowire.training.config import Config
+from halowire.schedules import Chunks, chunk_numbers
+from halowire.training import Config, policy_of, recipe_config
 from halowire.training.model_setup import build_model
-from halowire.training.recipes import recipe_config
-from halowire.training.wire import policy_of
 from halowire.wire import BACKWARD, FORWARD, column_subset
 from tests.parity.test_exact import CLASSES, FEATURES, NODES, assert_close, make_graph
 from tests.parity.test_stage_wire import HIDDEN, LAYERS, trainer_of

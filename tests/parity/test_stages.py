@@ -11,12 +11,8 @@ import pytest
 import torch
 
 from halowire.partitioning import cut, partition, read_shard, write_shards
-from halowire.training.config import Config
-from halowire.training.loop import EXTRAS, Trainer
+from halowire.training import EXTRAS, Config, Staged, Trainer, mesh_of, policy_of
 from halowire.training.model_setup import build_model
-from halowire.training.situation import mesh_of
-from halowire.training.staged import Staged
-from halowire.training.wire import policy_of
 from halowire.wire import Transport
 from tests.parity.test_exact import CLASSES, FEATURES, NODES, assert_close, make_graph
 from tests.support.deep_reference import DeepReference

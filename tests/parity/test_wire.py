@@ -17,12 +17,8 @@ from halowire.events import read_events
 from halowire.graph import Graph, block_model
 from halowire.kernels import Csr
 from halowire.partitioning import cut, partition
-from halowire.training.config import Config
-from halowire.training.graph_parallel import GraphParallel
-from halowire.training.loop import EXTRAS, Trainer
+from halowire.training import EXTRAS, Config, GraphParallel, Trainer, policy_of, recipe_config
 from halowire.training.model_setup import build_model
-from halowire.training.recipes import recipe_config
-from halowire.training.wire import policy_of
 from halowire.wire import Policy, Transport
 from tests.support.reference import dense_adjacency, dropout_factor
 from tests.support.wire_reference import DenseWire, base_bits

@@ -14,7 +14,7 @@ from torch.distributed.run import get_args_parser
 
 from halowire.cli.main import VERBS
 from halowire.cli.parse import parse
-from halowire.training.rules import refuse
+from halowire.training import refuse
 
 ROOT = Path(__file__).parents[2]
 SHELL = ("", "bash", "sh", "console")

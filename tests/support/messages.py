@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 
 import halowire
-from halowire.training.rules import RULES
+from halowire.training import RULES
 
 ROOT = Path(halowire.__file__).parent
 PAGE = Path(__file__).parents[2] / "docs" / "troubleshooting.md"

@@ -9,7 +9,7 @@ import tyro
 
 from halowire import api
 from halowire.cli.parse import GraphArgument, expand, parse
-from halowire.training.config import Config
+from halowire.training import Config
 
 
 @dataclass(frozen=True)

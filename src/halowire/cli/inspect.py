@@ -12,8 +12,7 @@ from halowire.cli.parse import GraphOrShards, parse
 from halowire.graph import Graph
 from halowire.kernels import Csr
 from halowire.partitioning import Quality, is_shard_folder, read_manifest
-from halowire.training.config import GraphConfig
-from halowire.training.source import load_source
+from halowire.training import GraphConfig, load_source
 
 
 @dataclass(frozen=True)

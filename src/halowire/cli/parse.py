@@ -12,7 +12,7 @@ import tyro
 from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
 from halowire.errors import InputError
-from halowire.training.config import ModelName
+from halowire.training import ModelName
 
 Arguments = TypeVar("Arguments")
 KINDS = (

@@ -10,8 +10,7 @@ import tyro
 from halowire import api
 from halowire.cli.parse import GraphArgument, parse
 from halowire.report import Console
-from halowire.training.config import GraphConfig, PartitionConfig
-from halowire.training.source import load_source
+from halowire.training import GraphConfig, PartitionConfig, load_source
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,7 @@ import tyro
 
 from halowire import api
 from halowire.cli.parse import GraphOrShards, parse
-from halowire.training.config import Config
-from halowire.training.recipes import recipe_config
+from halowire.training import Config, recipe_config
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,21 @@
-"""What happened: events as JSON lines, and the ledger of bytes and seconds."""
+"""What happened: events as JSON lines, the ledger of bytes and seconds, and the names of what is measured."""
 
 from halowire.events.ledger import EVAL, GRADIENT, SETUP, STAGE, TRAIN, Ledger, LedgerEntry
 from halowire.events.log import EventLog, plain, read_events
+from halowire.events.metric_names import (
+    CLASS_METRICS,
+    HITS,
+    LINK_METRICS,
+    LOWER_IS_BETTER,
+    NO_SHARE,
+    VALUE_METRICS,
+    best_of,
+    choose_metric,
+    is_better,
+)
 
 __all__ = [
-    "EVAL", "GRADIENT", "SETUP", "STAGE", "TRAIN", "EventLog", "Ledger", "LedgerEntry", "plain", "read_events",
+    "CLASS_METRICS", "EVAL", "GRADIENT", "HITS", "LINK_METRICS", "LOWER_IS_BETTER", "NO_SHARE", "SETUP", "STAGE",
+    "TRAIN", "VALUE_METRICS", "EventLog", "Ledger", "LedgerEntry", "best_of", "choose_metric", "is_better", "plain",
+    "read_events",
 ]  # fmt: skip

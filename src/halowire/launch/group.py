@@ -18,7 +18,7 @@ from torch.distributed.rendezvous import rendezvous
 from halowire.errors import InputError, LateError
 from halowire.launch.network import choose_interface
 from halowire.launch.place import Place, launched, whole_variable
-from halowire.schedules.mesh import forget_circles
+from halowire.schedules import forget_circles
 from halowire.wire import Transport
 
 

@@ -24,7 +24,7 @@ from halowire.kernels import Csr, Drop, row_range
 from halowire.layers.dense import empty_rows
 from halowire.layers.layer import Layer
 from halowire.partitioning import Shard
-from halowire.wire import Arrival, Flight, HaloExchange, Piece
+from halowire.wire import Arrival, HaloExchange, Message, Piece
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +34,7 @@ class Incoming:
     Without a message there are no rows yet, as in the first epoch with delayed rows.
     """
 
-    flight: Flight | None = None
+    message: Message | None = None
     drop: Drop | None = None
 
 
@@ -56,7 +56,7 @@ class Gathering(Protocol):
     def interior(self, a: Tensor) -> None:
         """Complete the interior, which waits for nothing."""
 
-    def send_back(self, g_grad: Tensor) -> Flight | None:
+    def send_back(self, g_grad: Tensor) -> Message | None:
         """Launch the gradients of the halo's rows, from ``g_grad`` ``[n, width]``."""
 
     def own_back(self, g_grad: Tensor, into: Tensor | None) -> Tensor:
@@ -154,7 +154,7 @@ class Summing:
 
     def wait(self, incoming: Incoming) -> None:
         """Wait for the message; its rows are not decoded yet."""
-        self._arrival = self._edges.exchange.arrive(incoming.flight, incoming.drop)
+        self._arrival = self._edges.exchange.arrive(incoming.message, incoming.drop)
 
     def complete(self, rows: slice) -> None:
         """Packed rows are decoded as they are added."""
@@ -165,7 +165,7 @@ class Summing:
         """``inner_interior @ a``."""
         self._edges.inner_interior.matmul(a, out=self.g[self._edges.boundary :])
 
-    def send_back(self, g_grad: Tensor) -> Flight | None:
+    def send_back(self, g_grad: Tensor) -> Message | None:
         """``halo_t @ g_grad``, piece by piece: each leaves before the next is computed."""
         edges, exchange = self._edges, self._edges.exchange
         grad = g_grad[: edges.boundary]
@@ -201,7 +201,7 @@ def gather_whole(gathering: Gathering, a: Tensor, incoming: Incoming, boundary: 
 
 def scatter_whole(gathering: Gathering, g_grad: Tensor, into: Tensor | None, exchange: HaloExchange) -> Tensor:
     """The gradients of all rows at once: the halo's leave, own rows' meanwhile, then what returns is added."""
-    flight = gathering.send_back(g_grad)
+    message = gathering.send_back(g_grad)
     a_grad = gathering.own_back(g_grad, into)
-    exchange.finish_back(flight, a_grad)
+    exchange.finish_back(message, a_grad)
     return a_grad

@@ -14,7 +14,7 @@ from halowire.layers.aggregation import Aggregation, Gathering, Incoming, bounda
 from halowire.layers.dense import empty_rows, gradient_of, product
 from halowire.layers.layer import Layer
 from halowire.partitioning import Shard
-from halowire.wire import Flight, HaloExchange
+from halowire.wire import HaloExchange, Message
 
 SLOPE = 0.2
 """of the leaky ReLU below zero"""
@@ -166,7 +166,7 @@ class _AttendingLayer:
     def wait(self, incoming: Incoming) -> None:
         """The halo's rows of ``z``, received or made from what was received, and their scores."""
         exchange, weight = self._edges.exchange, self._layer.late_weight
-        rows = exchange.finish_rows(incoming.flight, self._a.shape[1])
+        rows = exchange.finish_rows(incoming.message, self._a.shape[1])
         halo = self._attending.z[self._n :]
         if weight is None:
             halo.copy_(rows)
@@ -184,7 +184,7 @@ class _AttendingLayer:
         """Attend over the edges of the interior."""
         self._attending.attend(slice(self._edges.boundary, self._n))
 
-    def send_back(self, g_grad: Tensor) -> Flight | None:
+    def send_back(self, g_grad: Tensor) -> Message | None:
         """The halo's gradients first: their owners wait for them."""
         weight = self._layer.late_weight
         self._halo_grad = self._attending.halo_back(g_grad)

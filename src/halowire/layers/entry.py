@@ -136,9 +136,9 @@ class FeatureSum(Entry):
     def _receive(self, inputs: Inputs, own: Tensor) -> None:
         assert inputs.aggregation is not None and isinstance(inputs.x, Tensor)
         edges = inputs.aggregation
-        flight = edges.exchange.start(inputs.x, 0)
+        message = edges.exchange.start(inputs.x, 0)
         self._boundary = empty_rows(own, *own.shape).copy_(own)
-        arrival: Arrival = edges.exchange.arrive(flight)
+        arrival: Arrival = edges.exchange.arrive(message)
         arrival.add(row_range(edges.halo, 0, edges.boundary), self._boundary)
 
     def forward(self, rows: Rows, out: Tensor, initial: Tensor | None) -> None:

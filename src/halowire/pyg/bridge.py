@@ -13,8 +13,7 @@ from torch.autograd.function import once_differentiable
 from halowire.errors import InputError
 from halowire.events import TRAIN
 from halowire.partitioning import Shard
-from halowire.wire import HaloExchange, Policy, Transport, exchange_flat
-from halowire.wire.crossing import Crossing, Extend
+from halowire.wire import Crossing, Extend, HaloExchange, Policy, Transport, exchange_flat
 
 FIRST_EXACT = 10_000
 """Exact messages are numbered from here on, so that their numbers differ from those that the policy knows."""

@@ -13,11 +13,7 @@ from halowire.pyg.attach import ATTRIBUTE, HaloRows, PolicyMaker, attach, state_
 from halowire.pyg.layer_path import LayerPath
 from halowire.pyg.shard_data import ShardData
 from halowire.pyg.trial_pass import Rehearsed
-from halowire.training.config import Config
-from halowire.training.recipes import recipe_config
-from halowire.training.rules import refuse, settled
-from halowire.training.situation import Situation
-from halowire.training.wire import policy_of
+from halowire.training import Config, Situation, policy_of, recipe_config, refuse, settled
 from halowire.wire import Policy, RowCodec, agree_on_codec
 
 Model = TypeVar("Model", bound=nn.Module)

@@ -23,15 +23,24 @@ from halowire.pyg.own_shard import tensors_of
 from halowire.pyg.prepare import refuse_unsupported
 from halowire.pyg.shard_data import only_edges
 from halowire.report import Console
-from halowire.training.checkpoint import best_weights
-from halowire.training.config import Config
-from halowire.training.job import PREDICTIONS, Job, delete_run, refuse_other_job
-from halowire.training.link_task import Decoder
-from halowire.training.outcome import Run, finished, worker_error
-from halowire.training.recipes import recipe_config
-from halowire.training.rules import refuse
-from halowire.training.situation import Situation
-from halowire.training.source import cut_for, hold_out, refuse_untrainable
+from halowire.training import (
+    PREDICTIONS,
+    Config,
+    Decoder,
+    Job,
+    Run,
+    Situation,
+    best_weights,
+    cut_for,
+    delete_run,
+    finished,
+    hold_out,
+    recipe_config,
+    refuse,
+    refuse_other_job,
+    refuse_untrainable,
+    worker_error,
+)
 from halowire.wire import RowCodec, check_codec
 
 

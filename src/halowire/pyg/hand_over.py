@@ -17,8 +17,7 @@ from halowire.partitioning import read_shard
 from halowire.pyg.by_value import pack_by_value, read_by_value, write_by_value, write_packed
 from halowire.pyg.own_model import LossFunction
 from halowire.pyg.shard_data import local_tensors
-from halowire.training.job import Job
-from halowire.training.link_task import Decoder
+from halowire.training import Decoder, Job
 from halowire.wire import RowCodec
 
 Given = TypeVar("Given")

@@ -17,7 +17,7 @@ from halowire.pyg.edges import Edges, unmarked
 from halowire.pyg.layer_path import LayerPath, first_of
 from halowire.pyg.native_gat import NativeGat, misfit_of_gat
 from halowire.pyg.pattern import Pattern, Weighted
-from halowire.wire.crossing import Crossing
+from halowire.wire import Crossing
 
 WEIGHTS = {
     "GCNConv": "edge_weight", "GCN2Conv": "edge_weight", "GraphConv": "edge_weight", "APPNP": "edge_weight",

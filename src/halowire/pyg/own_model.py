@@ -18,10 +18,7 @@ from halowire.pyg.distribute import attach_under, layer_paths
 from halowire.pyg.drop_edges import DropEdges
 from halowire.pyg.layer_path import NATIVE, foreign_overlap
 from halowire.pyg.shard_data import ShardData
-from halowire.training.config import Config
-from halowire.training.link_task import Decoder, LinkTask
-from halowire.training.runner import Complete
-from halowire.training.task import Learnt, Task
+from halowire.training import Complete, Config, Decoder, Learnt, LinkTask, Task
 from halowire.wire import RowCodec, Transport
 
 LossFunction = Callable[[Tensor, ShardData], Tensor]

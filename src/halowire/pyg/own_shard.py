@@ -16,11 +16,7 @@ from halowire.launch import Place, agreed, choose_device, join
 from halowire.partitioning import cut_links, is_shard_folder, partition, read_shard
 from halowire.pyg.prepare import share_weights
 from halowire.pyg.shard_data import ShardData, cut_data, node_tensors, of_shard, only_edges
-from halowire.training.config import Config
-from halowire.training.link_task import Decoder, LinkTask, dot_product
-from halowire.training.rules import refuse
-from halowire.training.situation import Situation
-from halowire.training.source import hold_out
+from halowire.training import Config, Decoder, LinkTask, Situation, dot_product, hold_out, refuse
 from halowire.wire import Transport
 
 

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from halowire.events import best_of
 from halowire.report.comparison_record import REFERENCES, error_of, mean_of, metric_of
 from halowire.report.markup import Html, join, table, tag
 from halowire.report.run_files import Json
 from halowire.report.units import NOTHING, bytes_text, is_share, metric_words, seconds_text
-from halowire.training.metric_names import best_of
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, median
 
+from halowire.events import best_of
 from halowire.report import series
 from halowire.report.run_files import Json, RunFiles
 from halowire.report.units import finite, number
-from halowire.training.metric_names import best_of
 
 COLOURS = 8
 """How many colours the style sheet has for runs; with more runs they repeat."""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from halowire.training.metric_names import NO_SHARE
+from halowire.events import NO_SHARE
 
 Points = list[tuple[int, float]]
 """A curve: (epoch, value) in the order of the epochs; the value is NaN where it is not known."""

@@ -1,23 +1,53 @@
-"""Stages, chunks, schedule, historical rows: layer parallelism (GNNPipe) and its hybrid with graph parallelism.
+"""In which order a model is computed: boundary rows first, or chunks through stages.
 
-Workers are a **mesh** of stages x parts. A stage holds a contiguous range of the model's blocks and, of its part, all
-rows; a part is cut into C **chunks** by METIS. In an epoch every chunk goes forward through the S stages, one after
-another, then all go backward in the reverse order, and there is one optimiser step: no weight is ever stale. With
-equal stages and chunks a worker is idle for (S-1)/(C+S-1) of the time, the bubble.
+Graph parallelism is :mod:`halowire.schedules.boundary_first`. Layer parallelism (GNNPipe) and its hybrid: workers are a
+**mesh** of stages x parts. A stage holds a contiguous range of the model's blocks and, of its part, all rows; a part is
+cut into C **chunks** by METIS. In an epoch every chunk goes forward through the S stages, one after another, then all
+go backward in the reverse order, and there is one optimiser step: no weight is ever stale. With equal stages and chunks
+a worker is idle for (S-1)/(C+S-1) of the time, the bubble.
 
 When a chunk is aggregated, rows of chunks before it in this epoch's order are current, rows of those after it are
 historical. Three techniques keep this close to exact training, each with its switch: the order is drawn anew every
-epoch (``mesh.shuffle``), historical rows are a snapshot that stays for a period of epochs (``mesh.history``, see
-``history``), and gradients along edges between chunks are weighted so that every edge counts once in the mean
-(``mesh.gradient_rule``, see ``chunk_spread``). With one chunk per part everything is exact. Evaluation always is:
-float32, all rows current.
+epoch (``mesh.shuffle``), historical rows are a snapshot that stays for a period of epochs (``mesh.history``), and
+gradients along edges between chunks are weighted so that every edge counts once in the mean (``mesh.gradient_rule``).
+With one chunk per part everything is exact. Evaluation always is: float32, all rows current.
 
 Bytes per epoch, float32, N nodes, H hidden columns: ``2 (S-1) N H 4`` between stages, twice that for GCNII, whose
-initial rows travel too, however deep the model is; and ``2 H 4`` per halo row and layer between parts. Both kinds of
-rows take any code and schedule of ratios (``link``, ``chunk_exchange``), and the ledger counts them apart.
-
-Files in the order of the data: ``mesh`` (who is where), ``split`` and ``measure`` (which blocks on which stage),
-``chunks``, ``stage``, ``blocks``, ``pieces``, ``inputs`` (the model as the engine runs it), ``spread`` and
-``chunk_spread`` (aggregation), ``history``, ``lists`` and ``chunk_exchange`` (halo rows of chunks), ``link`` and
-``border`` (rows between stages), ``engine`` (the schedule), ``timeline`` (what a worker did when).
+initial rows travel too, however deep the model is; and ``2 H 4`` per halo row and layer between parts.
 """
+
+from halowire.schedules.block_costs import measured_costs, predicted_costs
+from halowire.schedules.border import Border
+from halowire.schedules.boundary_first import BoundaryFirst, Part
+from halowire.schedules.chunk_sums import ChunkSums
+from halowire.schedules.chunks import Chunks, chunk_numbers, renumber
+from halowire.schedules.mesh import Mesh, Seat, forget_circles
+from halowire.schedules.pipeline import Pipeline, Side
+from halowire.schedules.stage import Stage
+from halowire.schedules.stage_split import parse_split, split
+from halowire.schedules.timeline import Timeline, ideal_bubble
+from halowire.schedules.whole_sums import Sums, WholeSums
+
+__all__ = [
+    "Border",
+    "BoundaryFirst",
+    "ChunkSums",
+    "Chunks",
+    "Mesh",
+    "Part",
+    "Pipeline",
+    "Seat",
+    "Side",
+    "Stage",
+    "Sums",
+    "Timeline",
+    "WholeSums",
+    "chunk_numbers",
+    "forget_circles",
+    "ideal_bubble",
+    "measured_costs",
+    "parse_split",
+    "predicted_costs",
+    "renumber",
+    "split",
+]

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from halowire.layers import Aggregation, Entry, Gathering, Incoming, Inputs, Kept, Rows, Segment, empty_on
 from halowire.schedules.departure import Departure
 from halowire.schedules.stage import Stage
-from halowire.wire import Flight
+from halowire.wire import Message
 
 Complete = Callable[[nn.Parameter], None]
 """Told of every parameter whose gradient is complete."""
@@ -69,7 +69,7 @@ class _Returning:
     a_grad: Tensor | None
     v_grad: Tensor | None = None
     out_grad: Tensor | None = None
-    flight: Flight | None = None
+    message: Message | None = None
 
 
 class BoundaryFirst:
@@ -233,22 +233,22 @@ class _BackwardSegment:
         segment, layer, count = self._segment, self._segment.layer, self._rows.count
         u_grad = self._input_grad(coming)
         g_grad = None if layer is None else empty_on(self._rows.device, count, layer.sum_width)
-        if coming.flight is None:
+        if coming.message is None:
             self._run(0, count, coming, u_grad, g_grad)
         else:
             assert coming.a_grad is not None
             self._run(self._aggregation.boundary, count, coming, u_grad, g_grad)
-            self._aggregation.exchange.finish_back(coming.flight, coming.a_grad)
+            self._aggregation.exchange.finish_back(coming.message, coming.a_grad)
             self._run(0, self._aggregation.boundary, coming, u_grad, g_grad)
-        flight = None
+        message = None
         if layer is not None:
             assert g_grad is not None and self._before is not None and self._before.gathering is not None
-            flight = self._before.gathering.send_back(g_grad)
+            message = self._before.gathering.send_back(g_grad)
         self._weights_after(coming, complete)
         if isinstance(segment.first, Entry):
             segment.first.end(u_grad)
             _tell(complete, segment.first.parameters)
-        return _Returning(None) if layer is None else self._layer_before(u_grad, g_grad, flight, complete)
+        return _Returning(None) if layer is None else self._layer_before(u_grad, g_grad, message, complete)
 
     def _input_grad(self, coming: _Returning) -> Tensor:
         """Where the gradient of the segment's rows ``u`` is made."""
@@ -281,7 +281,7 @@ class _BackwardSegment:
             _tell(complete, second.prepare_parameters)
 
     def _layer_before(
-        self, u_grad: Tensor, g_grad: Tensor | None, flight: Flight | None, complete: Complete
+        self, u_grad: Tensor, g_grad: Tensor | None, message: Message | None, complete: Complete
     ) -> _Returning:
         """The weight gradients of the layer that this segment finishes, and the gradients of what it sent."""
         layer, before = self._segment.layer, self._before
@@ -292,7 +292,7 @@ class _BackwardSegment:
         a_grad = before.gathering.own_back(g_grad, None if layer.multiplies else v_grad)
         before.gathering = None
         _tell(complete, layer.finish_parameters)
-        return _Returning(a_grad, v_grad if layer.multiplies else None, u_grad, flight)
+        return _Returning(a_grad, v_grad if layer.multiplies else None, u_grad, message)
 
 
 def _tell(complete: Complete, parameters: Iterable[nn.Parameter]) -> None:

@@ -43,10 +43,10 @@ class Departure:
     def close(self) -> Incoming:
         """All rows that are sent are computed; what the own halo gets."""
         rows = self._a if self._undropped is None else self._undropped
-        flight = self._exchange.launch(self._message, rows, self._watched())
+        message = self._exchange.launch(self._message, rows, self._watched())
         if self._undropped is None or self._drop is None:
-            return Incoming(flight)
-        return Incoming(flight, replace(self._drop, ids=self._exchange.halo_ids))
+            return Incoming(message)
+        return Incoming(message, replace(self._drop, ids=self._exchange.halo_ids))
 
     def _watched(self) -> Tensor | None:
         """The boundary's rows before dropout, where their change decides when to synchronise."""

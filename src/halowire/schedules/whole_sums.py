@@ -91,10 +91,10 @@ class WholeSums:
     def scatter(self, place: int, layer: Layer, g_grad: Tensor, into: Tensor | None, rows: Rows) -> Tensor:
         """The halo's gradients leave; own rows' are summed while they fly, then what returned is added."""
         gathering = self._gatherings.pop(place)
-        flight = gathering.send_back(g_grad)
+        message = gathering.send_back(g_grad)
         a_grad = gathering.own_back(g_grad, into)
         with self._timeline.span("exchange", 0, layer.number):
-            self._aggregation.exchange.finish_back(flight, a_grad)
+            self._aggregation.exchange.finish_back(message, a_grad)
         return a_grad
 
     def done(self, rows: Rows) -> None:

@@ -9,10 +9,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from halowire.errors import InputError
+from halowire.events import HITS, LINK_METRICS
 from halowire.graph import draw_negatives, pair_keys
 from halowire.partitioning import PartLinks, Shard
 from halowire.training.config import Config
-from halowire.training.metric_names import HITS, LINK_METRICS
 from halowire.training.metrics import SPLITS
 from halowire.training.pair_rows import PairRows
 from halowire.training.task import by_split

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from halowire.errors import InputError, TrainingError
-from halowire.events import EVAL, GRADIENT, STAGE, TRAIN, EventLog, LedgerEntry
+from halowire.events import EVAL, GRADIENT, STAGE, TRAIN, EventLog, LedgerEntry, is_better
 from halowire.training.checkpoint import (
     Progress,
     load_wire,
@@ -26,7 +26,6 @@ from halowire.training.checkpoint import (
 )
 from halowire.training.config import Config
 from halowire.training.flat import FlatGradients, broadcast_parameters
-from halowire.training.metric_names import is_better
 from halowire.training.runner import Runner
 from halowire.training.schedule import learning_rate
 from halowire.training.summary import largest_memory, peak_memory, summarise, total_sent

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from halowire.kernels import MOST_HEADS
 from halowire.layers import MODELS
-from halowire.schedules.stage_split import parse_split
+from halowire.schedules import parse_split
 from halowire.training.config import Config, MeshConfig
 from halowire.training.rule import excludes, idle, needs, readable, within
 from halowire.training.situation import Situation, pipelined

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from halowire.training.metric_names import VALUE_METRICS
+from halowire.events import VALUE_METRICS
 from halowire.wire import Transport
 
 SPLITS = ("train", "val", "test")

@@ -9,8 +9,7 @@ from torch import Tensor
 
 from halowire.kernels import Csr
 from halowire.partitioning import PartLinks, Shard
-from halowire.wire import HaloExchange, Policy, Transport, exchange_flat
-from halowire.wire.crossing import Crossing, Extend
+from halowire.wire import Crossing, Extend, HaloExchange, Policy, Transport, exchange_flat
 
 PAIRS = 9_000
 """The layer that the ledger books rows of pairs under, out of the way of the model's own."""

@@ -9,9 +9,9 @@ import os
 from collections.abc import Sequence
 
 from halowire.errors import InputError
+from halowire.events import HITS, LINK_METRICS
 from halowire.training.config import Config
 from halowire.training.mesh_rules import MESH_RULES
-from halowire.training.metric_names import HITS, LINK_METRICS
 from halowire.training.own_model_rules import OWN_MODEL_RULES
 from halowire.training.recipes import RECIPES, filled_groups
 from halowire.training.rule import Kind, Rule, excludes, idle, needs, within

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from halowire.schedules.mesh import Mesh
+from halowire.schedules import Mesh
 from halowire.training.config import Config
 
 Caller = Literal["train", "fit", "distribute", "pairs"]

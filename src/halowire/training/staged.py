@@ -11,19 +11,28 @@ import torch
 from torch import Tensor
 
 from halowire.kernels import Csr
-from halowire.layers import Aggregation, Inputs, Model
-from halowire.layers.overlap import plain_overlap
+from halowire.layers import Aggregation, Inputs, Model, plain_overlap
 from halowire.partitioning import Shard
-from halowire.schedules.block_costs import measured_costs, predicted_costs
-from halowire.schedules.border import Border
-from halowire.schedules.chunk_sums import ChunkSums
-from halowire.schedules.chunks import Chunks, chunk_numbers, renumber
-from halowire.schedules.mesh import Mesh, Seat
-from halowire.schedules.pipeline import Pipeline, Side
-from halowire.schedules.stage import Stage
-from halowire.schedules.stage_split import parse_split, split
-from halowire.schedules.timeline import Timeline, ideal_bubble
-from halowire.schedules.whole_sums import Sums, WholeSums
+from halowire.schedules import (
+    Border,
+    Chunks,
+    ChunkSums,
+    Mesh,
+    Pipeline,
+    Seat,
+    Side,
+    Stage,
+    Sums,
+    Timeline,
+    WholeSums,
+    chunk_numbers,
+    ideal_bubble,
+    measured_costs,
+    parse_split,
+    predicted_costs,
+    renumber,
+    split,
+)
 from halowire.training.config import Config
 from halowire.training.model_setup import build_model, policy_for
 from halowire.training.runner import Complete, LossGradient, exchange_numbers, exchanges_rows, remembers

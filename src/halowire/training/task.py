@@ -11,9 +11,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from halowire.errors import InputError
+from halowire.events import choose_metric
 from halowire.partitioning import Shard
 from halowire.training.config import TaskConfig
-from halowire.training.metric_names import choose_metric
 from halowire.training.metrics import SPLITS, evaluate, evaluate_values
 from halowire.wire import Transport
 

@@ -5,6 +5,7 @@ from halowire.wire.chunk_halo import ChunkExchange, ChunkRoute, Routes
 from halowire.wire.code_error import MEASURE_EVERY, MEASURED_ROWS
 from halowire.wire.codec import Codec, Full, Packed, Source, codec_of
 from halowire.wire.codec_check import agree_on_codec, check_codec
+from halowire.wire.crossing import Crossing, Extend
 from halowire.wire.feature_exchange import exchange_features, exchange_flat
 from halowire.wire.freshness import Freshness
 from halowire.wire.graded import BASES, by_base, grade_bits, grade_counts
@@ -21,9 +22,6 @@ from halowire.wire.stage_link import StageLink
 from halowire.wire.subset import column_subset, row_subset, sample_size
 from halowire.wire.transport import Circle, Pending, Transport
 
-Flight = Message
-"""A halo message under way, as layers name it."""
-
 __all__ = [
     "BACKWARD",
     "BASES",
@@ -38,8 +36,9 @@ __all__ = [
     "ChunkRoute",
     "Circle",
     "Codec",
+    "Crossing",
     "Draws",
-    "Flight",
+    "Extend",
     "Freshness",
     "Full",
     "GradientCodec",

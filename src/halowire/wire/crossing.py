@@ -13,7 +13,8 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from halowire.events import TRAIN
-from halowire.wire import Flight, HaloExchange
+from halowire.wire.halo_exchange import HaloExchange
+from halowire.wire.message import Message
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,13 +28,13 @@ class Crossing:
     number: int
     epoch: int | None
 
-    def start(self, rows: Tensor) -> Flight | None:
+    def start(self, rows: Tensor) -> Message | None:
         """Launch the boundary's rows of ``rows`` ``[n, k]``."""
         self.exchange.begin(self.epoch)
         delta = self.epoch is not None and self.exchange.policy.decay is not None
         return self.exchange.start(rows, self.number, delta)
 
-    def start_back(self, halo_grad: Tensor) -> Flight | None:
+    def start_back(self, halo_grad: Tensor) -> Message | None:
         """Launch the gradients ``[h, k]`` of the halo's rows."""
         with self.backward():
             return self.exchange.start_back(halo_grad, self.number)
@@ -65,7 +66,7 @@ class Extend(Function):
         """Send the halo's gradients back, add what returns to the owned rows' own."""
         exchange: HaloExchange = ctx.crossing.exchange
         own, halo = torch.split(grads[0], [grads[0].shape[0] - exchange.num_halo, exchange.num_halo])
-        flight = ctx.crossing.start_back(halo.contiguous())
+        message = ctx.crossing.start_back(halo.contiguous())
         total = own.clone(memory_format=torch.contiguous_format)
-        exchange.finish_back(flight, total)
+        exchange.finish_back(message, total)
         return total, None

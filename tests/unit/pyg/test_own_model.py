@@ -15,7 +15,7 @@ from torch_geometric.data import Data
 import halowire
 from halowire.pyg import own_runner
 from halowire.pyg.shard_data import cut_data
-from halowire.training.config import Config
+from halowire.training import Config
 from halowire.wire import run_threads
 from tests.support.pyg_case import CLASSES, assert_close, make_graph, make_owner
 from tests.support.pyg_models import two

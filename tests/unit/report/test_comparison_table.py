@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from halowire.report.comparison_table import Column, Compared, best_table, ratio_text, spread_text, table_rows
+from halowire.report import table_rows
+from halowire.report.comparison_table import Column, Compared, best_table, ratio_text, spread_text
 from tests.support.fake_comparison import write_comparison
 
 

@@ -6,8 +6,9 @@ import json
 import math
 from pathlib import Path
 
+from halowire.report import read_run
 from halowire.report.facts import facts, notes, shown_runs
-from halowire.report.run_files import RunFiles, read_run
+from halowire.report.run_files import RunFiles
 from tests.support.fake_run import rewrite, write_run
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from halowire.report.markup import join, tag
+from halowire.report import join, tag
 
 
 def test_markup_escapes_all_but_markup() -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from halowire.errors import InputError
-from halowire.report import series
-from halowire.report.run_files import last_epoch, read_run
+from halowire.report import read_run, series
+from halowire.report.run_files import last_epoch
 
 
 def test_a_repeated_epoch_counts_as_it_went_the_last_time(run: Path) -> None:

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from halowire.report.run_files import read_run
-from halowire.report.run_timelines import timelines
+from halowire.report import read_run, timelines
 from tests.support.fake_pipeline import write_pipeline
 from tests.support.pages import runs_page
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from halowire.report import series
-from halowire.report.run_files import read_run
+from halowire.report import read_run, series
 from tests.support.fake_run import rewrite
 
 

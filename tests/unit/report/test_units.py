@@ -6,7 +6,8 @@ import math
 
 import pytest
 
-from halowire.report.units import bytes_text, count_text, metric_words, number, percent_text, seconds_text, share
+from halowire.report import bytes_text
+from halowire.report.units import count_text, metric_words, number, percent_text, seconds_text, share
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,7 @@ from halowire.graph import block_model
 from halowire.kernels import Csr
 from halowire.layers import Propagation
 from halowire.partitioning import cut, partition
-from halowire.schedules.chunks import Chunks, chunk_numbers, renumber
-from halowire.schedules.timeline import Timeline
+from halowire.schedules import Chunks, Timeline, chunk_numbers, renumber
 from halowire.wire import HaloExchange, Transport
 
 N, K = 12, 3

@@ -5,11 +5,8 @@ from __future__ import annotations
 import pytest
 
 from halowire.errors import InputError
-from halowire.schedules.mesh import Mesh
-from halowire.training.config import Config
-from halowire.training.recipes import recipe_config
-from halowire.training.rules import refuse
-from halowire.training.situation import Situation, mesh_of, pipelined
+from halowire.schedules import Mesh
+from halowire.training import Config, Situation, mesh_of, pipelined, recipe_config, refuse
 
 
 @pytest.mark.parametrize(

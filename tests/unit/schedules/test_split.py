@@ -7,15 +7,14 @@ import random
 
 import pytest
 import torch
-from halowire.schedules.measure import measured_costs
 
 from halowire.errors import InputError
 from halowire.graph import block_model
 from halowire.kernels import Csr
 from halowire.layers import GCN, GCNII, SAGE
 from halowire.partitioning import Shard, cut, partition
-from halowire.schedules.stage_split import parse_split, predicted_costs, split
-from halowire.training.config import Config
+from halowire.schedules import measured_costs, parse_split, predicted_costs, split
+from halowire.training import Config
 from halowire.training.model_setup import build_model
 
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 
 from halowire.errors import InputError
-from halowire.training.config import Config
-from halowire.training.recipes import RECIPES, recipe_config
-from halowire.training.rules import refuse
+from halowire.training import RECIPES, Config, recipe_config, refuse
 
 
 def test_overrides_go_where_they_belong_and_nothing_else_changes():

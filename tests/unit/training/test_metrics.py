@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from halowire.errors import InputError
-from halowire.training.metric_names import choose_metric
+from halowire.events import choose_metric
 from halowire.training.metrics import evaluate, mean_roc_auc, roc_auc
 from halowire.wire import Transport
 

@@ -11,9 +11,7 @@ import torch
 from halowire.errors import InputError
 from halowire.graph import block_model
 from halowire.partitioning import cut, partition
-from halowire.training.config import Config
-from halowire.training.graph_parallel import GraphParallel
-from halowire.training.predict import gather_predictions, write_predictions
+from halowire.training import Config, GraphParallel, gather_predictions, write_predictions
 from halowire.wire import Transport
 
 

@@ -11,8 +11,7 @@ from halowire.errors import InputError
 from halowire.graph import Graph, check, write_npz
 from halowire.graph.npz import read_npz
 from halowire.partitioning import Partition, cut
-from halowire.training.config import TaskConfig
-from halowire.training.task import Task
+from halowire.training import Task, TaskConfig
 from halowire.wire import Transport, run_threads
 
 NODES = 80

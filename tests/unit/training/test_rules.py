@@ -8,12 +8,10 @@ import pytest
 
 from halowire.errors import InputError
 from halowire.layers import MODELS
-from halowire.schedules.mesh import Mesh
-from halowire.training.config import Config
-from halowire.training.recipes import RECIPES, filled_groups, recipe_config
-from halowire.training.rule import Kind
-from halowire.training.rules import RULES, idle_settings, refuse, settled
-from halowire.training.situation import Situation, mesh_of
+from halowire.schedules import Mesh
+from halowire.training import RECIPES, RULES, Config, Kind, Situation, mesh_of, recipe_config, refuse, settled
+from halowire.training.recipes import filled_groups
+from halowire.training.rules import idle_settings
 
 BROKEN = {
     "range": ({"model.dropout": 1.0}, Situation(), "--model.dropout is 1.0; it must lie in 0 <= p < 1"),

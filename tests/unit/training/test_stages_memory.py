@@ -10,10 +10,7 @@ import pytest
 
 from halowire.graph import block_model
 from halowire.partitioning import cut, partition
-from halowire.training.config import Config
-from halowire.training.loop import Hooks, Silent, Trainer
-from halowire.training.situation import mesh_of
-from halowire.training.staged import Staged
+from halowire.training import Config, Hooks, Silent, Staged, Trainer, mesh_of
 from halowire.wire import Transport
 
 

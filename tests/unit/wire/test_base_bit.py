@@ -8,9 +8,7 @@ import random
 import pytest
 
 from halowire.errors import InputError
-from halowire.training.config import Config
-from halowire.training.recipes import recipe_config
-from halowire.training.wire import policy_of
+from halowire.training import Config, policy_of, recipe_config
 from halowire.wire import BaseBit
 from tests.support.wire_reference import base_bits
 

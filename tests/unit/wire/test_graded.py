@@ -12,8 +12,7 @@ from halowire.events import TRAIN
 from halowire.graph import block_model
 from halowire.kernels import Csr
 from halowire.partitioning import cut, partition
-from halowire.training.config import Config
-from halowire.training.wire import policy_of
+from halowire.training import Config, policy_of
 from halowire.wire import HaloExchange, Policy, Rate, Source, Transport, by_base, codec_of, grade_bits, grade_counts
 from halowire.wire.graded import Graded, grades_of, halo_degree, sent_degree
 

@@ -14,7 +14,7 @@ from halowire.errors import InputError
 from halowire.events import EVAL, TRAIN
 from halowire.pyg.distribute import wire_policy
 from halowire.pyg.shard_data import cut_data
-from halowire.training.recipes import recipe_config
+from halowire.training import recipe_config
 from halowire.wire import Draws, HaloExchange, Policy, RowCodec, Source, check_codec, run_threads
 from tests.support.pyg_case import make_graph, make_owner
 from tests.support.pyg_models import HIDDEN, two

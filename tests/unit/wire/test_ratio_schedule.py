@@ -10,11 +10,7 @@ import pytest
 import torch
 
 from halowire.errors import InputError
-from halowire.training.config import Config
-from halowire.training.recipes import recipe_config
-from halowire.training.rules import refuse
-from halowire.training.situation import Situation
-from halowire.training.wire import policy_of
+from halowire.training import Config, Situation, policy_of, recipe_config, refuse
 from halowire.training.wire_bytes import epoch_bytes
 from halowire.wire import Budget, Rate, column_subset, exponential, linear, parse_steps, row_subset, stepped
 

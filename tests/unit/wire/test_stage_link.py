@@ -7,8 +7,7 @@ import torch
 from torch import Tensor
 
 from halowire.events import Ledger
-from halowire.training.config import Config
-from halowire.training.wire import policy_of
+from halowire.training import Config, policy_of
 from halowire.wire import Pending, StageLink
 
 SLOW = 0.25

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from halowire.events import LOWER_IS_BETTER
 from halowire.report import series
 from halowire.report.charts import (
     Bar,
@@ -46,7 +47,6 @@ from halowire.report.units import (
     seconds_text,
     share,
 )
-from halowire.training.metric_names import LOWER_IS_BETTER
 
 CLOSE = 0.003
 """Points of accuracy below `exact` (as a fraction) within which the headline calls a recipe as good."""

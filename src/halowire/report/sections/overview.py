@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 
+from halowire.events import VALUE_METRICS, best_of
 from halowire.report.comparison_table import Column, Compared, best_table
 from halowire.report.facts import ShownRun
 from halowire.report.markup import Html, join, tag
@@ -24,7 +25,6 @@ from halowire.report.units import (
     seconds_text,
     share,
 )
-from halowire.training.metric_names import VALUE_METRICS, best_of
 
 ENDED = {"early-stopped": "stopped early (--early-stop)"}
 """What a status in `summary.json` means, where the word alone does not say it."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from halowire.report import read_run
 from halowire.report.facts import ShownRun, shown_runs
-from halowire.report.run_files import read_run
 from halowire.report.sections import headline, subtitle, when_and_how_it_ended
 from tests.support.fake_run import write_run
 from tests.support.pages import words_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from halowire.report import read_run
 from halowire.report.facts import shown_runs
-from halowire.report.run_files import read_run
 from halowire.report.sections.run_settings import by_group, command
 from tests.support.pages import runs_page, words_of
 
