@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from halowire.partitioning import cut, partition, read_shard, write_shards
-from halowire.training import EXTRAS, Config, Staged, Trainer, mesh_of, policy_of
+from halowire.training import EXTRAS, Config, GraphParallel, Staged, Trainer, mesh_of, policy_of
 from halowire.training.model_setup import build_model
 from halowire.wire import Transport
 from tests.parity.test_exact import CLASSES, FEATURES, NODES, assert_close, make_graph
@@ -80,6 +80,31 @@ def compare(
 def test_one_chunk_is_exact(on_workers, workers, stages, model):
     config = make_config(model, stages)
     compare(on_workers(workers, train_here, "plain", config), "plain", config)
+
+
+def boundary_first_here(rank: int, case: str, config: Config) -> dict[str, object]:
+    """The same in graph parallelism, boundary rows first."""
+    graph, transport = make_graph(case), Transport()
+    shard = cut(graph, partition(graph, transport.size, method="random", seed=4))[rank]
+    runner = GraphParallel(shard, shard, config, transport)
+    trainer = Trainer(runner, config, transport, Path(tempfile.mkdtemp()))
+    record: dict[str, object] = {"rows": shard.rows.numpy(), "epochs": [], "last": True}
+    for epoch in range(EPOCHS):
+        loss = trainer.forward_backward(epoch)
+        total = trainer.flat.reduce([float(loss)] + [0.0] * (EXTRAS - 1))[0]
+        grads = {name: p.grad.numpy().copy() for name, p in runner.parameters.items()}
+        trainer.optimiser.step()
+        record["epochs"].append((total, grads, trainer.logits().numpy().copy()))
+    transport.settle()
+    return record
+
+
+@pytest.mark.parametrize("model", ["gcn, residual", "sage, residual", "gcnii", "resgcn"])
+@pytest.mark.parametrize(("workers", "case"), [(1, "plain"), (2, "plain"), (3, "sparse"), (4, "directed-weighted")])
+def test_boundary_first_runs_every_model(on_workers, workers, case, model):
+    name, _, residual = model.partition(", ")
+    config = make_config(name, 1, model__residual=0.3 if residual else 0.0)
+    compare(on_workers(workers, boundary_first_here, case, config), case, config)
 
 
 @pytest.mark.parametrize("model", ["gcn", "sage", "gcnii", "resgcn"])

@@ -30,6 +30,8 @@ STEERING = [100.0, 50.0, 55.0, 61.0, 68.0, 76.0, 65.0, 53.0, 40.0, 26.0, 11.0, -
 BASE = {"model.hidden": HIDDEN, "seed": 5, "epochs": EPOCHS, "model.norm": "none"}
 
 
+Gradients = list[dict[str, np.ndarray]]
+"""Of every epoch, by name."""
 VARCO = {f"rate.{name}": value for name, value in vars(recipe_config("varco").rate).items()}
 
 
@@ -78,13 +80,35 @@ def in_degree(graph: Graph) -> torch.Tensor:
     return torch.bincount(target[source != target], minlength=NODES) + 1
 
 
-def reference(settings: dict[str, object], workers: int, method: str = "random") -> list[dict[str, np.ndarray]]:
-    """Weight gradients of every epoch, from dense matrices."""
+def steady(settings: dict[str, object], workers: int, method: str = "random") -> tuple[dict[str, object], Gradients]:
+    """``settings`` with a seed at which rounding decides nothing, and the reference there.
+
+    A code jumps where a value crosses a step. Where the reference, started from weights that differ by a few roundings,
+    differs from itself, no code can be held against it: such seeds are passed over, whatever the code under test does.
+    """
+    first = int(Config().replace(BASE | settings).seed)
+    for seed in range(first, first + 30):
+        chosen = settings | {"seed": seed}
+        want = reference(chosen, workers, method)
+        others = (reference(chosen, workers, method, nudge) for nudge in range(1, 4))
+        if all(difference(other, want) == "" for other in others):
+            return chosen, want
+    raise AssertionError("the reference is steady at none of 30 seeds")
+
+
+def reference(
+    settings: dict[str, object], workers: int, method: str = "random", nudge: int = 0
+) -> list[dict[str, np.ndarray]]:
+    """Weight gradients of every epoch, from dense matrices; a ``nudge`` changes the first weights by 5e-7 of them."""
     graph = make_graph(method)
     config = Config().replace(BASE | settings)
     owner = partition(graph, workers, method=method, seed=4).owner
     model = build_model(config.model, FEATURES, CLASSES, config.seed)
-    weights = {name: value.clone().requires_grad_() for name, value in model.state_dict().items()}
+    draw = torch.Generator().manual_seed(nudge)
+    weights = {}
+    for name, value in model.state_dict().items():
+        factor = 1 + 5e-7 * torch.randn(value.shape, generator=draw) if nudge else 1.0
+        weights[name] = (value * factor).requires_grad_()
     a = dense_adjacency(graph, "mean" if config.model.name == "sage" else "symmetric")
     policy = policy_of(config, [HIDDEN, CLASSES], 0, input_width=FEATURES)
     wire = DenseWire(a, owner, graph.ids, policy, in_degree(graph))
@@ -126,17 +150,15 @@ CASES = {
     "8 bits": {"rate.bits": 8},
     "4 bits": {"rate.bits": 4},
     "sylvie-s": {"rate.bits": 1},
-    # A code jumps where a value crosses a step. With the seeds given here no rounding error carries one across; at
-    # others the reference, started from weights that differ by 2e-7, differs from itself just as much.
-    "two levels": {"rate.bits": 1, "rate.code": "levels", "seed": 7},
-    "four levels": {"rate.bits": 2, "rate.code": "levels", "seed": 7},
+    "two levels": {"rate.bits": 1, "rate.code": "levels"},
+    "four levels": {"rate.bits": 2, "rate.code": "levels"},
     "bits that fit": {"rate.bits": 1, "rate.code": "levels", "rate.share": 0.15},
     "bits per direction": {"rate.bits": 8, "rate.backward_bits": 1},
     "bits per layer": {"rate.bits": 8, "rate.layers": "2:1"},
     "bits per layer and direction": {"rate.bits": 8, "rate.layers": "1:4/1,2:2/16"},
     "ratios per layer": {"rate.bits": 4, "rate.ratio": 2.0, "rate.layer_ratios": "1:5"},
     "bits by degree": {"rate.bits": 1, "rate.nodes": "degree"},
-    "bits by degree, two levels": {"rate.bits": 1, "rate.nodes": "degree", "rate.code": "levels", "seed": 7},
+    "bits by degree, two levels": {"rate.bits": 1, "rate.nodes": "degree", "rate.code": "levels"},
     "bits by degree, per layer": {"rate.bits": 2, "rate.nodes": "degree", "rate.layers": "1:4/2,2:8/1"},
     "bits by degree, columns": {"rate.bits": 2, "rate.nodes": "degree", "rate.ratio": 3.0, "rate.rescale": True},
     "bits by degree, delayed": {"rate.bits": 1, "rate.nodes": "degree", "freshness.mode": "delayed"},
@@ -181,10 +203,10 @@ CASES = {
     "smoothed": {"freshness.mode": "delayed", "freshness.smoothing": 0.7},
     "smoothed, bounded": {"freshness.mode": "delayed", "freshness.smoothing": 0.7, "freshness.sync_every": 3},
     "delta": {"rate.bits": 1, "rate.code": "levels", "rate.decay": 0.8},
-    "delta, gain": {"rate.bits": 1, "rate.decay": 1.0, "rate.gain": 0.2, "rate.backward_code": "clipped", "seed": 1},
+    "delta, gain": {"rate.bits": 1, "rate.decay": 1.0, "rate.gain": 0.2, "rate.backward_code": "clipped"},
     "delta, gain, columns": {"rate.bits": 4, "rate.decay": 0.9, "rate.gain": 0.5, "rate.ratio": 2.0},
     "delta, gain, late": {"rate.bits": 2, "rate.decay": 1.0, "rate.gain": 0.3, "freshness.mode": "delayed"},
-    "clipped": {"rate.bits": 1, "rate.code": "clipped", "seed": 1},
+    "clipped": {"rate.bits": 1, "rate.code": "clipped"},
     "delta, columns": {"rate.bits": 4, "rate.decay": 0.8, "rate.ratio": 2.0},
     "delta, delayed": {"rate.bits": 1, "rate.decay": 0.9, "freshness.mode": "delayed", "freshness.sync_every": 3},
     "columns, delayed": {"rate.ratio": 2.0, "freshness.mode": "delayed"},
@@ -195,8 +217,8 @@ CASES = {
 @pytest.mark.parametrize("workers", [2, 3])
 @pytest.mark.parametrize("case", CASES)
 def test_gradients_equal_the_reference(on_workers, case, workers):
-    settings = CASES[case] | ({"model.name": "gcn"} if workers == 3 else {})
-    assert_gradients(on_workers(workers, train_here, settings), reference(settings, workers))
+    settings, want = steady(CASES[case] | ({"model.name": "gcn"} if workers == 3 else {}), workers)
+    assert_gradients(on_workers(workers, train_here, settings), want)
 
 
 LARGE = ["sylvie-s", "columns x bits", "bns", "sylvie-a, bounded", "delta", "delta, delayed", "bits by degree"]
@@ -205,26 +227,35 @@ LARGE += ["input, varco", "sylvie-3d"]
 
 @pytest.mark.parametrize("case", LARGE)
 def test_large_interiors(on_workers, case):
-    assert_gradients(on_workers(3, train_here, CASES[case], "range"), reference(CASES[case], 3, "range"))
+    settings, want = steady(CASES[case], 3, "range")
+    assert_gradients(on_workers(3, train_here, settings, "range"), want)
 
 
 @pytest.mark.parametrize("case", ["half", "sylvie-s", "delta", "sylvie-a, bounded", "columns x bits"])
 def test_whole_messages(on_workers, case):
-    whole = on_workers(2, train_here, CASES[case], "random", NODES)
-    assert_gradients(whole, reference(CASES[case], 2))
-    pieces = on_workers(2, train_here, CASES[case], "random", 4)
+    settings, want = steady(CASES[case], 2)
+    whole = on_workers(2, train_here, settings, "random", NODES)
+    assert_gradients(whole, want)
+    pieces = on_workers(2, train_here, settings, "random", 4)
     assert [[sent for sent, _ in result["record"]] for result in whole] == [
         [sent for sent, _ in result["record"]] for result in pieces
     ], "pieces cost no bytes"
 
 
-def assert_gradients(results: list[dict], want: list[dict[str, np.ndarray]]) -> None:
+def assert_gradients(results: list[dict], want: Gradients) -> None:
     for result in results:
-        for epoch in range(len(want)):
-            for name, grad in want[epoch].items():
-                got = result["record"][epoch][1][name]
-                worst, limit = np.abs(got - grad).max(), 1e-3 * np.abs(grad).max()
-                assert worst <= limit, f"{name} in epoch {epoch}: differs by {worst}, allowed {limit}"
+        words = difference([grads for _, grads in result["record"]], want)
+        assert not words, words
+
+
+def difference(got: Gradients, want: Gradients) -> str:
+    """Where two lists of gradients differ by more than a thousandth of the largest value; empty where they do not."""
+    for epoch, grads in enumerate(want):
+        for name, grad in grads.items():
+            worst, limit = np.abs(got[epoch][name] - grad).max(), 1e-3 * np.abs(grad).max()
+            if not worst <= limit:
+                return f"{name} in epoch {epoch}: differs by {worst}, allowed {limit}"
+    return ""
 
 
 def same(a: list[dict], b: list[dict]) -> bool:

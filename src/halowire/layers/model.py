@@ -102,6 +102,11 @@ class Model(nn.Module, ABC):
         """What turns the last hidden rows into logits; None where the last layer does."""
         return None
 
+    @property
+    def hidden_width(self) -> int:
+        """Columns of the rows between blocks, which travel from stage to stage, and of the initial rows."""
+        return self.shape.hidden_channels
+
     @classmethod
     @abstractmethod
     def sent_widths(cls, shape: Shape) -> list[int]:

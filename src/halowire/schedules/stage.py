@@ -45,7 +45,7 @@ class Stage:
         begin = 1 if first == 0 and model.aggregates_input else first
         layers = tuple(model.make_layer(block, undropped) for block in range(begin, stop))
         output = model.make_output() if stop == len(model.blocks) else None
-        width = model.shape.hidden_channels
+        width = model.hidden_width
         firsts: list[Layer | Entry | None] = [entry, *layers]
         seconds: list[Layer | Output | None] = [*layers, output]
         segments = tuple(Segment(one, two, _width(one, width)) for one, two in zip(firsts, seconds, strict=True))

@@ -165,7 +165,7 @@ class Staged:
         """What crosses the borders of the stages, of all parts together; initial rows go beside the others."""
         nodes = torch.tensor([shard.num_owned])
         self.seat.peers.all_reduce(nodes, "reduction of the sizes", account=None)
-        rows, width = int(nodes) * (2 if self.model.initial else 1), self.model.shape.hidden_channels
+        rows, width = int(nodes) * (2 if self.model.initial else 1), self.model.hidden_width
         return [StageLink(self.model.layer_number(first), width, rows) for first, _ in self._bounds[1:]]
 
     def _chunk(self, shard: Shard) -> tuple[Shard, Chunks]:

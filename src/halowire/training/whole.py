@@ -15,8 +15,11 @@ class Whole:
 
     def __init__(self, model: nn.Module, own: dict[str, nn.Parameter], peers: Transport, transport: Transport) -> None:
         self._shapes = {name: value.shape for name, value in model.named_parameters() if value.requires_grad}
-        self._names, self._own = list(self._shapes), list(own)
-        self._speaks, self._transport = peers.rank == 0, transport
+        self._names = list(self._shapes)
+        self._own = list(own)
+        self._everywhere = peers.size == transport.size
+        self._speaks = peers.rank == 0
+        self._transport = transport
 
     @property
     def own_places(self) -> list[int]:
@@ -30,7 +33,7 @@ class Whole:
         All workers call this together. The first worker of every stage gives its tensors, the others zeros, and all
         are added up. What nobody trains (buffers, frozen parameters) is the same everywhere and stays as it is.
         """
-        if len(self._own) == len(self._names):
+        if self._everywhere:
             return tensors
         flat = torch.zeros(sum(shape.numel() for shape in self._shapes.values()))
         pieces = torch.split(flat, [shape.numel() for shape in self._shapes.values()])
@@ -44,7 +47,7 @@ class Whole:
     def optimiser(self, optimiser: torch.optim.Optimizer) -> dict[int, dict[str, Tensor]]:
         """The state of Adam for all parameters, by their places."""
         own = optimiser.state_dict()["state"]
-        if len(self._own) == len(self._names):
+        if self._everywhere:
             return dict(own)
         moments = {}
         for key in MOMENTS:

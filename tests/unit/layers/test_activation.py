@@ -6,8 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from halowire.kernels import Drop
-from halowire.layers import Activation
+from halowire.layers import Activation, Rows
 from tests.support.reference import dropout_factor
 
 PARTS = {"whole": [slice(0, 40)], "cut": [slice(0, 13), slice(13, 40)]}
@@ -27,29 +26,31 @@ def test_equals_torch(norm, p, parts):
     want = want.relu() * dropout_factor(p, 3, 4, 1, ids, 33)
     want_grads = torch.autograd.grad(want, copies, grad)
 
-    activation = Activation(gamma, beta, Drop(p, 3, 4, 1, ids) if p else None)
-    got = torch.empty_like(x)
-    stats = [activation.forward(x, got, rows) for rows in PARTS[parts]]
+    weights = [None if value is None else torch.nn.Parameter(value) for value in (gamma, beta)]
+    activation = Activation(*weights, p, layer=1)
+    whole = Rows.whole(ids, seed=3, epoch=4, training=True)
+    got, found = torch.empty_like(x), activation.stats_for(x)
+    for at in PARTS[parts]:
+        activation.forward(x[at], whole.range(at.start, at.stop), got[at], None if found is None else found[at])
     torch.testing.assert_close(got, want.detach(), rtol=1e-5, atol=1e-5)
-    sums = [activation.backward(grad, x, s, grad, rows) for s, rows in zip(stats, PARTS[parts], strict=True)]
+    for at in PARTS[parts]:
+        stats = None if found is None else found[at]
+        activation.backward(grad[at], x[at], stats, whole.range(at.start, at.stop))
     torch.testing.assert_close(grad, want_grads[0], rtol=1e-4, atol=1e-5)
-    if norm:
-        for column, want_grad in enumerate(want_grads[1:]):
-            torch.testing.assert_close(sum(part[column] for part in sums), want_grad, rtol=1e-4, atol=1e-5)
-    else:
-        assert sums == [(None, None)] * len(sums)
+    for parameter, want_grad in zip(activation.parameters, want_grads[1:], strict=True):
+        torch.testing.assert_close(parameter.grad, want_grad, rtol=1e-4, atol=1e-5)
 
 
-def masked(x, drop):
+def masked(x, ids, seed=1, epoch=2, layer=0):
     out = torch.empty_like(x)
-    Activation(None, None, drop).forward(x, out, slice(0, len(x)))
+    Activation(None, None, 0.5, layer).forward(x, Rows.whole(ids, seed, epoch, training=True), out, None)
     return out
 
 
 def test_the_mask_belongs_to_the_node_not_to_its_place():
     ids = torch.tensor([5, 900, 3])
     x = torch.ones(3, 64)
-    out = masked(x, Drop(0.5, 1, 2, 0, ids))
-    assert torch.equal(out, masked(x, Drop(0.5, 1, 2, 0, ids.flip(0))).flip(0))
-    for other in (Drop(0.5, 2, 2, 0, ids), Drop(0.5, 1, 3, 0, ids), Drop(0.5, 1, 2, 1, ids)):
-        assert not torch.equal(out, masked(x, other))
+    out = masked(x, ids)
+    assert torch.equal(out, masked(x, ids.flip(0)).flip(0))
+    for other in ({"seed": 2}, {"epoch": 3}, {"layer": 1}):
+        assert not torch.equal(out, masked(x, ids, **other))

@@ -11,11 +11,12 @@ import torch_geometric.nn as pyg
 
 import halowire
 from halowire.graph import Graph
-from halowire.layers import GAT, Attention, Features, Step
+from halowire.layers import GAT, Inputs, Rows, Shape
 from halowire.partitioning import cut, partition
 from halowire.pyg import native_gat
 from halowire.pyg.attach import attach
 from halowire.pyg.shard_data import cut_data
+from halowire.schedules import BoundaryFirst, Part, Stage
 from halowire.wire import HaloExchange, Transport, run_threads
 from tests.support.pyg_case import CLASSES, FEATURES, assert_close, compare, make_graph, make_owner, run_part, run_plain
 from tests.support.pyg_models import HIDDEN, Two
@@ -95,9 +96,9 @@ def test_the_model_zoo_equals_pyg():
     whole = Graph.from_edge_index(edges, 90, x=graph["x"], y=torch.zeros(90, dtype=torch.int64), num_classes=4)
     shard = cut(whole, partition(whole, 1))[0]
     exchange = HaloExchange(shard, Transport(), torch.device("cpu"))
-    spread = Attention.over(shard, exchange, torch.device("cpu"))
-    features = Features.of(shard, spread, exchange, torch.device("cpu"))
-    model = GAT(6, 12, 4, num_layers=2, dropout=0.0, norm="none", seed=5, heads=3)
+    model = GAT(Shape(6, 12, 4, num_layers=2, dropout=0.0, norm="none", heads=3), seed=5)
+    edges_ready = model.aggregation(shard, exchange)
+    part = Part(shard.ids, Inputs.of(shard, edges_ready, aggregates=True), edges_ready)
     convs = [pyg.GATConv(6, 4, heads=3), pyg.GATConv(12, 4, heads=3, concat=False)]
     with torch.no_grad():
         for block, conv in zip(model.blocks, convs, strict=True):
@@ -107,11 +108,13 @@ def test_the_model_zoo_equals_pyg():
             conv.att_dst.copy_(block.conv.att_dst)
             conv.bias.copy_(block.conv.bias)
     want = convs[1](F.relu(convs[0](graph["x"], edges)), edges)
-    got = model(features, Step(spread, shard.ids, training=True))
     factor = torch.randn(want.shape, generator=torch.Generator().manual_seed(2))
     (want * factor).sum().backward()
-    (got * factor[shard.rows]).sum().backward()
-    assert_close("logits", got.detach(), want.detach()[shard.rows])
+    schedule = BoundaryFirst(Stage.of(model, 0, 2))
+    with torch.no_grad():
+        got, passed = schedule.forward(part, Rows.whole(shard.ids, training=True))
+        schedule.backward(part, passed, factor[shard.rows], lambda parameter: None)
+    assert_close("logits", got, want.detach()[shard.rows])
     for block, conv in zip(model.blocks, convs, strict=True):
         pairs = {"weight": conv.lin.weight, "att_src": conv.att_src, "att_dst": conv.att_dst, "bias": conv.bias}
         for name, parameter in pairs.items():

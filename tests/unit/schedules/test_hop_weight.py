@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from halowire.schedules.hop_weight import hop_weight, mean_path_weight
-from tests.unit.schedules.test_chunk_spread import K, N, gradient
+from tests.support.chunk_gradients import K, N, gradient
 
 RULES = ["double", "position", "unbiased"]
 

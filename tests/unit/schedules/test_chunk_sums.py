@@ -3,71 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
 
 import pytest
 import torch
-from halowire.schedules.blocks import InitialBlock, Kept
-from halowire.schedules.chunk_spread import ChunkSpread
-from halowire.schedules.rows import Activate, Rows
 
 from halowire.graph import block_model
-from halowire.kernels import Csr
-from halowire.layers import Propagation
 from halowire.partitioning import cut, partition
-from halowire.schedules import Chunks, Timeline, chunk_numbers, renumber
-from halowire.wire import HaloExchange, Transport
-
-N, K = 12, 3
-
-
-@dataclass(frozen=True)
-class GivenOrder(Chunks):
-    """Chunks in an order that a test chooses."""
-
-    given: tuple[int, ...] = ()
-
-    def order(self, epoch: int, part: int | None = None) -> list[int]:
-        return list(self.given)
-
-
-def spread_of(a: torch.Tensor, order: tuple[int, ...], rule: str) -> tuple[ChunkSpread, GivenOrder]:
-    graph = block_model(N, 30, 4, 2, seed=1)
-    shard = cut(graph, partition(graph, 1))[0]
-    exchange = HaloExchange(shard, Transport(), torch.device("cpu"))
-    rows, cols = a.nonzero(as_tuple=True)
-    inner = Csr.from_edges(rows, cols, N, N, a[rows, cols])
-    none = Csr(torch.zeros(N + 1, dtype=torch.int64), torch.empty(0, dtype=torch.int32), None, 0)
-    propagation = Propagation.cut(inner, none, exchange, torch.device("cpu"))
-    count = len(order)
-    chunks = GivenOrder(tuple(N * c // count for c in range(count + 1)), given=order)
-    return ChunkSpread(propagation, None, chunks, [K], 1, rule, Timeline()), chunks
-
-
-def gradient(a: torch.Tensor, w: torch.Tensor, order: tuple[int, ...], rule: str) -> torch.Tensor:
-    """``a_grad`` of the linear model ``sum(w * (A x))`` in one epoch whose historical rows are the current ones."""
-    spread, chunks = spread_of(a, order, rule)
-    block = InitialBlock(1, Activate(None, None, 0.0, 0), torch.nn.Parameter(torch.zeros(K, K)), 0.1, 0.5)
-    x = torch.arange(N * K).float().view(N, K)
-    found = torch.zeros(N, K)
-    for epoch in range(2):  # the second epoch finds the first one's rows, which are the same
-        spread.begin(epoch)
-        for chunk in order:
-            rows = Rows(chunks.at(chunk), torch.arange(N)[chunks.at(chunk)], None, training=True)
-            room = spread.room(0, block, rows)
-            room.copy_(x[rows.at])
-            g = spread.gather(0, block, room, Kept(None, None, None), rows)
-        spread.turn()
-        for chunk in reversed(order):
-            rows = Rows(chunks.at(chunk), torch.arange(N)[chunks.at(chunk)], None, training=True)
-            if epoch:
-                assert torch.allclose(g if chunk == order[-1] else a[rows.at] @ x, a[rows.at] @ x)
-            room = spread.grad_room(0, block, rows)
-            room.copy_(w[rows.at])
-            found[rows.at] = spread.scatter(0, block, room, None, rows)
-            spread.done(rows)
-        spread.end(epoch)
-    return found
+from halowire.schedules import Chunks, chunk_numbers, renumber
+from tests.support.chunk_gradients import K, N, gradient
 
 
 @pytest.mark.parametrize("rule", ["double", "position", "unbiased"])

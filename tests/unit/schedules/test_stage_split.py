@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from dataclasses import replace
 
 import pytest
 import torch
@@ -11,11 +12,12 @@ import torch
 from halowire.errors import InputError
 from halowire.graph import block_model
 from halowire.kernels import Csr
-from halowire.layers import GCN, GCNII, SAGE
+from halowire.layers import GCN, GCNII, SAGE, Shape
 from halowire.partitioning import Shard, cut, partition
 from halowire.schedules import measured_costs, parse_split, predicted_costs, split
 from halowire.training import Config
 from halowire.training.model_setup import build_model
+from halowire.wire import Transport
 
 
 def largest(costs: list[float], counts: list[int]) -> float:
@@ -54,10 +56,10 @@ def test_the_users_split():
 
 
 def test_predicted_costs_grow_with_what_a_block_does():
-    costs = predicted_costs(GCNII(50, 16, 4, 6), 1000, 8000, 50_000)
+    costs = predicted_costs(GCNII(Shape(50, 16, 4, 6)), 1000, 8000, 50_000)
     assert len(costs) == 6 and costs[0] > costs[1] == costs[4] < costs[5]
-    sage = predicted_costs(SAGE(50, 16, 4, 4), 1000, 8000, 50_000)
-    gcn = predicted_costs(GCN(50, 16, 4, 4), 1000, 8000, 50_000)
+    sage = predicted_costs(SAGE(Shape(50, 16, 4, 4)), 1000, 8000, 50_000)
+    gcn = predicted_costs(GCN(Shape(50, 16, 4, 4)), 1000, 8000, 50_000)
     assert sage[1] > gcn[1] and gcn[3] < gcn[2]
 
 
@@ -76,9 +78,9 @@ def test_what_is_prepared_once_in_a_run_is_not_measured(monkeypatch):
     monkeypatch.setattr(Csr, "transpose", lambda matrix: counts.append(1) or transposed(matrix))
     found = []
     for turns in (1, 3):
-        monkeypatch.setattr("halowire.schedules.measure.TURNS", turns)
+        monkeypatch.setattr("halowire.schedules.block_costs.TURNS", turns)
         counts.clear()
-        measured_costs(model, shard.symmetric()[0], x, shard.ids)
+        measured_costs(model, replace(shard, x=x), Transport())
         found.append(len(counts))
     assert found[0] == found[1] > 0
 
@@ -92,7 +94,7 @@ def test_measured_costs_are_positive_and_leave_no_trace(name, sparse):
     x = sparse_features(shard) if sparse else shard.x
     model = build_model(config.model, 12, 4, 0)
     weights = {key: value.clone() for key, value in model.state_dict().items()}
-    costs = measured_costs(model, shard.symmetric()[0], x, shard.ids)
+    costs = measured_costs(model, replace(shard, x=x), Transport())
     assert len(costs) == 5 and min(costs) > 0 and costs[1] == costs[2] == costs[3]
     assert all(parameter.grad is None for parameter in model.parameters())
     assert all(torch.equal(value, weights[key]) for key, value in model.state_dict().items())
