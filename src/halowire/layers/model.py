@@ -19,8 +19,7 @@ from halowire.errors import InputError
 from halowire.layers.activation import Activation
 from halowire.layers.aggregation import Aggregation
 from halowire.layers.entry import Entry, Projection
-from halowire.layers.layer import Layer
-from halowire.layers.output import Output
+from halowire.layers.layer import Layer, Output
 from halowire.partitioning import Shard
 from halowire.wire import HaloExchange
 

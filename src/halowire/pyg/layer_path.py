@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from halowire.layers import NOT_HIDDEN, plain_overlap
+from halowire.schedules import NOT_HIDDEN, plain_overlap
 
 NATIVE = "native"
 GENERAL = "general"

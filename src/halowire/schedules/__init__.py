@@ -21,6 +21,7 @@ from halowire.schedules.border import Border
 from halowire.schedules.boundary_first import BoundaryFirst, Part
 from halowire.schedules.chunk_sums import ChunkSums
 from halowire.schedules.chunks import Chunks, chunk_numbers, renumber
+from halowire.schedules.departure import BOUNDARY_FIRST, NOT_HIDDEN, plain_overlap
 from halowire.schedules.mesh import Mesh, Seat, forget_circles
 from halowire.schedules.pipeline import Pipeline, Side
 from halowire.schedules.stage import Stage
@@ -29,25 +30,7 @@ from halowire.schedules.timeline import Timeline, ideal_bubble
 from halowire.schedules.whole_sums import Sums, WholeSums
 
 __all__ = [
-    "Border",
-    "BoundaryFirst",
-    "ChunkSums",
-    "Chunks",
-    "Mesh",
-    "Part",
-    "Pipeline",
-    "Seat",
-    "Side",
-    "Stage",
-    "Sums",
-    "Timeline",
-    "WholeSums",
-    "chunk_numbers",
-    "forget_circles",
-    "ideal_bubble",
-    "measured_costs",
-    "parse_split",
-    "predicted_costs",
-    "renumber",
-    "split",
-]
+    "BOUNDARY_FIRST", "NOT_HIDDEN", "Border", "BoundaryFirst", "ChunkSums", "Chunks", "Mesh", "Part", "Pipeline",
+    "Seat", "Side", "Stage", "Sums", "Timeline", "WholeSums", "chunk_numbers", "forget_circles", "ideal_bubble",
+    "measured_costs", "parse_split", "plain_overlap", "predicted_costs", "renumber", "split",
+]  # fmt: skip

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from halowire.events import EVAL
-from halowire.layers import BOUNDARY_FIRST, Inputs, Model, Rows
+from halowire.layers import Inputs, Model, Rows
 from halowire.partitioning import Shard
-from halowire.schedules import BoundaryFirst, Part, Stage
+from halowire.schedules import BOUNDARY_FIRST, BoundaryFirst, Part, Stage
 from halowire.training.config import Config
 from halowire.training.model_setup import build_model, output_width, policy_for
 from halowire.training.runner import Complete, LossGradient, exchange_numbers, exchanges_rows, remembers

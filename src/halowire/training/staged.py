@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from halowire.kernels import Csr
-from halowire.layers import Aggregation, Inputs, Model, plain_overlap
+from halowire.layers import Aggregation, Inputs, Model
 from halowire.partitioning import Shard
 from halowire.schedules import (
     Border,
@@ -29,6 +29,7 @@ from halowire.schedules import (
     ideal_bubble,
     measured_costs,
     parse_split,
+    plain_overlap,
     predicted_costs,
     renumber,
     split,
