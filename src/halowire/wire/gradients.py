@@ -68,16 +68,11 @@ class GradientCodec:
 
     def _swap(self, parts: list[Tensor], counts: list[int], where: str) -> list[Tensor]:
         """Send ``parts[p]`` to every other worker ``p``; the decoded rows from each, nothing from oneself."""
-        rank, width = self._transport.rank, self._packing.row_bytes(WIDTH)
-        sent = [part.numel() if peer != rank else 0 for peer, part in enumerate(parts)]
-        sizes = [count * width if peer != rank else 0 for peer, count in enumerate(counts)]
-        send = torch.cat([part.reshape(-1) for peer, part in enumerate(parts) if peer != rank])
-        received = torch.empty(sum(sizes), dtype=torch.uint8)
-        self._transport.ledger.sent(send.numel())
-        self._transport.wait(self._transport.all_to_all(send, sent, received, sizes, where))
-        self._transport.settle(send)
-        rows = unpack_rows(received, self._packing, WIDTH)
-        return list(torch.split(rows, [size // width for size in sizes]))
+        others = [peer for peer in range(len(parts)) if peer != self._transport.rank]
+        sent = [len(part) if peer in others else 0 for peer, part in enumerate(parts)]
+        expected = [count if peer in others else 0 for peer, count in enumerate(counts)]
+        data = self._transport.swap(torch.cat([parts[peer] for peer in others]), sent, expected, where)
+        return list(torch.split(unpack_rows(data, self._packing, WIDTH), expected))
 
     def _code(self, rows: Tensor, epoch: int, stream: int) -> tuple[Tensor, Tensor]:
         """Bytes ``[n, row_bytes]`` of ``rows``, and what their receiver sees."""
