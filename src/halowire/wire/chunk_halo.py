@@ -41,7 +41,7 @@ class ChunkRoute:
         """
         send = [_by_chunk(mine, own[mine], count) for mine in rows]
         ends = list(itertools.accumulate((peer.numel() for peer in numbers), initial=0))
-        spans = [torch.arange(*ends_of) for ends_of in itertools.pairwise(ends)]
+        spans = [torch.arange(first, last) for first, last in itertools.pairwise(ends)]
         take = [_by_chunk(span, peer, count) for span, peer in zip(spans, numbers, strict=True)]
         return ChunkRoute(send, take, ends[-1])
 

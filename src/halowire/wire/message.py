@@ -187,7 +187,8 @@ class Message:
             if rows is not None:
                 matrix.matmul(rows, out=out, accumulate=True)
                 return
-            used = self.route.arrived(matrix).scaled(terms.factor)
+            places = self.route.places
+            used = (matrix if places is None else matrix.select_columns(places)).scaled(terms.factor)
             if terms.columns is None:
                 terms.decoder.aggregate(used, data, terms.width, out)
             else:

@@ -11,7 +11,6 @@ from torch import Tensor
 from halowire.errors import InputError
 from halowire.kernels import CODE_BITS, Packing, code_for, row_keys
 from halowire.wire.codec import Full, Packed, Uniform
-from halowire.wire.memory import Delta
 from halowire.wire.rate_schedule import BaseBit
 
 FORWARD, BACKWARD = "forward", "backward"
@@ -49,12 +48,8 @@ class Rate:
             raise InputError(f"the code `{self.code}` takes {takes} bits, not {self.bits}; use `minmax`")
         if not self.ratio >= 1:
             raise InputError(f"the ratio of columns is {self.ratio}; it must be at least 1 (all columns)")
-        if not 0 < self.rows <= 1:
-            raise InputError(f"the share of rows is {self.rows}; it must lie in 0 < p <= 1")
         if self.graded and self.bits > 8:
             raise InputError(f"bits by degree start from a base of 1, 2, 4 or 8 bits, not {self.bits}; set --rate.bits")
-        if self.graded and self.rows < 1:
-            raise InputError("bits by degree rank all rows of a list, but only some are sampled; drop one of the two")
 
     def columns(self, width: int) -> int:
         """How many of ``width`` columns travel: at least one."""
@@ -88,18 +83,6 @@ class Freshness:
     smoothing: float = 0.0
     threshold: float = 0.0
     adaptive: bool = False
-
-    def __post_init__(self) -> None:
-        if self.sync_every < 0:
-            raise InputError(f"--freshness.sync-every is {self.sync_every}; it must be at least 1, or 0 for never")
-        if not 0 <= self.smoothing < 1:
-            raise InputError(f"--freshness.smoothing is {self.smoothing}; it must lie in 0 <= m < 1")
-        if not self.threshold >= 0:
-            raise InputError(f"--freshness.threshold is {self.threshold}; it must be at least 0")
-        for name in ("sync_every", "smoothing", "threshold"):
-            if getattr(self, name) and not self.delayed:
-                flag = f"--freshness.{name.replace('_', '-')}"
-                raise InputError(f"{flag} has no effect on fresh rows; add --freshness.mode delayed or leave it out")
 
     def synchronous(self, epoch: int) -> bool:
         """Whether ``epoch`` uses its own rows, whatever was measured in training."""
@@ -144,23 +127,12 @@ class Policy:
     piece_rows: int = 8192
     codec: Uniform | None = None
 
-    def __post_init__(self) -> None:
-        if self.decay is not None and not 0 <= self.decay <= 1:
-            raise InputError(f"--rate.decay is {self.decay}; it must lie in 0 <= g <= 1")
-        if not 0 < self.gain <= 1:
-            raise InputError(f"--rate.gain is {self.gain}; it must lie in 0 < a <= 1")
-
-    @property
-    def delta(self) -> Delta | None:
-        """The rule of delta coding; None: rows travel as they are."""
-        return None if self.decay is None else Delta(self.decay, self.gain)
-
-    def columns(self, epoch: int, layer: int, width: int, key: int | None = None) -> Tensor | None:
-        """The columns of ``width`` that travel, ascending; None: all. ``key`` draws them, that of ``layer`` if None."""
+    def columns(self, epoch: int, layer: int, width: int, key: int) -> Tensor | None:
+        """The columns of ``width`` that travel, drawn with ``key``, ascending; None: all of them."""
         count = self.rates(epoch, layer, FORWARD).columns(width)
         if self.first_columns and count < width:
             return torch.arange(count)
-        return column_subset(width, count, self.seed, epoch, layer if key is None else key)
+        return column_subset(width, count, self.seed, epoch, key)
 
 
 def column_subset(width: int, count: int, seed: int, epoch: int, layer: int) -> Tensor | None:

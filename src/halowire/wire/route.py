@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -119,10 +120,6 @@ class Route:
         none = [0] * peers
         return Route(ids, None, None, *((full, none) if sends else (none, full)), size=count)
 
-    def arrived(self, matrix: Csr) -> Csr:
-        """The columns of ``matrix`` ``[r, size]`` whose rows travel, in the order of the message."""
-        return matrix if self.places is None else matrix.select_columns(self.places)
-
 
 Counts = tuple[tuple[int, ...], tuple[int, ...]]
 """How many rows go to every peer, and how many come from each."""
@@ -156,13 +153,11 @@ class HaloRoutes:
         if share == 1:
             return self.all(direction)
         if self._sampled is None or self._sampled[0] != (epoch, share):
-            self._sampled = ((epoch, share), self._sample(share, epoch))
+            kept, sent = row_subset(self._send_ids, self.counts[0], share, self._seed, epoch)
+            places, received = row_subset(self._sampled_from, self.counts[1], share, self._seed, epoch)
+            both = self._both(self.send_index[kept], places, (sent, received), share, None)
+            self._sampled = ((epoch, share), both)
         return self._sampled[1][direction != FORWARD]
-
-    def _sample(self, share: float, epoch: int) -> tuple[Route, Route]:
-        kept, sent = row_subset(self._send_ids, self.counts[0], share, self._seed, epoch)
-        places, received = row_subset(self._sampled_from, self.counts[1], share, self._seed, epoch)
-        return self._both(self.send_index[kept], places, (sent, received), share, None)
 
     def _both(
         self, index: Tensor, places: Tensor | None, counts: Counts, share: float, pieces: Pieces | None
@@ -190,14 +185,10 @@ def row_subset(
     the smallest keys stay; owner and receiver hold the same list and so agree.
     """
     keys = row_keys(seed, epoch, 0, ids, ROW_STREAM)
-    kept, sizes, start = [], [], 0
-    for count in counts:
-        size = sample_size(count, share)
-        order = keys[start : start + count].argsort()[:size].sort().values
-        kept.append(order + start)
-        sizes.append(size)
-        start += count
-    return (torch.cat(kept) if kept else torch.empty(0, dtype=torch.int64)), tuple(sizes)
+    sizes = tuple(sample_size(count, share) for count in counts)
+    groups = zip(torch.split(keys, list(counts)), sizes, itertools.accumulate(counts, initial=0), strict=False)
+    kept = [start + group.argsort()[:size].sort().values for group, size, start in groups]
+    return (torch.cat(kept) if kept else torch.empty(0, dtype=torch.int64)), sizes
 
 
 def inverse_of(index: Tensor, rows: int) -> Csr:

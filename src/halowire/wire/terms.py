@@ -104,7 +104,9 @@ class Terms:
         """
         layer, direction = draw.layer, draw.direction
         columns = policy.columns(epoch, layer, width, draw.columns)
-        changes = policy.delta if delta and direction == FORWARD else None
+        changes = None
+        if delta and direction == FORWARD and policy.decay is not None:
+            changes = Delta(policy.decay, policy.gain)
         factor = 1.0 / share
         if columns is not None and policy.rescale and changes is None:
             factor *= width / columns.numel()

@@ -21,6 +21,8 @@ from halowire.wire.route import PIECES, Piece
 DEFAULT_DEADLINE = 600.0
 
 Works = tuple[dist.Work, ...]
+Sizes = Sequence[int]
+"""A number of bytes or rows for every peer."""
 
 
 @dataclass
@@ -82,13 +84,7 @@ class Transport:
         self._expected: dict[int, Pending] = {} if self._halos is None else _EXPECTED.setdefault(self._halos, {})
 
     def all_to_all(
-        self,
-        send: Tensor,
-        send_bytes: Sequence[int],
-        received: Tensor,
-        recv_bytes: Sequence[int],
-        where: str,
-        tag: int | None = None,
+        self, send: Tensor, send_bytes: Sizes, received: Tensor, recv_bytes: Sizes, where: str, tag: int | None = None
     ) -> Pending:
         """Launch one message to every peer: uint8 ``send`` split by ``send_bytes`` into uint8 ``received``.
 
@@ -200,7 +196,7 @@ class Transport:
             self.broadcast(torch.frombuffer(mine, dtype=torch.uint8), where)
         return bytes(mine)
 
-    def swap(self, rows: Tensor, sent: Sequence[int], received: Sequence[int], where: str) -> Tensor:
+    def swap(self, rows: Tensor, sent: Sizes, received: Sizes, where: str) -> Tensor:
         """Send ``sent[p]`` of the ``rows`` ``[n, ...]``, grouped by peer, to every peer ``p``; the rows that they sent.
 
         ``received[p]`` are the rows that come from ``p``; :meth:`swap_counts` asks for them where they are not known.
@@ -214,14 +210,14 @@ class Transport:
         self.settle(data)
         return arrived.view(rows.dtype).view(sum(received), *rows.shape[1:])
 
-    def swap_counts(self, counts: Sequence[int], where: str) -> list[int]:
+    def swap_counts(self, counts: Sizes, where: str) -> list[int]:
         """Tell every peer ``p`` that it gets ``counts[p]`` rows; how many come from each."""
         table = torch.zeros(self.size, self.size, dtype=torch.int64)
         table[self.rank] = torch.tensor(counts)
         self.all_reduce(table, where, account=None)
         return [int(count) for count in table[:, self.rank]]
 
-    def gather_rows(self, rows: Tensor, counts: Sequence[int], where: str) -> Tensor | None:
+    def gather_rows(self, rows: Tensor, counts: Sizes, where: str) -> Tensor | None:
         """Collect every worker's ``rows`` on rank 0, in rank order; None elsewhere. ``counts``: rows of each rank."""
         if self.size == 1:
             return rows
@@ -288,7 +284,7 @@ def _second_group(world: dist.ProcessGroup | None) -> dist.ProcessGroup:
     return _SECOND[world]
 
 
-def _whole(sizes: Sequence[int]) -> list[Piece]:
+def _whole(sizes: Sizes) -> list[Piece]:
     """A message that is not cut: one piece for every peer that gets some of its bytes."""
     ends = list(itertools.accumulate(sizes))
     return [Piece(peer, 0, end - size, end) for peer, (size, end) in enumerate(zip(sizes, ends, strict=True)) if size]
