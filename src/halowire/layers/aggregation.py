@@ -24,7 +24,7 @@ from halowire.kernels import Csr, Drop, row_range
 from halowire.layers.dense import empty_rows
 from halowire.layers.layer import Layer
 from halowire.partitioning import Shard
-from halowire.wire import Arrival, HaloExchange, Message, Piece
+from halowire.wire import BACKWARD, Arrival, HaloExchange, Message, Piece
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,7 +171,7 @@ class Summing:
         grad = g_grad[: edges.boundary]
         if not edges.halo_t_pieces:
             return exchange.start_back(edges.halo_t.matmul(grad), self._number)
-        loading = exchange.load_back(self._number, grad.shape[1])
+        loading = exchange.load(self._number, grad.shape[1], direction=BACKWARD)
         halo_grad = empty_rows(grad, edges.halo_t.num_rows, grad.shape[1])
         for piece, matrix in edges.halo_t_pieces:
             matrix.matmul(grad, out=halo_grad[piece.start : piece.stop])

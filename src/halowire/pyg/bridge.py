@@ -13,7 +13,7 @@ from torch.autograd.function import once_differentiable
 from halowire.errors import InputError
 from halowire.events import TRAIN
 from halowire.partitioning import Shard
-from halowire.wire import Crossing, Extend, HaloExchange, Policy, Transport, exchange_flat
+from halowire.wire import Crossing, Extend, HaloExchange, Policy, Transport
 
 FIRST_EXACT = 10_000
 """Exact messages are numbered from here on, so that their numbers differ from those that the policy knows."""
@@ -144,13 +144,9 @@ class Bridge:
             raise InputError(
                 f"halo rows travel as float32, but these are {rows.dtype}; call model.float() and x.float()"
             )
-        width = rows.shape[1]
-        sent = rows[self.shard.send_index.to(rows.device)].reshape(-1)
-        send_sizes = tuple(count * width for count in self.shard.send_counts)
-        receive_sizes = tuple(count * width for count in self.shard.recv_counts)
-        as_bytes = sent.byte() if sent.dtype == torch.bool else sent
-        flat = exchange_flat(as_bytes.cpu(), send_sizes, receive_sizes, self.transport)
-        return flat.to(rows.device).to(rows.dtype).view(self.num_halo, width)
+        sent = rows[self.shard.send_index.to(rows.device)].cpu()
+        halo = self.transport.swap(sent, self.shard.send_counts, self.shard.recv_counts, "exchange of halo rows")
+        return halo.to(rows.device)
 
     def _coded_number(self, width: int) -> int:
         self.coded_widths.append(width)

@@ -167,7 +167,7 @@ class ChunkSums:
         for matrix in self._grads:
             matrix[at].mul_(factor)
         if self._exchange is not None:
-            places = self._exchange.places(self._exchange.routes.backward, self._parts_in_work(step))
+            places = self._exchange.routes.backward.places(self._parts_in_work(step))
             for matrix in self._other_grads:
                 matrix[places] = matrix[places] * factor
 

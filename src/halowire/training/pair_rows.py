@@ -9,7 +9,7 @@ from torch import Tensor
 
 from halowire.kernels import Csr
 from halowire.partitioning import PartLinks, Shard
-from halowire.wire import Crossing, Extend, HaloExchange, Policy, Transport, exchange_flat
+from halowire.wire import Crossing, Extend, HaloExchange, Policy, Transport
 
 PAIRS = 9_000
 """The layer that the ledger books rows of pairs under, out of the way of the model's own."""
@@ -54,12 +54,10 @@ class PairRows:
     def _agree(self, owner: Tensor) -> HaloExchange:
         """Tell the owners, and hear from the others, which rows are needed."""
         shard, transport = self._shard, self._transport
-        counts = torch.zeros(transport.size, transport.size, dtype=torch.int64)
-        counts[transport.rank] = torch.bincount(owner, minlength=transport.size)
-        transport.all_reduce(counts, "counts of the pairs' rows", account=None)
-        wanted, asked = tuple(counts[transport.rank].tolist()), tuple(counts[:, transport.rank].tolist())
+        wanted = torch.bincount(owner, minlength=transport.size).tolist()
+        asked = transport.swap_counts(wanted, "counts of the pairs' rows")
         nodes = self._wanted % self._num_nodes
-        sent = exchange_flat(self._links.place[nodes], wanted, asked, transport).long()
+        sent = transport.swap(self._links.place[nodes], wanted, asked, "exchange of the pairs' rows").long()
         # The exchange of a shard whose halo is what was asked for; every owned row may be sent, whatever its place.
         pseudo = replace(
             shard,
@@ -68,7 +66,7 @@ class PairRows:
             halo=Csr(torch.zeros(shard.num_owned + 1, dtype=torch.int64), torch.empty(0).int(), None, nodes.numel()),
             symmetric_degree=torch.zeros(shard.num_owned + nodes.numel()),
             send_index=sent,
-            send_counts=asked,
-            recv_counts=wanted,
+            send_counts=tuple(asked),
+            recv_counts=tuple(wanted),
         )
         return HaloExchange(pseudo, transport, self._device, Policy())

@@ -202,7 +202,7 @@ class Staged:
     def _chunk_sums(self, shard: Shard, chunks: Chunks, edges: Aggregation, policy: Policy) -> ChunkSums:
         mesh, swaps = self._config.mesh, None
         if self.seat.mesh.parts > 1:
-            routes = Routes.of(shard, edges.halo, chunks, edges.exchange)
+            routes = Routes.of(shard, edges.halo, chunks.numbers(), chunks.count, edges.exchange)
             swaps = ChunkExchange(routes, self.seat.peers, policy, shard.ids)
         widths = [layer.width for layer in self._stage.layers]
         return ChunkSums(edges, swaps, chunks, widths, mesh.history, mesh.gradient_rule, self._timeline)
