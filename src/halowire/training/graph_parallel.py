@@ -13,19 +13,15 @@ from halowire.partitioning import Shard
 from halowire.schedules import BoundaryFirst, Part, Stage
 from halowire.training.config import Config
 from halowire.training.model_setup import build_model, output_width, policy_for
-from halowire.training.runner import Complete, LossGradient, exchange_numbers, exchanges_rows, remembers
+from halowire.training.runner import Complete, LossGradient, Runner, overlap_of
 from halowire.training.task import Learnt, Task
 from halowire.wire import HaloExchange, Transport
 
 CPU = torch.device("cpu")
 
 
-class GraphParallel:
-    """A whole model on every worker's own part, boundary rows first; see :class:`Runner`."""
-
-    line: Transport | None = None
-    one_backward = True
-    split: tuple[int, ...] = ()
+class GraphParallel(Runner):
+    """A whole model on every worker's own part, boundary rows first."""
 
     def __init__(
         self,
@@ -83,32 +79,11 @@ class GraphParallel:
         return loss
 
     def logits(self) -> Tensor:
-        """float32, fresh, nothing dropped."""
+        """Logits of all owned rows."""
         with torch.no_grad(), self._ledger.account(EVAL):
             return self._schedule.forward(self._evaluation, Rows.whole(self._evaluation.ids))[0]
 
-    @property
-    def remembers(self) -> bool:
-        """Whether the exchange does, with delta coding or delayed rows."""
-        return remembers(self.exchange)
-
-    def state(self) -> dict[str, Tensor]:
-        """The state of the exchange."""
-        return self.exchange.state()
-
-    def load_state(self, state: dict[str, Tensor]) -> None:
-        """Put the exchange into ``state``."""
-        self.exchange.load_state(state)
-
     def facts(self) -> dict[str, Any]:
         """Every layer runs boundary first; the share of the rows that need nothing from other workers."""
-        overlap = (
-            dict.fromkeys(exchange_numbers(self.model), BOUNDARY_FIRST)
-            if exchanges_rows(self.peers, self._config)
-            else {}
-        )
+        overlap = overlap_of(self.model, self.peers, self._config, BOUNDARY_FIRST)
         return {"overlap": overlap, "interior_share": self._train.aggregation.interior_share}
-
-    def events(self, epoch: int) -> dict[str, Any] | None:
-        """There is no timeline."""
-        return None

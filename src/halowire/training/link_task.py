@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
@@ -11,17 +12,18 @@ from torch import Tensor
 from halowire.errors import InputError
 from halowire.events import HITS, LINK_METRICS
 from halowire.graph import draw_negatives, pair_keys
+from halowire.kernels import Csr
 from halowire.partitioning import PartLinks, Shard
 from halowire.training.config import Config
-from halowire.training.metrics import SPLITS
-from halowire.training.pair_rows import PairRows
-from halowire.training.task import by_split
-from halowire.wire import Transport
+from halowire.training.task import SPLITS, by_split
+from halowire.wire import Crossing, Extend, HaloExchange, Policy, Transport, exchange_flat
 
 Decoder = Callable[[Tensor, Tensor], Tensor]
 """``decoder(sources, targets)``: rows ``[m, k]`` each to scores ``[m]``, higher for likelier edges."""
 BLOCK = 1 << 22
 """Values of rows that are gathered at once while pairs are ranked."""
+PAIRS = 9_000
+"""The layer that the ledger books rows of pairs under, out of the way of the model's own."""
 
 
 def dot_product(sources: Tensor, targets: Tensor) -> Tensor:
@@ -118,3 +120,62 @@ class LinkTask:
     def _rows(self, pairs: Tensor, negatives: Tensor) -> PairRows:
         nodes = torch.cat([pairs[1], negatives.reshape(-1)])
         return PairRows(nodes, self._links, self._shard, self._transport, self._device)
+
+
+class PairRows:
+    """The rows of ``nodes`` (rows of the whole graph, any shape) behind this worker's own, in one table.
+
+    All workers make one together: each tells the owners which of their rows it needs, once for all uses of them. Then
+    ``table(h)`` is ``[n + m, k]``: the ``n`` owned rows of ``h``, then ``m`` fetched ones in float32. Backward, the
+    gradients of the fetched rows return to their owners and are added there, as those of a halo are.
+    """
+
+    def __init__(
+        self, nodes: Tensor, links: PartLinks, shard: Shard, transport: Transport, device: torch.device
+    ) -> None:
+        self._links, self._shard, self._transport, self._device = links, shard, transport, device
+        self._num_nodes = links.owner.numel()
+        keys = torch.unique(self._keys(nodes.reshape(-1)))
+        owner = torch.div(keys, self._num_nodes, rounding_mode="floor")
+        self._wanted = keys[owner != shard.rank]
+        if transport.size > 1:
+            self._exchange = self._agree(owner[owner != shard.rank])
+
+    def table(self, rows: Tensor) -> Tensor:
+        """``rows`` ``[n, k]``, then those of the other workers."""
+        if self._transport.size == 1:
+            return rows
+        out: Tensor = Extend.apply(rows.contiguous(), Crossing(self._exchange, PAIRS, None))  # type: ignore[no-untyped-call]
+        return out
+
+    def places(self, nodes: Tensor) -> Tensor:
+        """The rows of ``nodes`` in the table, int64 in the shape of ``nodes``."""
+        own = self._links.owner[nodes] == self._shard.rank
+        away = torch.searchsorted(self._wanted, self._keys(nodes)) + self._shard.num_owned
+        return torch.where(own, self._links.place[nodes].long(), away).to(self._device)
+
+    def _keys(self, nodes: Tensor) -> Tensor:
+        """Ascending by owner, then by row of the graph."""
+        return self._links.owner[nodes].long() * self._num_nodes + nodes
+
+    def _agree(self, owner: Tensor) -> HaloExchange:
+        """Tell the owners, and hear from the others, which rows are needed."""
+        shard, transport = self._shard, self._transport
+        counts = torch.zeros(transport.size, transport.size, dtype=torch.int64)
+        counts[transport.rank] = torch.bincount(owner, minlength=transport.size)
+        transport.all_reduce(counts, "counts of the pairs' rows", account=None)
+        wanted, asked = tuple(counts[transport.rank].tolist()), tuple(counts[:, transport.rank].tolist())
+        nodes = self._wanted % self._num_nodes
+        sent = exchange_flat(self._links.place[nodes], wanted, asked, transport).long()
+        # The exchange of a shard whose halo is what was asked for; every owned row may be sent, whatever its place.
+        pseudo = replace(
+            shard,
+            num_boundary=shard.num_owned,
+            halo_ids=nodes,
+            halo=Csr(torch.zeros(shard.num_owned + 1, dtype=torch.int64), torch.empty(0).int(), None, nodes.numel()),
+            symmetric_degree=torch.zeros(shard.num_owned + nodes.numel()),
+            send_index=sent,
+            send_counts=asked,
+            recv_counts=wanted,
+        )
+        return HaloExchange(pseudo, transport, self._device, Policy())
