@@ -128,31 +128,23 @@ class Comparison:
         return {name: reason for name, reason in found.items() if name in self.settings}
 
     def notes(self) -> list[str]:
-        """What the overrides do that one might not expect: a line for each."""
-        return self.replaced() + self.ignored()
+        """What the overrides do that one might not expect, a line for each.
 
-    def ignored(self) -> list[str]:
-        """A line for every recipe that some overrides have no effect on."""
-        found = {recipe: self.idle(recipe) for recipe in self.recipes}
-        return [
-            f"{recipe} runs without {'; '.join(f'--{dashed(name)} (it {why})' for name, why in idle.items())}"
-            for recipe, idle in found.items()
-            if idle
-        ]
-
-    def replaced(self) -> list[str]:
-        """A line for every override of something that a recipe sets itself."""
+        They replace what a recipe sets itself, or have no effect beside what it sets.
+        """
         plain, lines = Config().flat(), []
+        idle = {recipe: self.idle(recipe) for recipe in self.recipes}
         for name, value in self.settings.items():
             given = {recipe: recipe_config(recipe).flat()[name] for recipe in self.recipes}
-            own = [
-                f"{one} ({was})"
-                for one, was in given.items()
-                if was != plain[name] and was != value and name not in self.idle(one)
-            ]
+            kept = (plain[name], value)
+            own = [f"{one} ({was})" for one, was in given.items() if was not in kept and name not in idle[one]]
             if own:
                 flag = f"--{dashed(name)} {value}"
                 lines.append(f"{flag} applies to every recipe, also to what sets it itself: {', '.join(own)}")
+        for recipe, reasons in idle.items():
+            if reasons:
+                told = "; ".join(f"--{dashed(name)} (it {why})" for name, why in reasons.items())
+                lines.append(f"{recipe} runs without {told}")
         return lines
 
 

@@ -47,12 +47,15 @@ class FlatGradients:
         smallest: int = SMALLEST_PIECE,
     ) -> None:
         """``peers`` train the same parameters (all workers, if not given); ``early``: backward runs once per epoch."""
-        self._transport, self._peers = transport, peers or transport
-        self._codec, self.where = codec, "weight gradients"
+        self._transport = transport
+        self._peers = peers or transport
+        self._codec = codec
+        self.where = "weight gradients"
         sizes = [p.numel() for p in parameters]
         device = parameters[0].device if parameters else torch.device("cpu")
         self._buffer = torch.zeros(extras + sum(sizes), device=device)
-        self._extras, self.gradients = torch.split(self._buffer, [extras, sum(sizes)])
+        self._extras = self._buffer[:extras]
+        self.gradients = self._buffer[extras:]
         for parameter, part in zip(parameters, torch.split(self.gradients, sizes), strict=True):
             parameter.grad = part.view_as(parameter)
         whole = codec is not None or self._peers is not transport or not early
@@ -68,7 +71,7 @@ class FlatGradients:
                 parameter.register_post_accumulate_grad_hook(self.complete)  # type: ignore[no-untyped-call]
 
     def zero(self) -> None:
-        """Forget the last epoch."""
+        """Forget the gradients of the last epoch."""
         self._buffer.zero_()
         self._next = 0
         for piece in self._pieces:

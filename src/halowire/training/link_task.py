@@ -44,13 +44,17 @@ class LinkTask:
         decoder: Decoder = dot_product,
     ) -> None:
         """All workers make it together: they agree on the rows that ranking needs."""
-        self._links, self._shard, self._transport, self._device = links, shard, transport, device
-        self.decoder, self._seed, self._count = decoder, config.seed, config.task.train_negatives
+        self._links = links
+        self._shard = shard
+        self._transport = transport
+        self._device = device
+        self.decoder = decoder
+        self._seed = config.seed
+        self._count = config.task.train_negatives
         self.metric = "mrr" if config.task.metric == "auto" else config.task.metric
-        num_nodes = links.owner.numel()
+        self._num_nodes = links.owner.numel()
         # All training edges of a source are pairs of its owner, so this is all that its negatives must avoid.
-        self._known = pair_keys(links.train[0], links.train[1], num_nodes)
-        self._num_nodes, self._num_negatives = num_nodes, links.negatives["val"].shape[1]
+        self._known = pair_keys(links.train[0], links.train[1], self._num_nodes)
         self._ranked = {name: self._rows(links.ranked[name], links.negatives[name]) for name in SPLITS}
 
     def loss(self, rows: Tensor, epoch: int = 0) -> Tensor:
@@ -63,7 +67,8 @@ class LinkTask:
         return self.values(rows, epoch).sum() / (self._links.num_train * (1 + self._count))
 
     def values(self, rows: Tensor, epoch: int = 0) -> Tensor:
-        """The terms of that sum, ``[P (1 + train_negatives)]``: this worker's pairs, then their negatives."""
+        """The terms of the sum in :meth:`loss`, ``[P (1 + train_negatives)]``: of this worker's pairs, then of their
+        negatives."""
         pairs = self._links.train
         drawn = draw_negatives(pairs, self._count, self._known, self._num_nodes, self._seed, epoch)
         # Messages of the last epoch have long arrived; their buffers are not used again.
@@ -90,11 +95,12 @@ class LinkTask:
         transport.all_reduce(sums, "reduction of the metrics", account=None)
         values = dict(zip(LINK_METRICS, (sums[:, 1:] / sums[:, :1]).t().tolist(), strict=True))
         # Among fewer than K negatives every pair is a hit.
-        told = {name: found for name, found in values.items() if HITS.get(name, 0) <= self._num_negatives}
+        num_negatives = self._links.negatives["val"].shape[1]
+        told = {name: found for name, found in values.items() if HITS.get(name, 0) <= num_negatives}
         return by_split(told, self.metric)
 
     def _ranks(self, rows: Tensor, split: str) -> Tensor:
-        """float32 ``[q]``."""
+        """The rank of each of the ``q`` ranked pairs of ``split``, float32 ``[q]``."""
         pairs, negatives, plan = self._links.ranked[split], self._links.negatives[split], self._ranked[split]
         table, count = plan.table(rows), negatives.shape[1]
         block = max(1, BLOCK // max(1, count * table.shape[1]))
@@ -133,7 +139,10 @@ class PairRows:
     def __init__(
         self, nodes: Tensor, links: PartLinks, shard: Shard, transport: Transport, device: torch.device
     ) -> None:
-        self._links, self._shard, self._transport, self._device = links, shard, transport, device
+        self._links = links
+        self._shard = shard
+        self._transport = transport
+        self._device = device
         self._num_nodes = links.owner.numel()
         keys = torch.unique(self._keys(nodes.reshape(-1)))
         owner = torch.div(keys, self._num_nodes, rounding_mode="floor")
@@ -155,7 +164,7 @@ class PairRows:
         return torch.where(own, self._links.place[nodes].long(), away).to(self._device)
 
     def _keys(self, nodes: Tensor) -> Tensor:
-        """Ascending by owner, then by row of the graph."""
+        """Numbers of ``nodes`` that ascend by owner, then by row of the graph."""
         return self._links.owner[nodes].long() * self._num_nodes + nodes
 
     def _agree(self, owner: Tensor) -> HaloExchange:

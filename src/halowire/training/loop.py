@@ -22,9 +22,8 @@ from halowire.training.run_state import RunState
 from halowire.training.runner import Runner
 from halowire.wire import GradientCodec, HaloExchange, Transport
 
-# Numbers reduced together with the gradients: loss, wish to stop, bytes, change and norm of the halo rows, and the
-# seconds of rank 0.
 EXTRAS = 6
+"""Numbers reduced with the gradients: loss, wish to stop, bytes, change and norm of halo rows, seconds of rank 0."""
 
 
 class Observer(Protocol):
@@ -41,10 +40,10 @@ class Silent:
     """The observer that says nothing."""
 
     def epoch(self, epoch: int, loss: float, seconds: float, wire_bytes: int) -> None:
-        """Nothing."""
+        """Say nothing of an epoch."""
 
     def evaluated(self, epoch: int, metrics: dict[str, float]) -> None:
-        """Nothing."""
+        """Say nothing of an evaluation."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,7 @@ class Trainer:
     """Trains one model on this worker's shard, in step with the other workers."""
 
     def __init__(self, runner: Runner, config: Config, transport: Transport, run: Path) -> None:
-        """Give every worker the same weights."""
+        """Make ready what trains the model; all workers begin with the weights of rank 0."""
         self.config = config
         self.transport = transport
         self.run_folder = run
@@ -74,9 +73,8 @@ class Trainer:
         self.flat = FlatGradients(self.parameters, EXTRAS, transport, codec, runner.peers, runner.one_backward)
         # A stage without parameters takes part in everything all the same; Adam refuses an empty list.
         trained = self.parameters or [nn.Parameter(torch.empty(0))]
-        self.optimiser = torch.optim.Adam(
-            trained, lr=config.optim.lr, weight_decay=config.optim.weight_decay, foreach=True
-        )
+        optim = config.optim
+        self.optimiser = torch.optim.Adam(trained, lr=optim.lr, weight_decay=optim.weight_decay, foreach=True)
         self.progress = Progress()
         self._state = RunState(runner, self.optimiser, codec, config, transport, run)
         self._sent_before: dict[str, int] = {}
@@ -211,6 +209,7 @@ class Trainer:
         return 0 < self.config.early_stop <= progress.stale_evaluations
 
     def _checkpoint(self, status: str) -> None:
+        """Count the bytes of all workers and save the run, where it ends or the settings say so."""
         every = self.config.checkpoint.every
         done = status != "finished" or self.progress.epoch == self.config.epochs
         if not done and not (every and self.progress.epoch % every == 0):

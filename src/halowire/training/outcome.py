@@ -100,36 +100,24 @@ def largest_memory(transport: Transport) -> int:
 def summarise(
     config: Config, graph: str, workers: int, metric: str, progress: Progress, memory: int, status: str
 ) -> dict[str, Any]:
-    """The contract of `summary.json`."""
+    """The numbers of `summary.json`; `val` and `test` are those of the best validation result."""
     epochs = max(1, progress.epoch)
     sent = {account: progress.sent.get(account, 0) for account in ACCOUNT_ORDER}
     return {
-        "graph": graph,
-        "recipe": config.recipe,
-        "model": config.model.name,
-        "workers": workers,
-        "mesh": asdict(mesh_of(config, workers)),
-        "epochs": progress.epoch,
-        "seed": config.seed,
-        "metric": metric,
-        "train_loss": progress.train_loss,
-        "val": progress.best.get("val"),
-        "test": progress.best.get("test"),
-        "epoch_seconds": _median(progress.epoch_seconds),
-        "wait_seconds": _median(progress.wait_seconds),
+        "graph": graph, "recipe": config.recipe, "model": config.model.name,
+        "workers": workers, "mesh": asdict(mesh_of(config, workers)),
+        "epochs": progress.epoch, "seed": config.seed,
+        "metric": metric, "train_loss": progress.train_loss,
+        "val": progress.best.get("val"), "test": progress.best.get("test"),
+        "epoch_seconds": _median(progress.epoch_seconds), "wait_seconds": _median(progress.wait_seconds),
         "wire_bytes_per_epoch": (sent[TRAIN] + sent[STAGE]) / epochs,
-        "halo_bytes_per_epoch": sent[TRAIN] / epochs,
-        "stage_bytes_per_epoch": sent[STAGE] / epochs,
-        "wire_bytes_total": sum(sent.values()),
-        "setup_wire_bytes": sent[SETUP],
-        "eval_wire_bytes": sent[EVAL],
+        "halo_bytes_per_epoch": sent[TRAIN] / epochs, "stage_bytes_per_epoch": sent[STAGE] / epochs,
+        "wire_bytes_total": sum(sent.values()), "setup_wire_bytes": sent[SETUP], "eval_wire_bytes": sent[EVAL],
         "gradient_bytes_per_epoch": sent[GRADIENT] / epochs,
-        "peak_memory_bytes": memory,
-        "kernels": kernels_in_use(),
-        "best_epoch": progress.best_epoch,
+        "peak_memory_bytes": memory, "kernels": kernels_in_use(), "best_epoch": progress.best_epoch,
         "other_metrics": {name: value for name, value in progress.best.items() if name not in SPLITS},
         "status": status,
-    }
+    }  # fmt: skip
 
 
 def _median(values: list[float]) -> float | None:

@@ -34,47 +34,32 @@ RECIPES: dict[str, Recipe] = {
         _recipe("half", "the same in bf16: half the bytes", rate__bits=16),
         _recipe("sylvie-s", "Sylvie: one bit per value, fresh", rate__bits=1),
         _recipe("sylvie-a", "Sylvie: one bit per value, one epoch late", rate__bits=1, freshness__mode="delayed"),
-        _recipe(
-            "sylvie-3d",
+        _recipe("sylvie-3d",
             "Sylvie, adaptive: bits by in-degree and by how fast the loss falls, fresh from a rise to the next fall",
-            rate__bits=1, rate__nodes="degree", rate__base="loss", freshness__mode="adaptive",
-        ),
+            rate__bits=1, rate__nodes="degree", rate__base="loss", freshness__mode="adaptive"),
         _recipe("pipegcn", "PipeGCN: float32, one epoch late", freshness__mode="delayed"),
         _recipe("bns", "BNS-GCN: a tenth of the halo rows, sampled anew every epoch", rate__rows=0.1),
-        _recipe(
-            "varco", "VARCO: a random subset of the columns that grows from 1 in 128 to all",
-            rate__schedule="linear", rate__spare_last=True,
-        ),
+        _recipe("varco", "VARCO: a random subset of the columns that grows from 1 in 128 to all",
+            rate__schedule="linear", rate__spare_last=True),
         _recipe("isolated", "no exchange: the edges between workers are left out in training", freshness__mode="never"),
-        _recipe(
-            "halowire",
+        _recipe("halowire",
             "one bit per value, more where rows are narrow, fresh: changes of rows, gradients clipped to their bulk",
             optional=("rate.decay", "rate.gain"), rate__bits=1, rate__share=0.05, rate__backward_code="clipped",
-            rate__decay=1.0, rate__gain=0.2,
-        ),
-        _recipe(
-            "two-levels", "one bit per value at the row's two conditional means instead of its ends",
-            rate__bits=1, rate__code="levels",
-        ),
-        _recipe(
-            "delta", "two-levels on the change of forward rows from 0.8 of their last reconstruction",
-            rate__bits=1, rate__code="levels", rate__decay=0.8,
-        ),
-        _recipe(
-            "gnnpipe", "GNNPipe: the layers split over the workers, chunks of the graph through them one after another",
-            mesh__stages=0, mesh__parts=1,
-        ),
-        _recipe(
-            "hybrid", "GNNPipe with two parts: stages of two workers that exchange halo rows",
-            mesh__stages=0, mesh__parts=2,
-        ),
-        _recipe(
-            "gnnpipe-1bit",
+            rate__decay=1.0, rate__gain=0.2),
+        _recipe("two-levels", "one bit per value at the row's two conditional means instead of its ends",
+            rate__bits=1, rate__code="levels"),
+        _recipe("delta", "two-levels on the change of forward rows from 0.8 of their last reconstruction",
+            rate__bits=1, rate__code="levels", rate__decay=0.8),
+        _recipe("gnnpipe",
+            "GNNPipe: the layers split over the workers, chunks of the graph through them one after another",
+            mesh__stages=0, mesh__parts=1),
+        _recipe("hybrid", "GNNPipe with two parts: stages of two workers that exchange halo rows",
+            mesh__stages=0, mesh__parts=2),
+        _recipe("gnnpipe-1bit",
             "GNNPipe with one bit per value between the stages: forward two levels per row, of decayed changes; "
             "backward between each row's ends, unbiased",
             mesh__stages=0, mesh__parts=1, rate__bits=1, rate__code="levels", rate__backward_code="minmax",
-            rate__decay=0.8,
-        ),
+            rate__decay=0.8),
     )
 }  # fmt: skip
 

@@ -13,9 +13,8 @@ from halowire.errors import InputError
 from halowire.training.checkpoint import (
     Progress,
     load_wire,
-    newest_checkpoint,
     parse_checkpoint,
-    read_checkpoint,
+    read_newest,
     restore,
     save_checkpoint,
     save_wire,
@@ -57,9 +56,7 @@ class RunState:
 
     def load(self) -> Progress | None:
         """Put back the newest checkpoint, which rank 0 reads and shares; how far the run was, None without one."""
-        record = tensors = b""
-        if self._transport.rank == 0 and (newest := newest_checkpoint(self._folder)) is not None:
-            record, tensors = read_checkpoint(newest)
+        record, tensors = read_newest(self._folder) if self._transport.rank == 0 else (b"", b"")
         record = self._transport.broadcast_bytes(record, "sharing of the checkpoint")
         tensors = self._transport.broadcast_bytes(tensors, "sharing of the checkpoint")
         if not record:
@@ -72,7 +69,7 @@ class RunState:
         return progress
 
     def save(self, progress: Progress) -> None:
-        """Write a checkpoint."""
+        """Write a checkpoint of the run, which is as far as ``progress`` says."""
         if self._wire_remembers:
             codec = self._codec.state if self._codec else {}
             base = self._base.state() if self._base else {}

@@ -21,10 +21,10 @@ class Console(Protocol):
     """Who tells the user how good a cut is."""
 
     def line(self, text: str, /) -> None:
-        """A line of the report."""
+        """Print a line on the cut."""
 
     def warn(self, text: str, /) -> None:
-        """Something to look at."""
+        """Print a warning."""
 
 
 def load_source(graph: Any, source: GraphConfig, regression: bool = False) -> Graph:
@@ -67,13 +67,10 @@ def load_for(graph: Any, config: Config) -> Graph:
 
 def refuse_untrainable(graph: Graph, link: bool = False) -> None:
     """Refuse a graph that lacks what training needs; ``link``: its edges are learnt, so that it needs no labels."""
-    if link and graph.x is not None:
-        return
-    needed = {"features (x)": graph.x} if link else {
-        "features (x)": graph.x, "labels (y)": graph.y, "train_mask": graph.train_mask, "val_mask": graph.val_mask,
-        "test_mask": graph.test_mask,
-    }  # fmt: skip
-    missing = [name for name, value in needed.items() if value is None]
+    names = {"x": "features (x)"}
+    if not link:
+        names |= {"y": "labels (y)", "train_mask": "train_mask", "val_mask": "val_mask", "test_mask": "test_mask"}
+    missing = [name for attribute, name in names.items() if getattr(graph, attribute) is None]
     if missing:
         raise InputError(
             f"graph {graph.name!r} has no {', '.join(missing)}; training needs "
