@@ -13,7 +13,7 @@ from halowire.partitioning import Shard
 from halowire.schedules import BoundaryFirst, Part, Stage
 from halowire.training.config import Config
 from halowire.training.model_setup import build_model, output_width, policy_for
-from halowire.training.runner import Complete, LossGradient, Runner, overlap_of
+from halowire.training.runner import Complete, Runner, loss_gradient, overlap_of
 from halowire.training.task import Learnt, Task
 from halowire.wire import HaloExchange, Transport
 
@@ -54,8 +54,8 @@ class GraphParallel(Runner):
         if train is not whole:
             self._evaluation = self._part(whole, HaloExchange(whole, transport, device, policy))
         self._schedule = BoundaryFirst(stage)
-        self._loss = LossGradient(task or Task.of(train, config.task, device))
-        self.task: Learnt = task or Task.of(whole, config.task, device)
+        self._train_task = task or Task.of(train, config.task, device)
+        self.task = task or Task.of(whole, config.task, device)
 
     def _part(self, shard: Shard, exchange: HaloExchange) -> Part:
         """``shard`` made ready; its features, where the model reads them over edges, cross the wire here, once."""
@@ -73,7 +73,7 @@ class GraphParallel(Runner):
         rows = Rows.whole(self._train.ids, self._config.seed, epoch, training=True)
         with self._ledger.phase("forward"):
             logits, passed = self._schedule.forward(self._train, rows)
-            loss, grad = self._loss(logits, epoch)
+            loss, grad = loss_gradient(self._train_task, logits, epoch)
         with self._ledger.phase("backward"):
             self._schedule.backward(self._train, passed, grad, complete)
         return loss

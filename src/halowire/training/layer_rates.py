@@ -46,9 +46,8 @@ def layer_ratios(rate: RateConfig, layers: Collection[int], sent: Collection[int
     of backward are those of forward.
     """
     ratios = {}
-    for layer, value in _pairs(
-        "--rate.layer-ratios", rate.layer_ratios, layers if sent is None else sent, "LAYER:RATIO", "4"
-    ):
+    named = layers if sent is None else sent
+    for layer, value in _pairs("--rate.layer-ratios", rate.layer_ratios, named, "LAYER:RATIO", "4"):
         try:
             ratios[layer] = float(value)
         except ValueError:

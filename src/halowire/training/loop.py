@@ -91,15 +91,15 @@ class Trainer:
         log.write("start", time=time.time(), **self._facts())
         status = "finished"
         self.transport.ledger.take()
-        while self.progress.epoch < self.config.epochs:
+        while self.progress.epoch < self.config.epochs and status == "finished":
             stop = self._epoch(log)
-            if self._evaluate_now() and self._evaluate(log):
+            last = self.progress.epoch == self.config.epochs
+            if (last or self._due(self.config.eval.every)) and self._evaluate(log):
                 status = "early-stopped"
-            elif stop and self.progress.epoch < self.config.epochs:
+            elif stop and not last:
                 status = "stopped"
-            self._checkpoint(status)
-            if status != "finished":
-                break
+            if last or status != "finished" or self._due(self.config.checkpoint.every):
+                self._checkpoint()
         self.settle()
         best, memory = self.progress.best_epoch, peak_memory()
         log.write("end", time=time.time(), status=status, best_epoch=best, peak_memory_bytes=memory)
@@ -181,8 +181,9 @@ class Trainer:
             return bits
         return bits | {"synchronous": self.exchange.synchronise_next or policy.freshness.synchronous(epoch)}
 
-    def _evaluate_now(self) -> bool:
-        return self.progress.epoch % self.config.eval.every == 0 or self.progress.epoch == self.config.epochs
+    def _due(self, every: int) -> bool:
+        """Whether what happens after ``every`` so many epochs happens now; 0: never."""
+        return every > 0 and self.progress.epoch % every == 0
 
     def _evaluate(self, log: EventLog) -> bool:
         """Evaluate, remember the best weights; whether it is time to stop early."""
@@ -208,12 +209,8 @@ class Trainer:
             progress.stale_evaluations += 1
         return 0 < self.config.early_stop <= progress.stale_evaluations
 
-    def _checkpoint(self, status: str) -> None:
-        """Count the bytes of all workers and save the run, where it ends or the settings say so."""
-        every = self.config.checkpoint.every
-        done = status != "finished" or self.progress.epoch == self.config.epochs
-        if not done and not (every and self.progress.epoch % every == 0):
-            return
+    def _checkpoint(self) -> None:
+        """Count the bytes that all workers sent so far, and save the run."""
         now = total_sent(self.transport)
         self.progress.sent = {account: self._sent_before.get(account, 0) + sent for account, sent in now.items()}
         if self.hooks.keep:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from halowire.kernels import MOST_HEADS
 from halowire.layers import MODELS
 from halowire.schedules import parse_split
 from halowire.training.config import Config, MeshConfig
-from halowire.training.rule import Situation, excludes, idle, needs, pipelined, readable, within
+from halowire.training.rule import UNKNOWN, Situation, excludes, idle, needs, pipelined, readable, within
 from halowire.training.wire_rules import changes, late
 
 
@@ -23,26 +21,22 @@ def _has(config: Config, trait: str) -> bool:
 
 
 def _pipelined(config: Config, here: Situation) -> bool:
-    return here.mesh is not None and pipelined(config, here.mesh)
+    return here.mesh != UNKNOWN and pipelined(config, here.mesh)
 
 
 def _stages_fit(config: Config, here: Situation) -> None:
-    if here.mesh is not None:
+    if here.mesh != UNKNOWN:
         here.mesh.refuse_impossible(config.model.layers, here.mesh.chunks)
 
 
 def _split_fits(config: Config, here: Situation) -> None:
-    if here.mesh is not None and here.mesh.stages > 1 and config.mesh.split:
+    if here.mesh.stages > 1 and config.mesh.split:
         parse_split(config.mesh.split, here.mesh.stages, config.model.layers)
-
-
-def _workers(config: Config, here: Situation) -> Mapping[str, object]:
-    return {"workers": here.mesh and here.mesh.workers, "enough": 2 * config.mesh.parts}
 
 
 def _chunk_halos(here: Situation) -> bool:
     """Whether halo rows travel chunk by chunk."""
-    return here.chunks > 1 and here.parts > 1
+    return here.mesh.chunks > 1 and here.mesh.parts > 1
 
 
 def _can_resend_input(config: Config, here: Situation) -> bool:
@@ -61,14 +55,15 @@ MESH = (
     needs("task.kind=link", "one stage and one chunk", lambda c, here: c.task.kind == "link" and _pipelined(c, here),
         "--task link runs in one stage and one chunk: a pair needs rows of all chunks at once", "leave --mesh.* out"),
     needs("mesh.parts", "workers for two stages or more, where --mesh.stages is 0",
-        lambda c, here: not c.mesh.stages and c.mesh.parts > 1 and here.stages == 1,
+        lambda c, here: not c.mesh.stages and c.mesh.parts > 1 and here.mesh.stages == 1,
         "--mesh.parts {mesh.parts} leaves one stage to {workers} workers, so that nothing is pipelined",
-        "use {enough} workers or more, or --mesh.stages 1 if that is what you want", _workers),
-    idle("mesh.split", "without more than one stage", lambda c, here: here.stages == 1),
+        "use {enough} workers or more, or --mesh.stages 1 if that is what you want",
+        lambda c, here: {"workers": here.mesh.workers, "enough": 2 * c.mesh.parts}),
+    idle("mesh.split", "without more than one stage", lambda c, here: here.mesh.stages == 1),
     idle("mesh.costs", "without more than one stage, split by halowire",
-        lambda c, here: here.stages == 1 or (here.mesh is not None and bool(c.mesh.split))),
+        lambda c, here: here.mesh.stages == 1 or (here.mesh != UNKNOWN and bool(c.mesh.split))),
     idle("mesh.shuffle mesh.history mesh.gradient_rule", "without more than one chunk",
-        lambda c, here: here.chunks == 1),
+        lambda c, here: here.mesh.chunks == 1),
     readable("mesh.split", "name a number of layers for every stage, which add up to --model.layers", _split_fits),
 )  # fmt: skip
 MODEL = (
@@ -104,18 +99,18 @@ MODEL = (
 )  # fmt: skip
 WIRE_ON_MESH = (
     excludes("freshness.mode=delayed freshness.mode=adaptive", "several stages",
-        lambda c, here: here.stages > 1 and late(c),
+        lambda c, here: here.mesh.stages > 1 and late(c),
         "--freshness.mode {freshness.mode} has no meaning between stages: a stage cannot go on without its input",
         "use fresh rows, or one stage"),
-    excludes("rate.rows", "several stages", lambda c, here: here.stages > 1 and c.rate.rows < 1,
+    excludes("rate.rows", "several stages", lambda c, here: here.mesh.stages > 1 and c.rate.rows < 1,
         "--rate.rows has no meaning between stages: a row that does not arrive has no value to go on with",
         "use fewer bits or columns, or one stage"),
     excludes("rate.nodes=degree", "several stages or chunks",
-        lambda c, here: c.rate.nodes == "degree" and (here.stages > 1 or here.chunks > 1),
+        lambda c, here: c.rate.nodes == "degree" and (here.mesh.stages > 1 or here.mesh.chunks > 1),
         "--rate.nodes degree ranks the halo nodes of whole parts, which neither stages nor chunks send",
         "use one stage and --mesh.chunks 1"),
     idle("rate.weights", "with several stages of one part: only the parts of a stage add up their weight gradients",
-        lambda c, here: here.stages > 1 and here.parts == 1,
+        lambda c, here: here.mesh.stages > 1 and here.mesh.parts == 1,
         sentence="--rate.weights {value} has no effect with one part: only the parts of a stage add up their weight "
         "gradients",
         way_out="leave it out, or use more parts"),
@@ -123,13 +118,13 @@ WIRE_ON_MESH = (
         lambda c, here: c.rate.schedule == "budget" and _chunk_halos(here),
         "--rate.schedule budget cannot plan halo rows that several parts exchange chunk by chunk",
         "use --mesh.chunks 1, one part, or another schedule"),
-    excludes("rate.gain", "several stages", lambda c, here: here.stages > 1 and c.rate.gain < 1,
+    excludes("rate.gain", "several stages", lambda c, here: here.mesh.stages > 1 and c.rate.gain < 1,
         "--rate.gain {rate.gain:g} belongs to halo rows; between stages changes are kept whole: use --rate.gain 1"),
-    excludes("rate.share", "several stages", lambda c, here: here.stages > 1 and c.rate.share > 0,
+    excludes("rate.share", "several stages", lambda c, here: here.mesh.stages > 1 and c.rate.share > 0,
         "--rate.share {rate.share:g} fits bits to the rows of a halo, stages send others",
         "use --rate.share 0 with --rate.bits or --rate.layers"),
     excludes("freshness.mode=never", "several stages of one part",
-        lambda c, here: here.stages > 1 and here.parts == 1 and c.freshness.mode == "never",
+        lambda c, here: here.mesh.stages > 1 and here.mesh.parts == 1 and c.freshness.mode == "never",
         "--freshness.mode never has no effect with one part: no edges lie between workers",
         "use more parts, or leave it out"),
     excludes("rate.decay", "several chunks in several parts", lambda c, here: _chunk_halos(here) and changes(c),

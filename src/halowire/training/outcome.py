@@ -58,14 +58,10 @@ def _way_on(job: Job) -> str:
     """How far a run that ended early came, and how it goes on: by a command, or by the same call in a program."""
     newest = newest_checkpoint(job.run)
     if newest is None:
-        return (
-            f"stopped before the first checkpoint; {'overwrite=True' if job.own_model else '--overwrite'} starts again"
-        )
-    same = (
-        f"the same call with resume=True, out={str(job.run)!r}"
-        if job.own_model
-        else f"the same command with --resume --out {job.run}"
-    )
+        again = "overwrite=True" if job.own_model else "--overwrite"
+        return f"stopped before the first checkpoint; {again} starts again"
+    way = f"call with resume=True, out={str(job.run)!r}" if job.own_model else f"command with --resume --out {job.run}"
+    same = f"the same {way}"
     epoch = int(newest.name.removeprefix("epoch-"))
     return f"stopped with a checkpoint after epoch {epoch} of {job.config.epochs}; {same} goes on"
 

@@ -70,16 +70,12 @@ def write_predictions(logits: Tensor, ids: Tensor, multi_label: bool, out: Path,
 
 def _lines(logits: Tensor, ids: Tensor, multi_label: bool, regression: bool) -> Iterator[list[object]]:
     """The rows of a ``.csv`` file, the names of the columns first."""
-    if not regression:
-        yield ["id", "class"]
-        yield from map(list, zip(ids.tolist(), _classes(logits, multi_label), strict=True))
-        return
-    width = logits.shape[1]
-    yield ["id", *(["value"] if width == 1 else [f"value{column}" for column in range(width)])]
-    yield from ([node, *row] for node, row in zip(ids.tolist(), logits.tolist(), strict=True))
-
-
-def _classes(logits: Tensor, multi_label: bool) -> list[object]:
-    if not multi_label:
-        return list(logits.argmax(1).tolist())
-    return [" ".join(str(c) for c in row.nonzero()[:, 0].tolist()) for row in logits > 0]
+    names, rows = ["class"], logits.argmax(1, keepdim=True).tolist()
+    if regression:
+        width = logits.shape[1]
+        names = ["value"] if width == 1 else [f"value{column}" for column in range(width)]
+        rows = logits.tolist()
+    elif multi_label:
+        rows = [[" ".join(str(c) for c in row.nonzero()[:, 0].tolist())] for row in logits > 0]
+    yield ["id", *names]
+    yield from ([node, *row] for node, row in zip(ids.tolist(), rows, strict=True))

@@ -14,13 +14,15 @@ from halowire.training.config import Config
 Caller = Literal["train", "fit", "distribute", "pairs"]
 """Who uses the settings: `train` and `compare`, ``fit``, ``distribute``, or ``shard_links``."""
 
+UNKNOWN = Mesh(0, 0, 0)
+
 
 @dataclass(frozen=True)
 class Situation:
     """What is known, beside the settings, where they are used.
 
     Attributes:
-        mesh: stages, parts and chunks of the run; None while the number of workers is not known.
+        mesh: stages, parts and chunks of the run; all 0 while the number of workers is not known.
         caller: who uses the settings.
         given: names of the settings that the user gave, as opposed to those that a recipe filled.
         codec: a codec of the user's own codes the rows.
@@ -28,7 +30,7 @@ class Situation:
         outputs: columns of the model's output; None while the graph is not known.
     """
 
-    mesh: Mesh | None = None
+    mesh: Mesh = UNKNOWN
     caller: Caller = "train"
     given: Sequence[str] = ()
     codec: bool = False
@@ -39,21 +41,6 @@ class Situation:
     def own_model(self) -> bool:
         """Whether the model is the user's own."""
         return self.caller in ("fit", "distribute")
-
-    @property
-    def stages(self) -> int:
-        """The number of stages; 0 while it is not known."""
-        return self.mesh.stages if self.mesh else 0
-
-    @property
-    def parts(self) -> int:
-        """The number of parts; 0 while it is not known."""
-        return self.mesh.parts if self.mesh else 0
-
-    @property
-    def chunks(self) -> int:
-        """The number of chunks of a part; 0 while it is not known."""
-        return self.mesh.chunks if self.mesh else 0
 
 
 def mesh_of(config: Config, workers: int) -> Mesh:
@@ -70,7 +57,7 @@ When = Callable[[Config, Situation], bool]
 """Whether a rule is broken."""
 Words = Callable[[Config, Situation], Mapping[str, object]]
 """What a sentence names that is no setting."""
-IDLE = "--{flag} has no effect {note}"
+NO_EFFECT = "--{flag} has no effect {note}"
 
 
 def no_words(config: Config, here: Situation) -> Mapping[str, object]:
@@ -164,7 +151,12 @@ def readable(names: str, limit: str, read: Callable[[Config, Situation], object]
 
 
 def idle(
-    names: str, reason: str, when: When, way_out: str = "leave it out", words: Words = no_words, *, sentence: str = IDLE
+    names: str,
+    reason: str,
+    when: When,
+    sentence: str = NO_EFFECT,
+    way_out: str = "leave it out",
+    words: Words = no_words,
 ) -> Rule:
     """Any of ``names`` that differs from its default has no effect ``reason``, such as *without --rate.decay*."""
     settings = parse_settings(names)

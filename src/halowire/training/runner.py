@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -74,19 +73,13 @@ class Runner(ABC):
         return None
 
 
-@dataclass(frozen=True)
-class LossGradient:
-    """A task's loss and the gradient of the logits that it gives."""
-
-    task: Learnt
-
-    def __call__(self, logits: Tensor, epoch: int) -> tuple[Tensor, Tensor]:
-        """This worker's share of the loss, and its gradient ``[n, classes]``."""
-        with torch.enable_grad():
-            leaf = logits.detach().requires_grad_()
-            loss = self.task.loss(leaf, epoch)
-            (grad,) = torch.autograd.grad(loss, leaf)
-        return loss.detach(), grad
+def loss_gradient(task: Learnt, logits: Tensor, epoch: int) -> tuple[Tensor, Tensor]:
+    """This worker's share of the loss of ``logits`` ``[n, classes]``, and its gradient in the same shape."""
+    with torch.enable_grad():
+        leaf = logits.detach().requires_grad_()
+        loss = task.loss(leaf, epoch)
+        (grad,) = torch.autograd.grad(loss, leaf)
+    return loss.detach(), grad
 
 
 def overlap_of(model: Model, peers: Transport, config: Config, words: str) -> dict[str, str]:

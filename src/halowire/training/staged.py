@@ -35,7 +35,7 @@ from halowire.schedules import (
 )
 from halowire.training.config import Config
 from halowire.training.model_setup import StageLink, build_model, policy_for
-from halowire.training.runner import Complete, LossGradient, Runner, overlap_of
+from halowire.training.runner import Complete, Runner, loss_gradient, overlap_of
 from halowire.training.task import Task
 from halowire.wire import ChunkExchange, Circle, HaloExchange, Policy, Routes, Transport
 
@@ -200,8 +200,8 @@ class Staged(Runner):
 def _chunk_loss(shard: Shard, chunks: Chunks, config: Config) -> Callable[[int, Tensor], tuple[Tensor, Tensor]]:
     """The loss of every chunk; it holds no runner, which would otherwise hold itself through its pipeline."""
     task = Task.of(shard, config.task, CPU)
-    losses = [LossGradient(task.part(chunks.at(chunk))) for chunk in range(chunks.count)]
-    return lambda chunk, logits: losses[chunk](logits, 0)
+    tasks = [task.part(chunks.at(chunk)) for chunk in range(chunks.count)]
+    return lambda chunk, logits: loss_gradient(tasks[chunk], logits, 0)
 
 
 def _values(x: Tensor | Csr | None) -> int:
