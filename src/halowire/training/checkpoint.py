@@ -84,7 +84,7 @@ def save_wire(run: Path, epoch: int, rank: int, state: Tensors) -> None:
 
 
 def load_wire(run: Path, epoch: int, rank: int) -> Tensors:
-    """What :func:`save_wire` wrote for the worker ``rank`` after ``epoch``."""
+    """Read what :func:`save_wire` wrote for the worker ``rank`` after ``epoch``."""
     path = _wire_file(run, epoch, rank)
     try:
         return load_file(path)
@@ -127,7 +127,7 @@ def parse_checkpoint(record: bytes, tensors: bytes) -> tuple[dict[str, Any], Ten
 def restore(
     record: dict[str, Any], tensors: Tensors, model: nn.Module, optimiser: torch.optim.Optimizer, places: list[int]
 ) -> Progress:
-    """Put a checkpoint into ``model`` and ``optimiser``, of the parameters ``places``; how far the run was."""
+    """Put a checkpoint into ``model`` and ``optimiser``, of the parameters ``places``; return how far the run was."""
     try:
         model.load_state_dict(_under(tensors, "model."))
     except RuntimeError as error:

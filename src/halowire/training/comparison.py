@@ -1,4 +1,4 @@
-"""What a comparison is to run: every recipe with every seed, and which of it is done already."""
+"""What a comparison is to run: every recipe with every seed; and which of these runs are done already."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Recipes x seeds, with settings that override those of every recipe."""
+    """Runs of every recipe with every seed, under settings that override those of the recipes."""
 
     recipes: tuple[str, ...]
     seeds: tuple[int, ...]
@@ -72,7 +72,7 @@ class Comparison:
 
     @staticmethod
     def of(recipes: str | Sequence[str], seeds: int, settings: Mapping[str, Any], folder: Path) -> Comparison:
-        """Checked before any work is done; ``seeds`` counts from ``settings["seed"]``, or from 0."""
+        """The comparison, checked before any work is done; ``seeds`` count up from ``settings["seed"]``, or from 0."""
         names = tuple(name.strip() for name in (recipes.split(",") if isinstance(recipes, str) else recipes))
         if not any(names):
             raise InputError(f"--recipes names no recipe; give some of {', '.join(RECIPES)}, separated by commas")

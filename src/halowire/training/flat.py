@@ -26,7 +26,7 @@ class _Piece:
 
 
 class FlatGradients:
-    """Makes every ``parameter.grad`` a view of one float32 buffer that begins with ``extras`` numbers more.
+    """Makes every ``parameter.grad`` a view of one float32 buffer that begins with ``extras`` other numbers.
 
     The extras (the loss, the wish to stop, what the console shows) are summed together with the gradients and so cost
     no message of their own. The buffer is cut into pieces of neighbouring parameters. Backward finishes the last layer
@@ -78,7 +78,7 @@ class FlatGradients:
             piece.missing = piece.stop - piece.first
 
     def reduce(self, extras: Sequence[float], epoch: int = 0) -> list[float]:
-        """Sum ``extras`` over all workers, the gradients over the peers; the sums of the extras, never coded."""
+        """Sum the gradients over the peers, ``extras`` over all workers; return the latter sums, which are exact."""
         self._extras.copy_(torch.tensor(extras))
         if self._codec is None and self._peers is self._transport:
             self._launch(len(self._pieces))
@@ -107,7 +107,7 @@ class FlatGradients:
         self._next = max(self._next, stop)
 
     def clip(self, largest: float, line: Transport | None = None) -> None:
-        """Scale the whole gradient down to the norm ``largest``, if it is longer; ``line`` holds the rest of it."""
+        """Scale the gradient down to the norm ``largest``, if it is longer; workers of ``line`` hold the rest of it."""
         if largest > 0:
             norm = torch.linalg.vector_norm(self.gradients)
             if line is not None and line.size > 1:

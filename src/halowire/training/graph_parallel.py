@@ -64,12 +64,12 @@ class GraphParallel(Runner):
 
     @property
     def boundary(self) -> int:
-        """How many rows of this worker have to do with others."""
+        """How many owned rows other workers need, or need rows of other workers."""
         return self._train.aggregation.boundary
 
     @torch.no_grad()
     def forward_backward(self, epoch: int, complete: Complete) -> Tensor:
-        """All segments forward, the loss, all segments backward."""
+        """Run all segments forward, the loss, and all segments backward."""
         rows = Rows.whole(self._train.ids, self._config.seed, epoch, training=True)
         with self._ledger.phase("forward"):
             logits, passed = self._schedule.forward(self._train, rows)
@@ -84,6 +84,6 @@ class GraphParallel(Runner):
             return self._schedule.forward(self._evaluation, Rows.whole(self._evaluation.ids))[0]
 
     def facts(self) -> dict[str, Any]:
-        """Every layer runs boundary first; the share of the rows that need nothing from other workers."""
+        """How every exchange is hidden (boundary first), and the share of the rows that need no other worker."""
         overlap = overlap_of(self.model, self.peers, self._config, BOUNDARY_FIRST)
         return {"overlap": overlap, "interior_share": self._train.aggregation.interior_share}

@@ -32,7 +32,7 @@ def dot_product(sources: Tensor, targets: Tensor) -> Tensor:
 
 
 class LinkTask:
-    """The pairs of one worker: those whose source it owns. The other rows that they need are fetched."""
+    """The pairs whose source this worker owns; the rows that they need of other workers are fetched."""
 
     def __init__(
         self,
@@ -151,7 +151,7 @@ class PairRows:
             self._exchange = self._agree(owner[owner != shard.rank])
 
     def table(self, rows: Tensor) -> Tensor:
-        """``rows`` ``[n, k]``, then those of the other workers."""
+        """The owned ``rows`` ``[n, k]``, then the rows fetched from other workers."""
         if self._transport.size == 1:
             return rows
         out: Tensor = Extend.apply(rows.contiguous(), Crossing(self._exchange, PAIRS, None))  # type: ignore[no-untyped-call]

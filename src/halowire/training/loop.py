@@ -85,7 +85,7 @@ class Trainer:
         self._sent_before = dict(self.progress.sent)
 
     def run(self, hooks: Hooks | None = None) -> dict[str, Any]:
-        """Train to the end, or until told to stop; the summary, the same on every worker."""
+        """Train to the end, or until told to stop; return the summary, which is the same on every worker."""
         self.hooks = hooks or self.hooks
         log = EventLog(self.run_folder, self.transport.rank, self.progress.epoch or None)
         log.write("start", time=time.time(), **self._facts())
@@ -115,7 +115,7 @@ class Trainer:
         self.transport.drain()
 
     def forward_backward(self, epoch: int) -> Tensor:
-        """One pass forward and backward; this worker's share of the loss.
+        """Run one pass forward and backward; return this worker's share of the loss.
 
         The weight gradients gather in ``self.flat``, whose ``reduce`` must follow: some are under way already.
         """
@@ -129,7 +129,7 @@ class Trainer:
         return self.runner.logits()
 
     def _epoch(self, log: EventLog) -> bool:
-        """Train one epoch; whether some worker was asked to stop."""
+        """Train one epoch; return whether some worker was asked to stop."""
         epoch, ledger = self.progress.epoch, self.transport.ledger
         rate = learning_rate(self.config.optim, epoch, self.config.epochs)
         wire = self._wire_facts(epoch)
@@ -182,11 +182,11 @@ class Trainer:
         return bits | {"synchronous": self.exchange.synchronise_next or policy.freshness.synchronous(epoch)}
 
     def _due(self, every: int) -> bool:
-        """Whether what happens after ``every`` so many epochs happens now; 0: never."""
+        """Whether something is due that happens after every so many epochs; where ``every`` is 0, it never is."""
         return every > 0 and self.progress.epoch % every == 0
 
     def _evaluate(self, log: EventLog) -> bool:
-        """Evaluate, remember the best weights; whether it is time to stop early."""
+        """Evaluate, remember the best weights, and return whether it is time to stop early."""
         progress, start = self.progress, time.perf_counter()
         logits = self.logits()
         with self.transport.ledger.account(EVAL):

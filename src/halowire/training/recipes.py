@@ -31,7 +31,7 @@ RECIPES: dict[str, Recipe] = {
     recipe.name: recipe
     for recipe in (
         _recipe("exact", "float32 halo rows of this epoch: the single-machine result, whatever the number of workers"),
-        _recipe("half", "the same in bf16: half the bytes", rate__bits=16),
+        _recipe("half", "bf16 halo rows of this epoch: half the bytes", rate__bits=16),
         _recipe("sylvie-s", "Sylvie: one bit per value, fresh", rate__bits=1),
         _recipe("sylvie-a", "Sylvie: one bit per value, one epoch late", rate__bits=1, freshness__mode="delayed"),
         _recipe("sylvie-3d",

@@ -1,4 +1,4 @@
-"""A rule of settings: what values one takes, needs or excludes, where it has no effect; judged in a situation."""
+"""A rule of settings (what they take, need or exclude, where they have no effect) and the situation it is judged in."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Setting(NamedTuple):
 
     @property
     def flag(self) -> str:
-        """As on the command line: ``--rate.nodes degree``."""
+        """The setting as on the command line: ``--rate.nodes degree``."""
         return f"--{dashed(self.name)} {self.value}".strip()
 
 

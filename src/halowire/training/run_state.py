@@ -1,4 +1,4 @@
-"""The state of a run that it is saved with and goes on from: weights, optimiser, progress, and the wire's memory."""
+"""The state that a run is saved with and goes on from: weights, optimiser, progress, and the wire's memory."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class RunState:
         self._wire_remembers = runner.remembers or codec is not None or self._base is not None
 
     def load(self) -> Progress | None:
-        """Put back the newest checkpoint, which rank 0 reads and shares; how far the run was, None without one."""
+        """Put back the newest checkpoint, which rank 0 reads and shares; return how far the run was, or None."""
         record, tensors = read_newest(self._folder) if self._transport.rank == 0 else (b"", b"")
         record = self._transport.broadcast_bytes(record, "sharing of the checkpoint")
         tensors = self._transport.broadcast_bytes(tensors, "sharing of the checkpoint")

@@ -45,7 +45,7 @@ class Runner(ABC):
 
     @abstractmethod
     def forward_backward(self, epoch: int, complete: Complete) -> Tensor:
-        """One pass forward and backward; this worker's share of the loss."""
+        """Run one pass forward and backward; return this worker's share of the loss."""
 
     @abstractmethod
     def logits(self) -> Tensor:
@@ -65,7 +65,7 @@ class Runner(ABC):
         return self.exchange.state()
 
     def load_state(self, state: dict[str, Tensor]) -> None:
-        """Go on from :meth:`state`."""
+        """Go on from what :meth:`state` returned."""
         self.exchange.load_state(state)
 
     def events(self, epoch: int) -> dict[str, Any] | None:

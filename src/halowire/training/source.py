@@ -41,7 +41,7 @@ def load_source(graph: Any, source: GraphConfig, regression: bool = False) -> Gr
 
 
 def _split(graph: Graph) -> Graph:
-    """Other masks, at random among the labelled nodes; data sets such as Amazon's have none of their own."""
+    """``graph`` with random masks of the labelled nodes; data sets such as Amazon's have none of their own."""
     if graph.y is None:
         raise InputError(f"graph {graph.name!r} has no labels, so --graph.split random has nothing to split")
     labelled = graph.y >= 0 if graph.y.dim() == 1 else torch.isfinite(graph.y).all(1)

@@ -89,7 +89,7 @@ class Staged(Runner):
         )  # fmt: skip
 
     def forward_backward(self, epoch: int, complete: Complete) -> Tensor:
-        """All chunks through this worker's stage and back; gradients are complete when all of them are done."""
+        """Send all chunks through this worker's stage and back; gradients are complete when all of them are done."""
         return self.pipeline.forward_backward(self._config.seed, epoch, epoch <= self.recorded_epoch)
 
     def logits(self) -> Tensor:
@@ -116,7 +116,7 @@ class Staged(Runner):
         self.exchange.load_state({name: value for name, value in state.items() if not name.startswith(others)})
 
     def facts(self) -> dict[str, Any]:
-        """The split; every layer launches its own exchange, so only its own sums hide it."""
+        """How the layers are split, and how every exchange is hidden: by the sums of its own layer alone."""
         overlap = overlap_of(self.model, self.peers, self._config, plain_overlap("chunks of a pipeline"))
         return {"overlap": overlap, "split": list(self.split)}
 

@@ -73,7 +73,7 @@ def _coded(rate: RateConfig) -> set[int]:
 
 
 def _code_rules(code: str, takes: tuple[int, ...]) -> list[Rule]:
-    """A code needs bits that it exists in, in the direction that it is for."""
+    """The rules that ``code`` has no effect without the bits that it exists in, one for each direction."""
     number = str(takes[0]) if len(takes) == 1 else f"{', '.join(map(str, takes[:-1]))} or {takes[-1]}"
     reason = f"without a rate of {number} bit{'s' * (number != '1')}"
 
@@ -89,7 +89,7 @@ def _code_rules(code: str, takes: tuple[int, ...]) -> list[Rule]:
 
 
 def _excludes_share(name: str) -> Rule:
-    """A setting that decides on the bits of a row, as a share does."""
+    """The rule that ``rate.share`` and the setting ``name`` exclude each other: both decide on the bits of a row."""
     setting = parse_settings(name)
     return excludes(f"{name} rate.share", "", lambda c, here: c.rate.share > 0 and bool(changed(c, setting)),
         "--rate.share and --{flag} both decide on the bits of a row",

@@ -16,8 +16,7 @@ from halowire.partitioning import Partition, cut
 from halowire.training import Task, TaskConfig
 from halowire.training.task import evaluate, mean_roc_auc, roc_auc
 from halowire.wire import Transport, run_threads
-
-NODES = 80
+from tests.support.small_graphs import VALUE_NODES, graph_of_values
 
 
 def slow_auc(scores: list[float], labels: list[int]) -> float:
@@ -86,16 +85,6 @@ def test_micro_f1_of_single_labels_is_accuracy():
     assert f1 == pytest.approx(evaluate(logits, y, masks, "accuracy", Transport()))
 
 
-def graph_of_values(columns: int = 2) -> Graph:
-    generator = torch.Generator().manual_seed(4)
-    edge_index = torch.randint(NODES, (2, 400), generator=generator)
-    x = torch.randn(NODES, 5, generator=generator)
-    y = 3 * x[:, :columns].clone() + 100 + torch.randn(NODES, columns, generator=generator)
-    split = torch.randint(3, (NODES,), generator=generator)
-    masks = {f"{name}_mask": split == place for place, name in enumerate(("train", "val", "test"))}
-    return check(Graph.from_edge_index(edge_index, NODES, x, y, **masks, regression=True, name="values"))
-
-
 def slow_error(metric: str, out: torch.Tensor, y: torch.Tensor) -> float:
     errors = [[float(o) - float(t) for o, t in zip(a, b, strict=True)] for a, b in zip(out, y, strict=True)]
     flat = [value for row in errors for value in row]
@@ -117,7 +106,7 @@ def slow_error(metric: str, out: torch.Tensor, y: torch.Tensor) -> float:
 def test_metrics_of_values_over_workers(metric, workers):
     graph = graph_of_values()
     out = graph.y + torch.randn(graph.y.shape, generator=torch.Generator().manual_seed(1))
-    owner = torch.randint(workers, (NODES,), generator=torch.Generator().manual_seed(2))
+    owner = torch.randint(workers, (VALUE_NODES,), generator=torch.Generator().manual_seed(2))
     shards = cut(graph, Partition(owner, workers))
 
     def here(transport):
@@ -141,7 +130,7 @@ def test_shares_of_the_loss_add_up_to_the_mean_and_its_gradient(loss):
     whole = {"mse": torch.nn.MSELoss, "l1": torch.nn.L1Loss, "huber": torch.nn.HuberLoss}[loss]()
     want = whole(out[graph.train_mask], graph.y[graph.train_mask])
     (grad,) = torch.autograd.grad(want, out)
-    owner = torch.arange(NODES) % 3
+    owner = torch.arange(VALUE_NODES) % 3
     total, found = 0.0, torch.full_like(out, torch.nan)
     for shard in cut(graph, Partition(owner, 3)):
         mine = out.detach()[shard.rows].requires_grad_()
@@ -153,10 +142,10 @@ def test_shares_of_the_loss_add_up_to_the_mean_and_its_gradient(loss):
 
 
 def test_what_has_no_meaning_is_refused():
-    (shard,) = cut(graph_of_values(), Partition(torch.zeros(NODES, dtype=torch.int64), 1))
+    (shard,) = cut(graph_of_values(), Partition(torch.zeros(VALUE_NODES, dtype=torch.int64), 1))
     task = Task.of(shard, TaskConfig(), torch.device("cpu"))
     with pytest.raises(InputError, match="gives 3 columns, but y has 2"):
-        task.loss(torch.zeros(NODES, 3))
+        task.loss(torch.zeros(VALUE_NODES, 3))
     with pytest.raises(InputError, match="accuracy has no meaning for values"):
         Task.of(shard, TaskConfig(metric="accuracy"), torch.device("cpu"))
     with pytest.raises(InputError, match="leave --task classification out"):
