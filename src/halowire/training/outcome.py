@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from halowire.errors import Interrupted, TrainingError, WorkerError
-from halowire.events import EVAL, GRADIENT, SETUP, STAGE, TRAIN
+from halowire.events import ACCOUNTS, EVAL, GRADIENT, SETUP, STAGE, TRAIN
 from halowire.kernels import kernels_in_use
 from halowire.training.checkpoint import Progress, newest_checkpoint
 from halowire.training.config import Config
@@ -20,8 +20,6 @@ from halowire.training.job import Job
 from halowire.training.rule import mesh_of
 from halowire.training.task import SPLITS
 from halowire.wire import Transport
-
-ACCOUNT_ORDER = (SETUP, TRAIN, STAGE, EVAL, GRADIENT)
 
 
 @dataclass(frozen=True)
@@ -82,8 +80,8 @@ def peak_memory() -> int:
 
 def total_sent(transport: Transport) -> dict[str, int]:
     """Bytes sent by all workers since this process started, per account."""
-    mine = torch.tensor([transport.ledger.totals[account] for account in ACCOUNT_ORDER], dtype=torch.int64)
-    return dict(zip(ACCOUNT_ORDER, transport.all_reduce(mine, "reduction of the totals", SETUP).tolist(), strict=True))
+    mine = torch.tensor([transport.ledger.totals[account] for account in ACCOUNTS], dtype=torch.int64)
+    return dict(zip(ACCOUNTS, transport.all_reduce(mine, "reduction of the totals", SETUP).tolist(), strict=True))
 
 
 def largest_memory(transport: Transport) -> int:
@@ -98,7 +96,7 @@ def summarise(
 ) -> dict[str, Any]:
     """The numbers of `summary.json`; `val` and `test` are those of the best validation result."""
     epochs = max(1, progress.epoch)
-    sent = {account: progress.sent.get(account, 0) for account in ACCOUNT_ORDER}
+    sent = {account: progress.sent.get(account, 0) for account in ACCOUNTS}
     return {
         "graph": graph, "recipe": config.recipe, "model": config.model.name,
         "workers": workers, "mesh": asdict(mesh_of(config, workers)),
