@@ -152,7 +152,7 @@ def fit_worker(job: Job, folder: Path) -> dict[str, Any]:
             summary |= {"codec": type(given.codec).__name__}
         if trainer.progress.best_weights:
             runner.model.load_state_dict(trainer.progress.best_weights)
-        found = gather_predictions(trainer.logits(), runner, transport)
+        found = gather_predictions(trainer.logits(), runner.shard, transport)
         if found is not None:
             np.save(job.run / PREDICTIONS, found[0].numpy(), allow_pickle=False)
             write_results(job, summary, console)
@@ -167,7 +167,7 @@ def predict_worker(job: Job, out: Path) -> None:
     with joined(device, job.config.deadline) as (transport, _):
         shard = read_part(job, transport)
         runner = _runner(job, shard, shard, transport, device)
-        found = gather_predictions(predict(runner, job.run), runner, transport)
+        found = gather_predictions(predict(runner, job.run), runner.shard, transport)
         runner.peers.settle()
 
         def write() -> None:

@@ -51,7 +51,7 @@ def train_here(
     rank: int, settings: dict[str, object], method: str = "random", piece_rows: int = 4
 ) -> dict[str, object]:
     """Few rows make a message that leaves in pieces, so that all cases do unless they ask for whole ones."""
-    with mock.patch("halowire.training.wire.Policy", partial(Policy, piece_rows=piece_rows)):
+    with mock.patch("halowire.training.model_setup.Policy", partial(Policy, piece_rows=piece_rows)):
         return trained(rank, settings, method)
 
 

@@ -18,8 +18,8 @@ from halowire.pyg.distribute import attach_under, layer_paths
 from halowire.pyg.drop_edges import DropEdges
 from halowire.pyg.layer_path import NATIVE, foreign_overlap
 from halowire.pyg.shard_data import ShardData
-from halowire.training import Complete, Config, Decoder, Learnt, LinkTask, Task
-from halowire.wire import RowCodec, Transport
+from halowire.training import Complete, Config, Decoder, Learnt, LinkTask, Runner, Task
+from halowire.wire import RowCodec
 
 LossFunction = Callable[[Tensor, ShardData], Tensor]
 """``loss(out, data)`` gives one value for each of this worker's rows that count, or several."""
@@ -80,17 +80,13 @@ class OwnTask(Task):
         return values.sum() / float(count)
 
 
-class OwnRunner:
-    """The user's model in graph parallelism; see :class:`halowire.training.runner.Runner`."""
-
-    line: Transport | None = None
-    one_backward = True
-    split: tuple[int, ...] = ()
+class OwnRunner(Runner):
+    """The user's model in graph parallelism."""
 
     def __init__(self, model: OwnModel, data: ShardData, task: Learnt) -> None:
         self.model = model
         self.shard = data.shard
-        self.task: Learnt = task
+        self.task = task
         self.peers = data.transport
         self.num_features = data.shard.num_features
         self.exchange = state_of(model.model).exchange_of(*model.call_inputs())
@@ -132,10 +128,6 @@ class OwnRunner:
         torch.set_rng_state(state["random"])
         own = ("passes.", "random")
         self.exchange.load_state({name: value for name, value in state.items() if not name.startswith(own)})
-
-    def events(self, epoch: int) -> dict[str, Any] | None:
-        """There is no timeline."""
-        return None
 
     def _dropping(self) -> list[tuple[str, DropEdges]]:
         return [(name, module) for name, module in self.model.named_modules() if isinstance(module, DropEdges)]

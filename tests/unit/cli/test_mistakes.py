@@ -70,7 +70,7 @@ def test_errors_of_the_system_are_one_line(halowire, monkeypatch, error, code):
     def fail(*_, **__):
         raise OSError({1: 28, 2: 13}[code], error, "some/file")
 
-    monkeypatch.setattr(importlib.import_module("halowire.training.loop"), "save_checkpoint", fail)
+    monkeypatch.setattr(importlib.import_module("halowire.training.run_state"), "save_checkpoint", fail)
     said = halowire("train", SMALL, *FAST, "--out", "run")
     assert said.code == code and said.err == f"halowire: error: some/file: {error.lower()}\n"
 

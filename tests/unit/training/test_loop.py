@@ -1,11 +1,11 @@
-"""Learning-rate schedules, checked at their ends and in the middle."""
+"""The learning rate over a run, checked at its ends and in the middle."""
 
 from __future__ import annotations
 
 import pytest
 
 from halowire.training.config import OptimConfig
-from halowire.training.schedule import learning_rate
+from halowire.training.loop import learning_rate
 
 
 def rates(epochs: int, **settings: object) -> list[float]:
