@@ -7,6 +7,7 @@ Where that cannot take the tensors at hand, the wrapper calls the twin.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -75,19 +76,32 @@ def simd_level() -> str:
     return choice
 
 
-def level_number() -> int:
-    """The SIMD level in use as the native module counts it."""
-    return LEVELS.index(simd_level())
-
-
 def threads_for(work: int) -> int:
     """Threads worth waking for ``work`` element operations: torch's setting, fewer for little work."""
     return max(1, min(torch.get_num_threads(), work // WORK_PER_THREAD))
 
 
-def address(tensor: Tensor | None) -> int:
-    """Where the tensor's elements are; 0 for None."""
-    return 0 if tensor is None else tensor.data_ptr()
+def call(kernel: Callable[..., Any], *arguments: Any) -> Any:
+    """Call native code with the addresses of the tensors among ``arguments`` in their places, and 0 for None."""
+    return kernel(*(0 if a is None else a.data_ptr() if isinstance(a, Tensor) else a for a in arguments))
+
+
+def run(kernel: Callable[..., Any], *arguments: Any) -> Any:
+    """Like :func:`call`, for kernels that first take the number of the SIMD level in use."""
+    return call(kernel, LEVELS.index(simd_level()), *arguments)
+
+
+def strided(matrix: Tensor | None) -> tuple[Tensor | None, int]:
+    """``matrix``, copied unless its columns are adjacent, and the elements between the starts of two of its rows."""
+    if matrix is None:
+        return None, 0
+    matrix = matrix if adjacent(matrix) else matrix.contiguous()
+    return matrix, matrix.stride(0)
+
+
+def indexed(indptr: Tensor, indices: Tensor) -> tuple[Tensor, Tensor, bool]:
+    """The index arrays of a CSR matrix, and whether its ``indices`` are int64."""
+    return indptr, indices, indices.dtype == torch.int64
 
 
 def check_rows(name: str, tensor: Tensor, rows: int | None = None, cols: int | None = None) -> None:
@@ -132,8 +146,3 @@ def check_matrix(indptr: Tensor, indices: Tensor, weight: Tensor | None) -> int:
 def adjacent(*tensors: Tensor | None) -> bool:
     """Whether the columns of all the matrices are adjacent in memory, as native code needs them."""
     return all(tensor is None or tensor.stride(1) == 1 or tensor.shape[1] <= 1 for tensor in tensors)
-
-
-def unit_columns(tensor: Tensor) -> Tensor:
-    """The tensor itself if its columns are adjacent in memory, else a contiguous copy."""
-    return tensor if adjacent(tensor) else tensor.contiguous()
