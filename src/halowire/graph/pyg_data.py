@@ -59,17 +59,13 @@ def _edge_weight(data: Any) -> Tensor | None:
 
 def _edge_tensors(data: Any, weight: Tensor | None) -> dict[str, Tensor]:
     """The tensors of the edges beside their weight: those whose names begin with ``edge_``."""
-    keys = data.keys() if callable(getattr(data, "keys", None)) else getattr(data, "keys", ())
-    names = [key for key in keys if key.startswith("edge_") and not key.endswith("index") and key != "edge_weight"]
-    tensors = {name: data[name] for name in names}
     if data.edge_index is None:
         return {}
+    keys = data.keys() if callable(getattr(data, "keys", None)) else getattr(data, "keys", ())
+    names = [key for key in keys if key.startswith("edge_") and not key.endswith("index") and key != "edge_weight"]
+    tensors = {name: data[name] for name in names if isinstance(data[name], Tensor) and data[name] is not weight}
     count = data.edge_index.shape[1]
-    return {
-        name: value
-        for name, value in tensors.items()
-        if isinstance(value, Tensor) and value is not weight and value.dim() and value.shape[0] == count
-    }
+    return {name: value for name, value in tensors.items() if value.dim() and value.shape[0] == count}
 
 
 def _from_adj_t(data: Any) -> tuple[Tensor, Tensor | None]:
