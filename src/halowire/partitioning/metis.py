@@ -11,7 +11,7 @@ from torch import Tensor
 
 from halowire.errors import InputError
 from halowire.kernels import Csr
-from halowire.partitioning.simple_owners import node_weight
+from halowire.partitioning.one_pass import node_weight
 
 # pymetis's own choice: recursive bisection cuts less up to here, k-way scales better beyond.
 MOST_PARTS_RECURSIVE = 8

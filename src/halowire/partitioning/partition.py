@@ -14,8 +14,7 @@ from halowire.errors import InputError
 from halowire.graph import Graph, checked_seed
 from halowire.kernels import Csr
 from halowire.partitioning.metis import metis_owners
-from halowire.partitioning.simple_owners import random_owners, range_owners
-from halowire.partitioning.stream import stream_owners
+from halowire.partitioning.one_pass import random_owners, range_owners, stream_owners
 
 METHODS = ("metis", "random", "range", "stream")
 METIS_WAYS = {"auto": None, "recursive": True, "kway": False}
