@@ -53,7 +53,7 @@ def load(
     named = isinstance(spec, str) and is_dataset(spec)
     if root is not None and not named:
         raise InputError(f"root says where data sets are that are given by name, which {spec!r} is not; leave it out")
-    found = read_dataset(spec, root, regression) if named and not given else _find(spec, given, regression)
+    found = read_dataset(str(spec), root, regression) if named and not given else _find(spec, given, regression)
     graph = check(found.as_regression() if regression else found)
     return graph.undirected() if undirected else graph
 

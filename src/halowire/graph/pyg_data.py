@@ -30,22 +30,18 @@ def from_pyg(data: Any, name: str = "pyg", split: int = 0, regression: bool = Fa
     edge_index, weight = data.edge_index, _edge_weight(data)
     if edge_index is None:
         edge_index, weight = _from_adj_t(data)
-    return check(
-        Graph.from_edge_index(
-            edge_index,
-            data.num_nodes,
-            getattr(data, "x", None),
-            getattr(data, "y", None),
-            train_mask=_mask(data, "train_mask", split),
-            val_mask=_mask(data, "val_mask", split),
-            test_mask=_mask(data, "test_mask", split),
-            edge_weight=weight,
-            ids=getattr(data, "n_id", None),
-            name=name,
-            regression=regression,
-            edge_tensors=_edge_tensors(data, weight),
-        )
+    graph = Graph.from_edge_index(
+        edge_index,
+        data.num_nodes,
+        getattr(data, "x", None),
+        getattr(data, "y", None),
+        edge_weight=weight,
+        ids=getattr(data, "n_id", None),
+        name=name,
+        regression=regression,
+        edge_tensors=_edge_tensors(data, weight),
     )
+    return check(graph.with_split(*(_mask(data, key, split) for key in ("train_mask", "val_mask", "test_mask"))))
 
 
 def _edge_weight(data: Any) -> Tensor | None:

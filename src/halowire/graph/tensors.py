@@ -36,7 +36,7 @@ def to_indices(values: Any, what: str) -> Tensor:
     tensor = to_tensor(values, what)
     if tensor.dtype in (torch.int32, torch.int64):
         return tensor
-    if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
+    if tensor.is_floating_point() or tensor.dtype == torch.bool:
         if tensor.numel() == 0:
             return tensor.long()
         raise InputError(f"{what} has type {tensor.dtype}, expected whole numbers; convert it to int64 first")

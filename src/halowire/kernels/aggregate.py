@@ -7,7 +7,7 @@ import warnings
 import torch
 from torch import Tensor
 
-from halowire.kernels.buffers import rows_to_add
+from halowire.kernels.buffers import rows_for
 from halowire.kernels.dispatch import adjacent, check_matrix, check_rows, indexed, native_for, run, strided, threads_for
 
 
@@ -32,7 +32,7 @@ def aggregate(
     rows = check_matrix(indptr, indices, weight)
     check_rows("x", x)
     cols = x.shape[1]
-    out = rows_to_add(rows, cols, x.device, out, accumulate)
+    out = rows_for(rows, cols, x.device, out, accumulate)
     native = native_for(indptr, indices, weight, x, out)
     if native is None or not adjacent(out):
         return aggregate_twin(indptr, indices, weight, x, out, accumulate)

@@ -46,11 +46,6 @@ def native_for(*tensors: Tensor | None) -> Any | None:
     return load_native()
 
 
-def native_available() -> bool:
-    """Whether the native module was built and can be loaded."""
-    return load_native() is not None
-
-
 def kernels_in_use() -> str:
     """Which kernels CPU tensors get: ``"native"`` or ``"torch"``."""
     return "torch" if native_for() is None else "native"

@@ -34,7 +34,7 @@ from torch import Tensor
 from halowire.errors import InputError
 from halowire.kernels import packing_twin as twin
 from halowire.kernels.aggregate import aggregate_twin
-from halowire.kernels.buffers import rows_for, rows_to_add
+from halowire.kernels.buffers import rows_for
 from halowire.kernels.dispatch import (
     INDEX_TYPES,
     adjacent,
@@ -170,7 +170,7 @@ def aggregate_packed(
     """
     rows = check_matrix(indptr, indices, weight)
     count = count_rows(data, packing, k)
-    out = rows_to_add(rows, k, data.device, out, accumulate)
+    out = rows_for(rows, k, data.device, out, accumulate)
     size = packing.row_bytes(k)
     native = native_for(indptr, indices, weight, data, out)
     if native is None or not adjacent(out):

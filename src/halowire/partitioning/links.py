@@ -74,14 +74,10 @@ def write_links(split: LinkSplit, folder: Path) -> None:
             arrays |= {f"{name}_pairs": own.ranked[name], f"{name}_negatives": own.negatives[name]}
         parts.append(write_arrays(target / f"part-{part}", arrays))
     words = {
-        "num_train": split.train.shape[1],
-        "negatives": split.num_negatives,
-        "seed": split.seed,
-        "val_share": split.val_share,
-        "test_share": split.test_share,
+        "num_train": split.train.shape[1], "negatives": split.num_negatives, "seed": split.seed,
+        "val_share": split.val_share, "test_share": split.test_share, "parts": parts,
         "nodes": write_arrays(target / "nodes", {"owner": owner, "place": place}),
-        "parts": parts,
-    }
+    }  # fmt: skip
     write_json(folder / NAME, words)
 
 

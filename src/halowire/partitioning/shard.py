@@ -142,10 +142,8 @@ def cut_each(graph: Graph, partition: Partition) -> Iterator[Shard]:
     received = [torch.bincount(owner[halo], minlength=parts).tolist() for halo in halos]
     wanted = [torch.split(halo, counts) for halo, counts in zip(halos, received, strict=True)]
     degree, loop_degree = graph.adj.degree(), symmetric_degree(graph.adj)
-    counts = {
-        name: 0 if mask is None else int(mask.sum())
-        for name, mask in (("train", graph.train_mask), ("val", graph.val_mask), ("test", graph.test_mask))
-    }
+    masks = {"train": graph.train_mask, "val": graph.val_mask, "test": graph.test_mask}
+    counts = {name: 0 if mask is None else int(mask.sum()) for name, mask in masks.items()}
     for part in range(parts):
         sent = [wanted[peer][part] for peer in range(parts)]
         outgoing = torch.cat(sent)
@@ -165,7 +163,6 @@ def cut_each(graph: Graph, partition: Partition) -> Iterator[Shard]:
             num_nodes=graph.num_nodes,
             num_classes=graph.num_classes,
             multi_label=graph.multi_label,
-            ids=graph.ids[rows],
             rows=rows,
             num_boundary=int(at_boundary.sum()),
             halo_ids=graph.ids[halo],
@@ -176,14 +173,10 @@ def cut_each(graph: Graph, partition: Partition) -> Iterator[Shard]:
             send_index=place[outgoing],
             send_counts=tuple(rows_sent.numel() for rows_sent in sent),
             recv_counts=tuple(received[part]),
-            x=graph.x.select_rows(rows) if isinstance(graph.x, Csr) else _pick(graph.x, rows),
-            y=_pick(graph.y, rows),
-            train_mask=_pick(graph.train_mask, rows),
-            val_mask=_pick(graph.val_mask, rows),
-            test_mask=_pick(graph.test_mask, rows),
             counts=dict(counts),
             regression=graph.regression,
             edge_tensors=_edge_tensors(graph, rows, place, halo.numel()),
+            **graph.of_nodes(rows),
         )
 
 
@@ -217,10 +210,6 @@ def _edge_tensors(graph: Graph, rows: Tensor, place: Tensor, num_halo: int) -> d
     key = (col >= num_owned).long() * num_owned * (num_owned + num_halo) + row * (num_owned + num_halo) + col
     order = entry[torch.argsort(key, stable=True)]
     return {name: value[order] for name, value in graph.edge_tensors.items()}
-
-
-def _pick(values: Tensor | None, rows: Tensor) -> Tensor | None:
-    return None if values is None else values[rows]
 
 
 def _edges(adj: Csr, rows: Tensor, place: Tensor, num_halo: int) -> tuple[Csr, Csr]:

@@ -115,15 +115,9 @@ def _write(folder: Path, shard: Shard) -> dict[str, Any]:
     arrays |= {f"{EDGE}{name}": value for name, value in shard.edge_tensors.items()}
     if shard.y is not None:
         arrays["y"] = _compact(shard.y) if shard.multi_label else shard.y
-    return {
-        "num_nodes": shard.num_nodes,
-        "num_features": shard.num_features,
-        "num_boundary": shard.num_boundary,
-        "send_counts": list(shard.send_counts),
-        "recv_counts": list(shard.recv_counts),
-        "counts": shard.counts,
-        "files": write_arrays(folder, arrays),
-    }
+    sizes = {name: getattr(shard, name) for name in ("num_nodes", "num_features", "num_boundary", "counts")}
+    per_peer = {name: list(getattr(shard, name)) for name in ("send_counts", "recv_counts")}
+    return {**sizes, **per_peer, "files": write_arrays(folder, arrays)}
 
 
 def _assemble(manifest: Mapping[str, Any], entry: Mapping[str, Any], arrays: Mapping[str, Tensor], rank: int) -> Shard:
@@ -131,7 +125,7 @@ def _assemble(manifest: Mapping[str, Any], entry: Mapping[str, Any], arrays: Map
     x = _csr("x", arrays, entry["num_features"]) if "x_indptr" in arrays else arrays.get("x")
     y = arrays.get("y")
     fields: dict[str, Any] = {name: manifest[name] for name in ("graph", "num_parts", "num_classes", "multi_label")}
-    fields |= {name: entry[name] for name in ("num_nodes", "num_boundary")}
+    fields |= {name: entry[name] for name in ("num_nodes", "num_boundary", "counts")}
     fields |= {name: tuple(entry[name]) for name in ("send_counts", "recv_counts")}
     fields |= {name: arrays[name] for name in TENSORS} | {name: arrays.get(name) for name in MASKS}
     return Shard(
@@ -141,7 +135,6 @@ def _assemble(manifest: Mapping[str, Any], entry: Mapping[str, Any], arrays: Map
         halo=_csr("halo", arrays, halo),
         x=x,
         y=y.float() if y is not None and manifest["multi_label"] else y,
-        counts=dict(entry["counts"]),
         regression=manifest.get("regression", False),
         edge_tensors={name.removeprefix(EDGE): value for name, value in arrays.items() if name.startswith(EDGE)},
     )
