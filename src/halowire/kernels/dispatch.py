@@ -21,6 +21,7 @@ ABI = 6
 LEVELS = ("portable", "avx2", "avx512")
 WORK_PER_THREAD = 1 << 15
 INDEX_TYPES = (torch.int32, torch.int64)
+NUMBERS = (int, bool, float)
 
 
 @cache
@@ -78,7 +79,7 @@ def threads_for(work: int) -> int:
 
 def call(kernel: Callable[..., Any], *arguments: Any) -> Any:
     """Call native code with the addresses of the tensors among ``arguments`` in their places, and 0 for None."""
-    return kernel(*(0 if a is None else a.data_ptr() if isinstance(a, Tensor) else a for a in arguments))
+    return kernel(*[a if type(a) in NUMBERS else 0 if a is None else a.data_ptr() for a in arguments])
 
 
 def run(kernel: Callable[..., Any], *arguments: Any) -> Any:
@@ -90,7 +91,8 @@ def strided(matrix: Tensor | None) -> tuple[Tensor | None, int]:
     """``matrix``, copied unless its columns are adjacent, and the elements between the starts of two of its rows."""
     if matrix is None:
         return None, 0
-    matrix = matrix if adjacent(matrix) else matrix.contiguous()
+    if matrix.stride(1) != 1 and not adjacent(matrix):
+        matrix = matrix.contiguous()
     return matrix, matrix.stride(0)
 
 
