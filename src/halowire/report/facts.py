@@ -11,7 +11,7 @@ from statistics import fmean, median
 from halowire.events import best_of
 from halowire.report import series
 from halowire.report.run_files import Json, RunFiles
-from halowire.report.units import finite, number
+from halowire.report.units import finite, number, share
 
 COLOURS = 8
 """How many colours the style sheet has for runs; with more runs they repeat."""
@@ -52,7 +52,8 @@ def facts(run: RunFiles) -> Json:
     derived = from_events(run)
     known = {**derived, **{key: value for key, value in run.summary.items() if value is not None}}
     # Before the first evaluation there is no best epoch; training writes -1 then.
-    return {**known, "best_epoch": known["best_epoch"] if number(known["best_epoch"]) >= 0 else None}
+    known["best_epoch"] = known["best_epoch"] if number(known["best_epoch"]) >= 0 else None
+    return known | {"waiting": share(known["wait_seconds"], known["epoch_seconds"])}
 
 
 def from_events(run: RunFiles) -> Json:

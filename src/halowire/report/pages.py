@@ -8,8 +8,7 @@ from pathlib import Path
 from halowire.errors import InputError
 from halowire.files import write_text
 from halowire.report import sections
-from halowire.report.comparison_record import metric_of
-from halowire.report.comparison_table import count_line
+from halowire.report.comparison_record import count_line, metric_of
 from halowire.report.facts import ShownRun, notes, shown_runs
 from halowire.report.markup import Html, fold, notes_list, page, table, tag
 from halowire.report.run_files import Json, RunFiles, read_object, read_run

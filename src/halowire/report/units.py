@@ -36,6 +36,16 @@ def share(part: Any, whole: Any) -> float:
     return number(part) / number(whole) if number(whole) > 0 else math.nan
 
 
+def mean_of(entry: Any) -> float:
+    """The mean of ``{mean, standard_error, runs}``, or a plain number itself; NaN where there is none."""
+    return number(entry.get("mean")) if isinstance(entry, dict) else number(entry)
+
+
+def error_of(entry: Any) -> float:
+    """The standard error of ``{mean, standard_error, runs}``; NaN where there is none."""
+    return number(entry.get("standard_error")) if isinstance(entry, dict) else math.nan
+
+
 def digits(value: float) -> str:
     """A number with about three significant digits: 1234, 123, 12.3, 1.23, 0.123."""
     size = abs(value)

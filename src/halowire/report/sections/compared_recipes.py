@@ -22,23 +22,17 @@ from halowire.report.charts import (
     metric_kind,
     scatter_plot,
 )
-from halowire.report.comparison_record import error_of, mean_of, metric_of
-from halowire.report.comparison_table import (
-    Compared,
-    best_table,
-    metric_head,
-    ratio_text,
-    recipe_columns,
-    spread_text,
-)
-from halowire.report.markup import Html, data_table, figure, join, tag
+from halowire.report.comparison_record import metric_head, metric_of, ratio_text, recipe_columns, spread_text
+from halowire.report.markup import Compared, Html, best_table, data_table, figure, join, tag
 from halowire.report.run_files import Json, RunFiles
 from halowire.report.sections.curves import lowest_is_near_zero
 from halowire.report.sections.overview import ranges, results_of, sentence
 from halowire.report.units import (
     Points,
     bytes_text,
+    error_of,
     is_share,
+    mean_of,
     metric_text,
     metric_words,
     number,
@@ -85,7 +79,7 @@ def comparison_headline(record: Json, recipes: list[ComparedRecipe]) -> Html:
 
 def recipes_table(record: Json, recipes: list[ComparedRecipe]) -> Html:
     """A row for every recipe that has a finished run."""
-    return best_table("recipe", [*recipes], recipe_columns(record), "Comparison of the recipes")
+    return best_table("recipe", recipes, recipe_columns(record), "Comparison of the recipes")
 
 
 def comparison_figures(record: Json, recipes: list[ComparedRecipe]) -> list[Html]:

@@ -8,9 +8,8 @@ from datetime import UTC, datetime
 from functools import partial
 
 from halowire.events import VALUE_METRICS, best_of
-from halowire.report.comparison_table import Column, Compared, best_table
 from halowire.report.facts import ShownRun
-from halowire.report.markup import Html, join, tag
+from halowire.report.markup import Column, Compared, Html, best_table, join, tag
 from halowire.report.run_files import Json
 from halowire.report.units import (
     bytes_text,
@@ -23,7 +22,6 @@ from halowire.report.units import (
     percent_text,
     plural,
     seconds_text,
-    share,
 )
 
 ENDED = {"early-stopped": "stopped early (--early-stop)"}
@@ -112,7 +110,6 @@ def key_numbers(one: ShownRun) -> Html:
     at = f" at epoch {known['best_epoch']}" if known.get("best_epoch") is not None else ""
     total = number(known.get("wire_bytes_total"))
     weights = number(known.get("gradient_bytes_per_epoch"))
-    waiting = share(known["wait_seconds"], known["epoch_seconds"])
     sent = [f"{bytes_text(total)} in all epochs"] if total > 0 else []
     sent += [f"weight gradients: {bytes_text(weights)} per epoch"] if weights > 0 else []
     return tag(
@@ -120,7 +117,9 @@ def key_numbers(one: ShownRun) -> Html:
         _tile(f"test {metric_words(one.metric)}", spell(known["test"]), f"validation {spell(known['val'])}{at}"),
         _tile("training loss", number_text(known["train_loss"]), f"after {plural(known['epochs'], 'epoch')}"),
         _tile("time per epoch", seconds_text(known["epoch_seconds"]), "median, without evaluation"),
-        _tile("waiting for the wire", percent_text(waiting), f"{seconds_text(known['wait_seconds'])} of an epoch"),
+        _tile(
+            "waiting for the wire", percent_text(known["waiting"]), f"{seconds_text(known['wait_seconds'])} of an epoch"
+        ),
         _tile(
             "wire per epoch",
             bytes_text(known["wire_bytes_per_epoch"]),
@@ -143,25 +142,15 @@ def runs_table(runs: list[ShownRun]) -> Html:
     metric = runs[0].metric
     words, best = partial(metric_text, metric), best_of(metric)
     columns = [
-        _column(f"test {metric_words(metric)}", "test", words, best),
-        _column("validation", "val", words, best),
-        _column("loss", "train_loss", number_text, min),
-        _column("time per epoch", "epoch_seconds", seconds_text, min),
-        Column("waiting", lambda one: percent_text(_waiting(one)), _waiting, min),
-        _column("wire per epoch", "wire_bytes_per_epoch", bytes_text, min),
-        _column("weight gradients per epoch", "gradient_bytes_per_epoch", bytes_text, None),
-        _column("peak memory", "peak_memory_bytes", bytes_text, min),
-        _column("epochs", "epochs", count_text, None),
+        Column(f"test {metric_words(metric)}", ("test",), words, best),
+        Column("validation", ("val",), words, best),
+        Column("loss", ("train_loss",), number_text, min),
+        Column("time per epoch", ("epoch_seconds",), seconds_text, min),
+        Column("waiting", ("waiting",), percent_text, min),
+        Column("wire per epoch", ("wire_bytes_per_epoch",), bytes_text, min),
+        Column("weight gradients per epoch", ("gradient_bytes_per_epoch",), bytes_text),
+        Column("peak memory", ("peak_memory_bytes",), bytes_text, min),
+        Column("epochs", ("epochs",), count_text),
     ]
     rows = [Compared(one.label, one.slot, one.facts) for one in runs]
     return best_table("run", rows, columns, "Comparison of the runs")
-
-
-def _column(head: str, key: str, words: Callable[[float], str], best: Callable[[list[float]], float] | None) -> Column:
-    """A column that shows the number ``key`` of every run."""
-    return Column(head, lambda one: words(number(one.get(key))), lambda one: number(one.get(key)), best)
-
-
-def _waiting(one: Json) -> float:
-    """The share of an epoch that is waiting for the wire."""
-    return share(one["wait_seconds"], one["epoch_seconds"])
