@@ -16,9 +16,9 @@ from typing import Any
 from halowire.events import best_of, plain
 from halowire.files import write_json
 from halowire.report.markup import Column
-from halowire.report.run_files import Json
 from halowire.report.units import (
     NOTHING,
+    Json,
     bytes_text,
     error_of,
     finite,

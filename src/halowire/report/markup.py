@@ -11,8 +11,7 @@ from importlib import resources
 from operator import getitem
 from typing import Any
 
-from halowire.report.run_files import Json
-from halowire.report.units import mean_of
+from halowire.report.units import Json, mean_of
 
 
 class Html(str):
@@ -119,6 +118,11 @@ def figure(title: str, says: str, drawing: object, data: Html, wide: bool = Fals
 def notes_list(notes: list[str]) -> Html | None:
     """What a reader must know before trusting a page, as a list that stands out; None where there is nothing."""
     return tag("ul", *(tag("li", note) for note in notes), class_="notes") if notes else None
+
+
+def brand(words: str) -> Html:
+    """The line at the very top: the program's name, and what the page is of."""
+    return tag("p", tag("b", "halowire"), " ", words, class_="brand")
 
 
 def page(title: str, content: Iterable[object], source: str) -> str:

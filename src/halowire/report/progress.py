@@ -12,8 +12,8 @@ from typing import Self
 from rich.console import Console as RichConsole
 from rich.progress import BarColumn, Progress, TextColumn
 
-from halowire.report.run_files import Json, last_epoch
-from halowire.report.units import bytes_text, metric_text, number, seconds_text
+from halowire.report.run_files import last_epoch
+from halowire.report.units import Json, bytes_text, metric_text, number, seconds_text
 
 NARROW = 100
 """A terminal with fewer columns than this gets a bar without the name of the run."""

@@ -15,7 +15,7 @@ ALLOWED = ("halowire.errors", "halowire.files", "halowire.events")
 def test_no_module_imports_more_than_it_may() -> None:
     folder = Path(halowire.report.__file__).parent
     files = [*folder.rglob("*.py"), *(folder.parent / "events").glob("*.py")]
-    assert len(files) > 20
+    assert len(files) >= 20
     for path in files:
         for node in ast.parse(path.read_text()).body:
             names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []

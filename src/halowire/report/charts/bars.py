@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from halowire.report.charts.plot import across, down, frame, labelled_ticks, tick_below, unit_of
 from halowire.report.markup import Html, join, tag
-from halowire.report.run_timelines import KINDS, Span, WorkerTimeline
+from halowire.report.run_files import KINDS, Span, WorkerTimeline
 from halowire.report.units import percent_text, seconds_text
 
 THICK = 20

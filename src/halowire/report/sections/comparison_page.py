@@ -1,33 +1,45 @@
-"""The sections of a comparison's page: its headline, its table of recipes, its figures."""
+"""The page of a comparison of recipes: its headline, its table, its figures, and every run."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 
+from halowire.errors import InputError
 from halowire.events import LOWER_IS_BETTER
-from halowire.report import series
-from halowire.report.charts import (
-    Bar,
-    Curve,
-    Kind,
-    LineChart,
-    Point,
-    ScatterPlot,
-    Segment,
-    bar_chart,
-    legend,
-    line_figure,
-    metric_kind,
-    scatter_plot,
+from halowire.files import write_text
+from halowire.report import charts, series
+from halowire.report.comparison_record import (
+    count_line,
+    metric_head,
+    metric_of,
+    ratio_text,
+    recipe_columns,
+    spread_text,
 )
-from halowire.report.comparison_record import metric_head, metric_of, ratio_text, recipe_columns, spread_text
-from halowire.report.markup import Compared, Html, best_table, data_table, figure, join, tag
-from halowire.report.run_files import Json, RunFiles
-from halowire.report.sections.curves import lowest_is_near_zero
-from halowire.report.sections.overview import ranges, results_of, sentence
+from halowire.report.markup import (
+    Compared,
+    Html,
+    best_table,
+    brand,
+    data_table,
+    figure,
+    fold,
+    join,
+    notes_list,
+    page,
+    table,
+    tag,
+)
+from halowire.report.run_files import RunFiles, read_object, read_run
+from halowire.report.sections.run_figures import lowest_is_near_zero
+from halowire.report.sections.run_settings import repeat_comparison
+from halowire.report.sections.runs_page import ranges, results_of, sentence
 from halowire.report.units import (
+    Json,
     Points,
     bytes_text,
     error_of,
@@ -36,12 +48,16 @@ from halowire.report.units import (
     metric_text,
     metric_words,
     number,
+    number_text,
     percent_text,
     plural,
     seconds_text,
     share,
 )
 
+SLOTS = (0, 1, 2, 3, 4, 6, 7, 8)
+"""Colours of the recipes of a comparison, in their order; grey is kept for the one that sends nothing."""
+GREY = 5
 CLOSE = 0.003
 """Points of accuracy below `exact` (as a fraction) within which the headline calls a recipe as good."""
 
@@ -52,6 +68,84 @@ class ComparedRecipe(Compared):
 
     entries: list[Json]
     runs: list[RunFiles]
+
+
+def write_compare_page(folder: Path) -> Path:
+    """Write `compare.html` beside the `compare.json` in ``folder``."""
+    record = read_object(folder / "compare.json")
+    if "runs" not in record:
+        raise InputError(f"{folder} has no readable compare.json: give the folder that `halowire compare --out` wrote")
+    target = folder / "compare.html"
+    write_text(target, _comparison_page(record, folder))
+    return target
+
+
+def _comparison_page(record: Json, folder: Path) -> str:
+    """The text of the page of a comparison."""
+    recipes = _compared(record, folder)
+    title = f"{record['graph']}: {', '.join(record['recipes'])}"
+    content = [*_top_of_comparison(record, recipes), *_sections_of_comparison(record, recipes)]
+    return page(title, content, str(folder))
+
+
+def _compared(record: Json, folder: Path) -> list[ComparedRecipe]:
+    """The recipes that have a finished run, each with a colour of its own."""
+    slots = iter(SLOTS * len(record["recipes"]))
+    found = []
+    for name in record["recipes"]:
+        slot = GREY if name == "isolated" else next(slots)
+        entries = [run for run in record["runs"] if run["recipe"] == name]
+        if entries:
+            runs = [read_run(folder / run["folder"]) for run in entries]
+            found.append(ComparedRecipe(name, slot, record["aggregated"][name], entries, runs))
+    return found
+
+
+def _top_of_comparison(record: Json, recipes: list[ComparedRecipe]) -> list[object]:
+    """The headline, what was compared, what to beware of, and the table."""
+    missing = len(record["recipes"]) * len(record["seeds"]) - len(record["runs"])
+    warnings = [f"{plural(missing, 'run')} of the comparison not finished yet."] if missing else []
+    warnings += [str(note) for note in record.get("notes", [])]
+    settings = [f"{name.replace('_', '-')} {value}" for name, value in record["settings"].items()]
+    under = tag("p", count_line(record), class_="quiet under")
+    return [
+        brand("comparison"),
+        tag("h1", comparison_headline(record, recipes)),
+        tag("p", ", ".join([f"{plural(len(record['runs']), 'run')} finished", *settings]), class_="sub"),
+        notes_list(warnings),
+        tag("div", recipes_table(record, recipes), under, class_="compare-box") if recipes else None,
+    ]
+
+
+def _sections_of_comparison(record: Json, recipes: list[ComparedRecipe]) -> list[object]:
+    """The figures, the recipes in words, every run, and how to repeat the comparison."""
+    if not recipes:
+        return []
+    figures = comparison_figures(record, recipes)
+    words = [[name, summary] for name, summary in record.get("summaries", {}).items()]
+    return [
+        *([tag("h2", "How they compare"), tag("div", *figures, class_="figures")] if figures else []),
+        tag("h2", "The recipes"),
+        table([], words, "The recipes", class_="words"),
+        fold("Every run", _every_run(record)),
+        tag("h2", "Run it again"),
+        repeat_comparison(record),
+    ]
+
+
+def _every_run(record: Json) -> Html:
+    """A table of the numbers of every run."""
+    spell = partial(metric_text, metric_of(record))
+    heads = ("test", "validation", "loss", "best epoch", "epochs", "time per epoch", "halo bytes per epoch")
+    rows = [
+        [
+            run["folder"], spell(run["test"]), spell(run["val"]), number_text(run["train_loss"]),
+            run["best_epoch"], run["epochs"], seconds_text(run["epoch_seconds"]),
+            bytes_text(run["halo_bytes_per_epoch"]),
+        ]
+        for run in record["runs"]
+    ]  # fmt: skip
+    return table(["run", *heads], rows, "Every run")
 
 
 def comparison_headline(record: Json, recipes: list[ComparedRecipe]) -> Html:
@@ -116,7 +210,7 @@ def _against_time(record: Json, recipes: list[ComparedRecipe]) -> Html | None:
     return _scatter(record, recipes, "seconds", "time of all training epochs", says)
 
 
-def _scatter(record: Json, recipes: list[ComparedRecipe], cost: Kind, words: str, says: str) -> Html | None:
+def _scatter(record: Json, recipes: list[ComparedRecipe], cost: charts.Kind, words: str, says: str) -> Html | None:
     """A figure with a point for every recipe: its test metric over its ``cost``, which ``words`` name."""
     log = cost == "bytes"
     key, spell, short = ("halo_bytes", bytes_text, "bytes") if log else ("train_seconds", seconds_text, "time")
@@ -126,26 +220,26 @@ def _scatter(record: Json, recipes: list[ComparedRecipe], cost: Kind, words: str
     metric = metric_of(record)
     title = f"Test {metric_words(metric)} against {short}"
     says = f"{'Lower' if metric in LOWER_IS_BETTER else 'Upper'} left is better. {says}"
-    chart = ScatterPlot(title, points, cost, words, metric_kind(metric), log)
+    chart = charts.ScatterPlot(title, points, cost, words, charts.metric_kind(metric), log)
     rows = [[one.name, spread_text(one.numbers["test"], metric), spell(mean_of(one.numbers[key]))] for one in recipes]
     data = data_table(title, ["recipe", metric_head(metric), words], rows)
-    return figure(title, says, scatter_plot(chart, says), data)
+    return figure(title, says, charts.scatter_plot(chart, says), data)
 
 
-def _means(recipes: list[ComparedRecipe], key: str) -> list[Point]:
+def _means(recipes: list[ComparedRecipe], key: str) -> list[charts.Point]:
     """The recipes' means over the seeds: the test metric, at the mean of the number ``key``."""
     found = []
     for one in recipes:
         single = [(number(run[key]), number(run["test"])) for run in one.entries]
         x, y = mean_of(one.numbers[key]), mean_of(one.numbers["test"])
         if math.isfinite(x) and math.isfinite(y):
-            found.append(Point(one.name, x, y, error_of(one.numbers["test"]), one.slot, single))
+            found.append(charts.Point(one.name, x, y, error_of(one.numbers["test"]), one.slot, single))
     return found
 
 
-def _over_epochs(recipes: list[ComparedRecipe], points: Callable[[RunFiles], Points]) -> list[Curve]:
+def _over_epochs(recipes: list[ComparedRecipe], points: Callable[[RunFiles], Points]) -> list[charts.Curve]:
     """A curve for every recipe: at every epoch the mean of its seeds."""
-    return [Curve(one.name, series.mean_curve(map(points, one.runs)), one.slot) for one in recipes]
+    return [charts.Curve(one.name, series.mean_curve(map(points, one.runs)), one.slot) for one in recipes]
 
 
 def _bytes_per_epoch(recipes: list[ComparedRecipe]) -> Html | None:
@@ -156,14 +250,14 @@ def _bytes_per_epoch(recipes: list[ComparedRecipe]) -> Html | None:
     )
     if not any(value > 0 for curve in curves for value in curve.values):
         says = "Nothing crossed the wire: one worker has no halos."
-    return line_figure(LineChart("Bytes per epoch", curves, "bytes", unit="per epoch", log=True), says)
+    return charts.line_figure(charts.LineChart("Bytes per epoch", curves, "bytes", unit="per epoch", log=True), says)
 
 
 def _loss(recipes: list[ComparedRecipe]) -> Html | None:
     """The training loss over the epochs."""
     curves = _over_epochs(recipes, series.losses)
-    chart = LineChart("Training loss", curves, "number", unit="loss", zero=lowest_is_near_zero(curves))
-    return line_figure(chart, "Mean over the training nodes of all workers, and over the seeds.")
+    chart = charts.LineChart("Training loss", curves, "number", unit="loss", zero=lowest_is_near_zero(curves))
+    return charts.line_figure(chart, "Mean over the training nodes of all workers, and over the seeds.")
 
 
 def _time_per_epoch(recipes: list[ComparedRecipe]) -> Html | None:
@@ -177,16 +271,16 @@ def _time_per_epoch(recipes: list[ComparedRecipe]) -> Html | None:
         waiting = min(waiting, whole) if waiting > 0 else 0.0
         part = percent_text(share(waiting, whole))
         segments = [
-            Segment("forward", "computing", whole - waiting, seconds_text(whole - waiting)),
-            Segment("wait", "waiting", waiting, seconds_text(waiting)),
+            charts.Segment("forward", "computing", whole - waiting, seconds_text(whole - waiting)),
+            charts.Segment("wait", "waiting", waiting, seconds_text(waiting)),
         ]
-        bars.append(Bar(one.name, f"{seconds_text(whole)}, {part} waiting", segments))
+        bars.append(charts.Bar(one.name, f"{seconds_text(whole)}, {part} waiting", segments))
         against = ratio_text(mean_of(one.numbers.get("to_exact", {}).get("seconds")))
         rows.append([one.name, seconds_text(whole), seconds_text(waiting), part, against])
     if not bars:
         return None
     says = "The median training epoch, without evaluation; waiting is what computing did not hide of the wire."
-    names = legend([("forward", "computing", ""), ("wait", "waiting for the wire", "")])
-    drawing = tag("div", names, bar_chart(title, says, bars, thick=8))
+    names = charts.legend([("forward", "computing", ""), ("wait", "waiting for the wire", "")])
+    drawing = tag("div", names, charts.bar_chart(title, says, bars, thick=8))
     data = data_table(title, ["recipe", "epoch", "waiting", "share of waiting", "ratio to exact"], rows)
     return figure(title, says, drawing, data, wide=True)

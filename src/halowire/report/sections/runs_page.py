@@ -1,4 +1,4 @@
-"""The top of a page of runs: the headline sentence, the key numbers of one run, the table of several."""
+"""The page of one run or several: its headline, key numbers or table, and its other sections in their order."""
 
 from __future__ import annotations
 
@@ -6,12 +6,20 @@ import math
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 
+from halowire.errors import InputError
 from halowire.events import VALUE_METRICS, best_of
-from halowire.report.facts import ShownRun
-from halowire.report.markup import Column, Compared, Html, best_table, join, tag
-from halowire.report.run_files import Json
+from halowire.files import write_text
+from halowire.report.facts import ShownRun, notes, shown_runs
+from halowire.report.markup import Column, Compared, Html, best_table, brand, join, notes_list, page, tag
+from halowire.report.run_files import RunFiles, read_run, write_trace
+from halowire.report.sections.layout import how_hidden, pipeline_figure, serving_kernels, who_owns_what
+from halowire.report.sections.run_figures import run_figures
+from halowire.report.sections.run_settings import differing_settings, repeat, settings_by_group
 from halowire.report.units import (
+    Json,
+    as_object,
     bytes_text,
     count_text,
     finite,
@@ -26,6 +34,66 @@ from halowire.report.units import (
 
 ENDED = {"early-stopped": "stopped early (--early-stop)"}
 """What a status in `summary.json` means, where the word alone does not say it."""
+
+
+def write_report(run_folders: list[Path], out: Path) -> Path:
+    """Write the report of one run, or of several in one, to ``out``: a file, or a folder for report.html.
+
+    The timelines of one run's pipeline are also written as a Chrome trace, next to the page.
+    """
+    if not run_folders:
+        raise InputError("no run folder was given: name at least one folder that `halowire train --out` wrote")
+    runs = [read_run(Path(folder)) for folder in run_folders]
+    text = _runs_page(runs)
+    target = Path(out) / "report.html" if Path(out).is_dir() else Path(out)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    write_text(target, text)
+    if len(runs) == 1:
+        write_trace(runs[0], target)
+    return target
+
+
+def _runs_page(runs: list[RunFiles]) -> str:
+    """The text of the page of one run or several."""
+    shown = shown_runs(runs)
+    graph = shown[0].facts["graph"]
+    title = f"{graph}, {shown[0].facts['recipe']}" if len(runs) == 1 else f"{len(runs)} runs on {graph}"
+    content = [*_top_of_runs(shown), *_sections_of_runs(shown)]
+    return page(title, content, ", ".join(str(run.folder) for run in runs))
+
+
+def _top_of_runs(runs: list[ShownRun]) -> list[object]:
+    """The headline, what was run, what to beware of, and the key numbers."""
+    one, several = runs[0], len(runs) > 1
+    return [
+        brand("comparison" if several else when_and_how_it_ended(one)),
+        tag("h1", headline(runs)),
+        None if several else tag("p", subtitle(one), class_="sub"),
+        notes_list([f"{run.label}: {note}" if several else note for run in runs for note in notes(run)]),
+        tag("div", runs_table(runs), class_="compare-box") if several else key_numbers(one),
+    ]
+
+
+def _sections_of_runs(runs: list[ShownRun]) -> list[object]:
+    """The sections that have content, each below its title, and how to run it again."""
+    one, several = runs[0], len(runs) > 1
+    figures = run_figures(runs)
+    found: list[tuple[str, Html | None]] = [
+        ("How it went", tag("div", *figures, class_="figures") if figures else None),
+        ("The pipeline", None if several else pipeline_figure(one)),
+        ("Overlap", how_hidden(runs)),
+        ("Who owns what", None if several else who_owns_what(one)),
+        ("Layers", None if several else serving_kernels(one)),
+        ("Settings", differing_settings(runs) if several else settings_by_group(one)),
+    ]
+    nothing = tag("p", "No epoch was recorded, so there is nothing to draw.", class_="quiet")
+    return [
+        None if figures else nothing,
+        *(part for title, content in found if content is not None for part in (tag("h2", title), content)),
+        # The commands of several runs are folded away, and paper cannot unfold them.
+        tag("h2", "Run it again", class_="screen" if several else None),
+        *(repeat(run, several) for run in runs),
+    ]
 
 
 def headline(runs: list[ShownRun]) -> Html:
@@ -73,10 +141,10 @@ def sentence(begin: str, results: list[Html]) -> Html:
 def subtitle(one: ShownRun) -> str:
     """The graph's size, the model, the seed and the kernels."""
     known, start = one.facts, one.files.first.start
-    found = known.get("partition")
-    whole = found if isinstance(found, dict) else {}
     # A worker's start event counts the edges of its own shard; only the partition knows all of them.
-    edges = whole.get("num_edges", start.get("edges") if number(known["workers"]) == 1 else None)
+    edges = as_object(known.get("partition")).get(
+        "num_edges", start.get("edges") if number(known["workers"]) == 1 else None
+    )
     sizes = ((start.get("nodes"), "node"), (edges, "edge"), (start.get("features"), "feature"))
     parts = [plural(count, word) for count, word in sizes if math.isfinite(number(count))]
     if number(start.get("classes")) > 0:
