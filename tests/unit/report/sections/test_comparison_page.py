@@ -13,6 +13,14 @@ from halowire.report import write_compare_page
 from tests.support.fake_comparison import ALL, write_comparison
 from tests.support.pages import comparison_page, words_of
 
+FIGURES = (
+    "Test accuracy against bytes",
+    "Test accuracy against time",
+    "Bytes per epoch",
+    "Training loss",
+    "Time per epoch",
+)
+
 
 def test_all_recipes_and_figures_are_there(tmp_path: Path) -> None:
     write_comparison(tmp_path)

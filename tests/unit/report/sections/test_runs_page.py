@@ -14,14 +14,6 @@ from halowire.report.sections.runs_page import headline, subtitle, when_and_how_
 from tests.support.fake_run import write_run
 from tests.support.pages import runs_page, words_of
 
-FIGURES = (
-    "Test accuracy against bytes",
-    "Test accuracy against time",
-    "Bytes per epoch",
-    "Training loss",
-    "Time per epoch",
-)
-
 
 def test_one_run(run: Path, tmp_path: Path) -> None:
     text = runs_page([run], run / "report.html")
