@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from halowire.errors import InputError
 from halowire.events import LOWER_IS_BETTER
@@ -62,6 +63,23 @@ CLOSE = 0.003
 """Points of accuracy below `exact` (as a fraction) within which the headline calls a recipe as good."""
 
 
+class Cost(NamedTuple):
+    """What accuracy is drawn against: its key in the record, its name in a title, its words on the axis."""
+
+    key: str
+    kind: charts.Kind
+    name: str
+    words: str
+    says: str
+
+
+COSTS = (
+    Cost("halo_bytes", "bytes", "bytes", "halo bytes of the whole training", "The axis of bytes is logarithmic."),
+    Cost("train_seconds", "seconds", "time", "time of all training epochs",
+         "Time is the median epoch times the number of epochs."),
+)  # fmt: skip
+
+
 @dataclass(frozen=True)
 class ComparedRecipe(Compared):
     """A recipe on the page: its name, colour and means over the seeds, and the entries and folders of its runs."""
@@ -75,17 +93,11 @@ def write_compare_page(folder: Path) -> Path:
     record = read_object(folder / "compare.json")
     if "runs" not in record:
         raise InputError(f"{folder} has no readable compare.json: give the folder that `halowire compare --out` wrote")
-    target = folder / "compare.html"
-    write_text(target, _comparison_page(record, folder))
-    return target
-
-
-def _comparison_page(record: Json, folder: Path) -> str:
-    """The text of the page of a comparison."""
     recipes = _compared(record, folder)
-    title = f"{record['graph']}: {', '.join(record['recipes'])}"
     content = [*_top_of_comparison(record, recipes), *_sections_of_comparison(record, recipes)]
-    return page(title, content, str(folder))
+    target = folder / "compare.html"
+    write_text(target, page(f"{record['graph']}: {', '.join(record['recipes'])}", content, str(folder)))
+    return target
 
 
 def _compared(record: Json, folder: Path) -> list[ComparedRecipe]:
@@ -107,13 +119,14 @@ def _top_of_comparison(record: Json, recipes: list[ComparedRecipe]) -> list[obje
     warnings = [f"{plural(missing, 'run')} of the comparison not finished yet."] if missing else []
     warnings += [str(note) for note in record.get("notes", [])]
     settings = [f"{name.replace('_', '-')} {value}" for name, value in record["settings"].items()]
+    side_by_side = best_table("recipe", recipes, recipe_columns(record), "Comparison of the recipes")
     under = tag("p", count_line(record), class_="quiet under")
     return [
         brand("comparison"),
         tag("h1", comparison_headline(record, recipes)),
         tag("p", ", ".join([f"{plural(len(record['runs']), 'run')} finished", *settings]), class_="sub"),
         notes_list(warnings),
-        tag("div", recipes_table(record, recipes), under, class_="compare-box") if recipes else None,
+        tag("div", side_by_side, under, class_="compare-box") if recipes else None,
     ]
 
 
@@ -171,17 +184,10 @@ def comparison_headline(record: Json, recipes: list[ComparedRecipe]) -> Html:
     )  # fmt: skip
 
 
-def recipes_table(record: Json, recipes: list[ComparedRecipe]) -> Html:
-    """A row for every recipe that has a finished run."""
-    return best_table("recipe", recipes, recipe_columns(record), "Comparison of the recipes")
-
-
 def comparison_figures(record: Json, recipes: list[ComparedRecipe]) -> list[Html]:
     """All figures for which there is something to show."""
-    drawn = (
-        _against_bytes(record, recipes), _against_time(record, recipes), _bytes_per_epoch(recipes), _loss(recipes),
-        _time_per_epoch(recipes),
-    )  # fmt: skip
+    costs = (_scatter(record, recipes, cost) for cost in COSTS)
+    drawn = (*costs, _bytes_per_epoch(recipes), _loss(recipes), _time_per_epoch(recipes))
     return [one for one in drawn if one is not None]
 
 
@@ -196,45 +202,29 @@ def _part(fraction: float) -> str:
     return ratio_text(fraction) if fraction < 0.0995 else f"{100 * fraction:.0f}%"
 
 
-def _against_bytes(record: Json, recipes: list[ComparedRecipe]) -> Html | None:
-    """A figure of the accuracy over the bytes it costs."""
-    says = "The axis of bytes is logarithmic."
-    if len(record["seeds"]) > 1:
-        says += " Large dots: means, with standard error; small dots: single seeds."
-    return _scatter(record, recipes, "bytes", "halo bytes of the whole training", says)
-
-
-def _against_time(record: Json, recipes: list[ComparedRecipe]) -> Html | None:
-    """A figure of the accuracy over the time it costs."""
-    says = "Time is the median epoch times the number of epochs."
-    return _scatter(record, recipes, "seconds", "time of all training epochs", says)
-
-
-def _scatter(record: Json, recipes: list[ComparedRecipe], cost: charts.Kind, words: str, says: str) -> Html | None:
-    """A figure with a point for every recipe: its test metric over its ``cost``, which ``words`` name."""
-    log = cost == "bytes"
-    key, spell, short = ("halo_bytes", bytes_text, "bytes") if log else ("train_seconds", seconds_text, "time")
-    points = _means(recipes, key)
+def _scatter(record: Json, recipes: list[ComparedRecipe], cost: Cost) -> Html | None:
+    """A figure with a point for every recipe: the mean of its test metric over the mean of its ``cost``."""
+    points = []
+    for one in recipes:
+        single = [(number(run[cost.key]), number(run["test"])) for run in one.entries]
+        x, y = mean_of(one.numbers[cost.key]), mean_of(one.numbers["test"])
+        if math.isfinite(x) and math.isfinite(y):
+            points.append(charts.Point(one.name, x, y, error_of(one.numbers["test"]), one.slot, single))
     if not points:
         return None
     metric = metric_of(record)
-    title = f"Test {metric_words(metric)} against {short}"
-    says = f"{'Lower' if metric in LOWER_IS_BETTER else 'Upper'} left is better. {says}"
-    chart = charts.ScatterPlot(title, points, cost, words, charts.metric_kind(metric), log)
-    rows = [[one.name, spread_text(one.numbers["test"], metric), spell(mean_of(one.numbers[key]))] for one in recipes]
-    data = data_table(title, ["recipe", metric_head(metric), words], rows)
+    title = f"Test {metric_words(metric)} against {cost.name}"
+    says = f"{'Lower' if metric in LOWER_IS_BETTER else 'Upper'} left is better. {cost.says}"
+    log = cost.kind == "bytes"
+    if log and len(record["seeds"]) > 1:
+        says += " Large dots: means, with standard error; small dots: single seeds."
+    chart = charts.ScatterPlot(title, points, cost.kind, cost.words, charts.metric_kind(metric), log)
+    spell = charts.WORDS[cost.kind]
+    rows = [
+        [one.name, spread_text(one.numbers["test"], metric), spell(mean_of(one.numbers[cost.key]))] for one in recipes
+    ]
+    data = data_table(title, ["recipe", metric_head(metric), cost.words], rows)
     return figure(title, says, charts.scatter_plot(chart, says), data)
-
-
-def _means(recipes: list[ComparedRecipe], key: str) -> list[charts.Point]:
-    """The recipes' means over the seeds: the test metric, at the mean of the number ``key``."""
-    found = []
-    for one in recipes:
-        single = [(number(run[key]), number(run["test"])) for run in one.entries]
-        x, y = mean_of(one.numbers[key]), mean_of(one.numbers["test"])
-        if math.isfinite(x) and math.isfinite(y):
-            found.append(charts.Point(one.name, x, y, error_of(one.numbers["test"]), one.slot, single))
-    return found
 
 
 def _over_epochs(recipes: list[ComparedRecipe], points: Callable[[RunFiles], Points]) -> list[charts.Curve]:

@@ -13,7 +13,7 @@ from halowire.events import VALUE_METRICS, best_of
 from halowire.files import write_text
 from halowire.report.facts import ShownRun, notes, shown_runs
 from halowire.report.markup import Column, Compared, Html, best_table, brand, join, notes_list, page, tag
-from halowire.report.run_files import RunFiles, read_run, write_trace
+from halowire.report.run_files import read_run, write_trace
 from halowire.report.sections.layout import how_hidden, pipeline_figure, serving_kernels, who_owns_what
 from halowire.report.sections.run_figures import run_figures
 from halowire.report.sections.run_settings import differing_settings, repeat, settings_by_group
@@ -43,23 +43,16 @@ def write_report(run_folders: list[Path], out: Path) -> Path:
     """
     if not run_folders:
         raise InputError("no run folder was given: name at least one folder that `halowire train --out` wrote")
-    runs = [read_run(Path(folder)) for folder in run_folders]
-    text = _runs_page(runs)
+    runs = shown_runs([read_run(Path(folder)) for folder in run_folders])
+    graph, recipe = runs[0].facts["graph"], runs[0].facts["recipe"]
+    title = f"{len(runs)} runs on {graph}" if len(runs) > 1 else f"{graph}, {recipe}"
+    content = [*_top_of_runs(runs), *_sections_of_runs(runs)]
     target = Path(out) / "report.html" if Path(out).is_dir() else Path(out)
     target.parent.mkdir(parents=True, exist_ok=True)
-    write_text(target, text)
+    write_text(target, page(title, content, ", ".join(str(run.files.folder) for run in runs)))
     if len(runs) == 1:
-        write_trace(runs[0], target)
+        write_trace(runs[0].files, target)
     return target
-
-
-def _runs_page(runs: list[RunFiles]) -> str:
-    """The text of the page of one run or several."""
-    shown = shown_runs(runs)
-    graph = shown[0].facts["graph"]
-    title = f"{graph}, {shown[0].facts['recipe']}" if len(runs) == 1 else f"{len(runs)} runs on {graph}"
-    content = [*_top_of_runs(shown), *_sections_of_runs(shown)]
-    return page(title, content, ", ".join(str(run.folder) for run in runs))
 
 
 def _top_of_runs(runs: list[ShownRun]) -> list[object]:
@@ -99,14 +92,13 @@ def _sections_of_runs(runs: list[ShownRun]) -> list[object]:
 def headline(runs: list[ShownRun]) -> Html:
     """What the runs reached, in one sentence."""
     known = [one.facts for one in runs]
-    if len(runs) > 1:
-        graphs = sorted({str(one["graph"]) for one in known})
-        return sentence(f"{len(runs)} runs on {', '.join(graphs)}", ranges(known, results_of(runs[0].metric)))
-    one = known[0]
-    title = ", ".join(str(part) for part in (one["graph"], plural(one["workers"], "worker"), one["recipe"]) if part)
     results = ranges(known, results_of(runs[0].metric))
+    if len(runs) > 1:
+        return sentence(f"{len(runs)} runs on {', '.join(sorted({str(one['graph']) for one in known}))}", results)
+    one = known[0]
     if number(one["wire_bytes_per_epoch"]) == 0:
         results[-1] = join("nothing on the wire")
+    title = ", ".join(str(part) for part in (one["graph"], plural(one["workers"], "worker"), one["recipe"]) if part)
     return sentence(title, results)
 
 
@@ -150,12 +142,8 @@ def subtitle(one: ShownRun) -> str:
     if number(start.get("classes")) > 0:
         values = start.get("metric") in VALUE_METRICS
         parts.append(plural(start["classes"], "value") if values else f"{count_text(start['classes'])} classes")
-    if known.get("model"):
-        parts.append(f"model {known['model']}")
-    if known.get("seed") is not None:
-        parts.append(f"seed {known['seed']}")
-    if known.get("kernels"):
-        parts.append(f"{known['kernels']} kernels")
+    spelt = {"model": "model {}", "seed": "seed {}", "kernels": "{} kernels"}
+    parts += [words.format(known[key]) for key, words in spelt.items() if known.get(key) not in (None, "")]
     return ", ".join(parts)
 
 
@@ -188,11 +176,7 @@ def key_numbers(one: ShownRun) -> Html:
         _tile(
             "waiting for the wire", percent_text(known["waiting"]), f"{seconds_text(known['wait_seconds'])} of an epoch"
         ),
-        _tile(
-            "wire per epoch",
-            bytes_text(known["wire_bytes_per_epoch"]),
-            "; ".join(sent) or "sent by all workers",
-        ),
+        _tile("wire per epoch", bytes_text(known["wire_bytes_per_epoch"]), "; ".join(sent) or "sent by all workers"),
         _tile("peak memory", bytes_text(known["peak_memory_bytes"]), "of the largest worker"),
         class_="tiles",
     )
