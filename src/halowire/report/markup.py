@@ -104,15 +104,14 @@ def fold(summary: str, *children: object) -> Html:
     return tag("details", tag("summary", summary), *children)
 
 
-def data_table(title: str, head: Sequence[object], rows: Sequence[Sequence[object]], summary: str = "Data") -> Html:
-    """The numbers behind the figure ``title``, folded away under the line ``summary``."""
-    return fold(summary, table(head, rows, f"{title}: data"))
-
-
-def figure(title: str, says: str, drawing: object, data: Html, wide: bool = False) -> Html:
-    """A figure: its title, what to see in it, the drawing, and its :func:`data_table`."""
+def figure(
+    title: str, says: str, drawing: object, head: Sequence[object], rows: Sequence[Sequence[object]],
+    wide: bool = False, data: str = "Data",
+) -> Html:  # fmt: skip
+    """A figure: its title, what to see in it, the drawing, and its numbers as a table, folded away under ``data``."""
     caption = tag("figcaption", tag("h3", title), tag("p", says))
-    return tag("figure", caption, drawing, data, class_="wide" if wide else None)
+    numbers = fold(data, table(head, rows, f"{title}: data"))
+    return tag("figure", caption, drawing, numbers, class_="wide" if wide else None)
 
 
 def notes_list(notes: list[str]) -> Html | None:

@@ -6,20 +6,8 @@ import math
 from dataclasses import dataclass, field
 from statistics import fmean
 
-from halowire.report.charts.plot import (
-    SPACING,
-    WORDS,
-    EndLabel,
-    Kind,
-    Plot,
-    across,
-    beyond,
-    down,
-    labelled_ticks,
-    make_axis,
-    tick_below,
-)
-from halowire.report.markup import Html, data_table, figure, join, tag
+from halowire.report.charts.plot import WORDS, EndLabel, Kind, Plot, across, down, labelled_ticks, make_axis, tick_below
+from halowire.report.markup import Html, figure, join, tag
 from halowire.report.units import Points, finite
 
 HEIGHT = 190
@@ -82,8 +70,8 @@ def line_figure(chart: LineChart, says: str) -> Html | None:
     values = [dict(curve.points) for curve in chart.curves]
     rows = [[epoch, *(WORDS[chart.kind](one.get(epoch)) for one in values)] for epoch in chart.epochs[::every]]
     head = ["epoch", *(curve.label for curve in chart.curves)]
-    data = data_table(chart.title, head, rows, "Data" if every == 1 else f"Data (one epoch in {every})")
-    return figure(chart.title, says, line_chart(chart, says), data)
+    data = "Data" if every == 1 else f"Data (one epoch in {every})"
+    return figure(chart.title, says, line_chart(chart, says), head, rows, data=data)
 
 
 def line_chart(chart: LineChart, description: str) -> Html:
@@ -95,9 +83,8 @@ def line_chart(chart: LineChart, description: str) -> Html:
     axis = make_axis(values, chart.kind, chart.zero, chart.log)
     first, last = chart.span or ((epochs[0], epochs[-1]) if epochs else (0, 1))
     low, high = (first, last) if last > first else (first - 1, first + 1)
-    height = max(HEIGHT, SPACING * (len(curves) + 1))
-    plot = Plot(axis, low, high, height)
-    box = {"viewBox": f"0 0 {STRETCH} {down(height)}", "width": "100%", "height": down(height)}
+    plot = Plot.tall(axis, low, high, HEIGHT, len(curves))
+    box = {"viewBox": f"0 0 {STRETCH} {down(plot.height)}", "width": "100%", "height": down(plot.height)}
     unit = " ".join(part for part in (axis.unit, chart.unit) if part)
     return plot.draw(
         (chart.title, description), _ends(curves, plot), unit, 26,
@@ -170,8 +157,9 @@ def _dots(plot: Plot, curve: Curve) -> Html:
 def _epoch_axis(plot: Plot, first: int, last: int) -> Html:
     """Ticks at round epochs, and the word epoch beyond the last of them."""
     ticks = labelled_ticks(first, last, 6, whole=True)
-    word = tag("text", "epoch", x=10 + round(4 * len(f"{last:,}")), y=down(plot.height + 18), class_="unit")
-    return join(*(tick_below(plot.x(place), plot.height, label) for place, label in ticks), beyond(word))
+    offset = 10 + round(4 * len(f"{last:,}"))
+    word = tag("text", "epoch", x="100%", dx=offset, y=down(plot.height + 18), class_="unit")
+    return join(*(tick_below(plot.x(place), plot.height, label) for place, label in ticks), word)
 
 
 def _mark(plot: Plot, epoch: int, words: str, row: int) -> Html:

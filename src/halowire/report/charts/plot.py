@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Self
 
 from halowire.report.markup import Html, join, tag
 from halowire.report.units import BYTE_UNITS, bytes_text, digits, is_share, number_text, percent_text, seconds_text
@@ -223,6 +223,11 @@ class Plot:
     high: float
     height: float
 
+    @classmethod
+    def tall(cls, axis: Axis, low: float, high: float, least: float, labels: int) -> Self:
+        """A plot of at least ``least`` pixels that has room for so many labels at its right."""
+        return cls(axis, low, high, max(least, SPACING * (labels + 1)))
+
     def x(self, epoch: float) -> float:
         """The epoch's place, 0 at the left, 1 at the right."""
         return (epoch - self.low) / (self.high - self.low)
@@ -259,7 +264,8 @@ class Plot:
             if abs(y - end.y) > 4:
                 parts.append(tag("line", x1="3", y1=at, x2="9", y2=down(y), class_=f"leader s{end.slot}"))
             parts.append(tag("text", end.words, x="11", y=down(y), dy="0.32em", class_=f"end s{end.slot}"))
-        return join(*leaders, beyond(*parts))
+        # A coordinate system in pixels, whose origin is the plot's top right corner.
+        return join(*leaders, tag("svg", *parts, x="100%", overflow="visible"))
 
 
 def across(fraction: float) -> str:
@@ -278,11 +284,6 @@ def frame(title: str, description: str, height: float, padding: tuple[int, int, 
     size = {"width": "100%", "height": down(height), "overflow": "visible"}
     drawing = tag("svg", tag("title", title), tag("desc", description), *children, **words, **size)
     return tag("div", drawing, class_="plot", style=f"padding:{' '.join(f'{side}px' for side in padding)}")
-
-
-def beyond(*children: object) -> Html:
-    """A coordinate system in pixels whose origin is the plot's top right corner."""
-    return tag("svg", *children, x="100%", overflow="visible")
 
 
 def tick_below(place: float, height: float, words: str | None, line: str = "tick", **style: object) -> Html:

@@ -5,18 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from halowire.report.charts.plot import (
-    SPACING,
-    WORDS,
-    EndLabel,
-    Kind,
-    LogAxis,
-    Plot,
-    across,
-    down,
-    make_axis,
-    tick_below,
-)
+from halowire.report.charts.plot import WORDS, EndLabel, Kind, Plot, across, down, make_axis, tick_below
 from halowire.report.markup import Html, join, tag
 
 HEIGHT = 230
@@ -59,18 +48,17 @@ def scatter_plot(chart: ScatterPlot, description: str) -> Html:
     vertical = make_axis([y for point in shown for y in _heights(point)], chart.upward, zero=False)
     sideways = [x for point in shown for x in (point.x, *(x for x, _ in point.runs))]
     horizontal = make_axis(sideways, chart.across, zero=True, log=chart.log)
-    height = max(HEIGHT, SPACING * (len(shown) + 1))
-    plot = Plot(vertical, 0.0, 1.0, height)
+    plot = Plot.tall(vertical, 0.0, 1.0, HEIGHT, len(shown))
 
     def x(value: float) -> float:
         return INSET + (1 - 2 * INSET) * horizontal.place(value)
 
     ends = [EndLabel(p.label, f" {vertical.words(p.y)}", x(p.x), plot.y(p.y), p.slot) for p in shown]
-    unit = "" if isinstance(horizontal, LogAxis) or not horizontal.unit else f", {horizontal.unit}"
-    below = {"x": "50%", "y": down(height + 38), "text_anchor": "middle"}
+    unit = f", {horizontal.unit}" if horizontal.unit else ""
+    below = {"x": "50%", "y": down(plot.height + 38), "text_anchor": "middle"}
     drawing = plot.draw(
         (chart.title, description), ends, vertical.unit, 46,
-        _ticks([(x(value), label) for value, label in horizontal.ticks], height),
+        _ticks([(x(value), label) for value, label in horizontal.ticks], plot.height),
         tag("text", f"{chart.words}{unit}", class_="unit", **below),
         *(_point(point, plot, x(point.x), [(x(at), y) for at, y in point.runs], chart.across) for point in shown),
     )  # fmt: skip

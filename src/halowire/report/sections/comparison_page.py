@@ -13,28 +13,8 @@ from halowire.errors import InputError
 from halowire.events import LOWER_IS_BETTER
 from halowire.files import write_text
 from halowire.report import charts, series
-from halowire.report.comparison_record import (
-    count_line,
-    metric_head,
-    metric_of,
-    ratio_text,
-    recipe_columns,
-    spread_text,
-)
-from halowire.report.markup import (
-    Compared,
-    Html,
-    best_table,
-    brand,
-    data_table,
-    figure,
-    fold,
-    join,
-    notes_list,
-    page,
-    table,
-    tag,
-)
+from halowire.report.comparison_record import count_line, metric_of, ratio_text, recipe_columns
+from halowire.report.markup import Compared, Html, best_table, brand, figure, fold, join, notes_list, page, table, tag
 from halowire.report.run_files import RunFiles, read_object, read_run
 from halowire.report.sections.run_figures import lowest_is_near_zero
 from halowire.report.sections.run_settings import repeat_comparison
@@ -219,12 +199,9 @@ def _scatter(record: Json, recipes: list[ComparedRecipe], cost: Cost) -> Html | 
     if log and len(record["seeds"]) > 1:
         says += " Large dots: means, with standard error; small dots: single seeds."
     chart = charts.ScatterPlot(title, points, cost.kind, cost.words, charts.metric_kind(metric), log)
-    spell = charts.WORDS[cost.kind]
-    rows = [
-        [one.name, spread_text(one.numbers["test"], metric), spell(mean_of(one.numbers[cost.key]))] for one in recipes
-    ]
-    data = data_table(title, ["recipe", metric_head(metric), cost.words], rows)
-    return figure(title, says, charts.scatter_plot(chart, says), data)
+    quality, spell = recipe_columns(record)[0], charts.WORDS[cost.kind]
+    rows = [[one.name, quality.cell(one.numbers), spell(mean_of(one.numbers[cost.key]))] for one in recipes]
+    return figure(title, says, charts.scatter_plot(chart, says), ["recipe", quality.head, cost.words], rows)
 
 
 def _over_epochs(recipes: list[ComparedRecipe], points: Callable[[RunFiles], Points]) -> list[charts.Curve]:
@@ -272,5 +249,5 @@ def _time_per_epoch(recipes: list[ComparedRecipe]) -> Html | None:
     says = "The median training epoch, without evaluation; waiting is what computing did not hide of the wire."
     names = charts.legend([("forward", "computing", ""), ("wait", "waiting for the wire", "")])
     drawing = tag("div", names, charts.bar_chart(title, says, bars, thick=8))
-    data = data_table(title, ["recipe", "epoch", "waiting", "share of waiting", "ratio to exact"], rows)
-    return figure(title, says, drawing, data, wide=True)
+    head = ["recipe", "epoch", "waiting", "share of waiting", "ratio to exact"]
+    return figure(title, says, drawing, head, rows, wide=True)

@@ -7,7 +7,7 @@ from statistics import fmean
 
 from halowire.report.charts import legend, timeline_chart
 from halowire.report.facts import ShownRun, served_layers
-from halowire.report.markup import Html, data_table, figure, join, table, tag
+from halowire.report.markup import Html, figure, join, table, tag
 from halowire.report.run_files import KINDS, RunFiles, WorkerTimeline, mean_bubble, timelines
 from halowire.report.units import (
     NOTHING,
@@ -118,7 +118,7 @@ def pipeline_figure(one: ShownRun) -> Html | None:
          *(seconds_text(row.seconds(kind)) for kind in spent), percent_text(row.bubble), percent_text(row.ideal)]
         for row in rows
     ]  # fmt: skip
-    return tag("div", figure(title, says, drawing, data_table(title, head, cells), wide=True), class_="figures")
+    return tag("div", figure(title, says, drawing, head, cells, wide=True), class_="figures")
 
 
 def _pipeline_says(rows: list[WorkerTimeline]) -> str:

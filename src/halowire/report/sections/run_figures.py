@@ -11,7 +11,7 @@ from statistics import fmean, median
 from halowire.report import series
 from halowire.report.charts import Bar, Curve, LineChart, Segment, bar_chart, legend, line_figure, metric_kind
 from halowire.report.facts import COLOURS, ShownRun
-from halowire.report.markup import Html, data_table, figure, join, tag
+from halowire.report.markup import Html, figure, join, tag
 from halowire.report.run_files import RunFiles
 from halowire.report.units import (
     Points,
@@ -203,7 +203,7 @@ def _phases(runs: list[ShownRun]) -> Html | None:
     ]
     head = ["worker" if len(runs) == 1 else "run, worker", *names, "epoch"]
     drawing = tag("div", legend(shares), bar_chart(title, says, bars))
-    return figure(title, says, drawing, data_table(title, head, data), wide=True)
+    return figure(title, says, drawing, head, data, wide=True)
 
 
 def _names(phases: Iterable[dict[str, float]]) -> list[str]:
@@ -278,4 +278,4 @@ def _exchanges(one: ShownRun) -> Html | None:
     says = f"Bytes per epoch of all workers, and the mean time a worker waited for them.{setup}"
     drawing = tag("div", bar_chart(title, says, bars, thick=8), class_="narrowing")
     data = [[name, bytes_text(sent), seconds_text(wait)] for name, _, sent, wait in named]
-    return figure(title, says, drawing, data_table(title, ["exchange", "bytes per epoch", "waited"], data), wide=True)
+    return figure(title, says, drawing, ["exchange", "bytes per epoch", "waited"], data, wide=True)
