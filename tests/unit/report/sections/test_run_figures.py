@@ -1,4 +1,4 @@
-"""The figures over the epochs: the error of the code, the learning rate, bytes between stages."""
+"""The figures of runs: the error of the code, the learning rate, bytes between stages, exchanges by direction."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from halowire.report.units import number_text
 from tests.support.fake_pipeline import write_pipeline
 from tests.support.fake_run import write_run
-from tests.support.pages import runs_page
+from tests.support.pages import runs_page, words_of
 
 
 def test_a_learning_rate_that_changes_is_drawn(run: Path) -> None:
@@ -44,3 +44,11 @@ def test_stage_bytes_and_errors_are_drawn_apart(tmp_path: Path) -> None:
     wire = re.search(r"<h3>Bytes on the wire</h3>.*?</figure>", text, re.S)
     assert wire and "<td>31.2 KiB</td><td>39.1 KiB</td>" in wire[0], "8 halo messages and 2 links of 4 workers"
     assert "layer 4, backward" in text
+
+
+def test_many_exchanges_are_summed_by_direction(tmp_path: Path) -> None:
+    text = runs_page([write_pipeline(tmp_path / "run", parts=2, layers=32)], tmp_path / "report.html")
+    drawn = re.search(r"<h3>What was exchanged</h3>(.*?)<details>", text, re.S)
+    assert drawn and "32 layers, forward" in drawn[1] and "1 layer, stage backward" in drawn[1]
+    assert "125 KiB, waited 32.0 ms" in words_of(drawn[1]) and "layer 7" not in drawn[1]
+    assert "layer 7, backward" in text

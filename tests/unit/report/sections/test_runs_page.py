@@ -1,26 +1,18 @@
-"""The two pages: well formed, self-contained, escaped, and complete, however much of a run or comparison there is."""
+"""The page of runs: headline, table, figures; of one run and several, of runs that are damaged or broke off."""
 
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 import pytest
 
 from halowire.errors import InputError
-from halowire.report import write_compare_page, write_report
-from tests.support.fake_comparison import ALL, write_comparison
+from halowire.report import read_run, write_report
+from halowire.report.facts import ShownRun, shown_runs
+from halowire.report.sections.runs_page import headline, subtitle, when_and_how_it_ended
 from tests.support.fake_run import write_run
-from tests.support.pages import comparison_page, runs_page, words_of
-
-FIGURES = (
-    "Test accuracy against bytes",
-    "Test accuracy against time",
-    "Bytes per epoch",
-    "Training loss",
-    "Time per epoch",
-)
+from tests.support.pages import runs_page, words_of
 
 
 def test_one_run(run: Path, tmp_path: Path) -> None:
@@ -124,50 +116,27 @@ def test_no_folder_is_refused(tmp_path: Path) -> None:
         write_report([], tmp_path / "report.html")
 
 
-def test_all_recipes_and_figures_are_there(tmp_path: Path) -> None:
-    write_comparison(tmp_path)
-    text = comparison_page(tmp_path)
-    for title in FIGURES:
-        assert f"<h3>{title}</h3>" in text
-    for recipe in ALL:
-        assert f"what {recipe} does" in text and f"{recipe}-seed2" in text
-    said = words_of(text)
-    assert "debian, 2 workers, 3 seeds: halowire reaches 78." in said and "1/22 of its halo bytes" in said
-    assert "halowire compare debian --recipes exact,half" in said
-    colours = re.findall(r'swatch run s(\d)"', text)
-    assert len(colours) == len(set(colours)) == len(ALL)
+def shown(*folders: Path) -> list[ShownRun]:
+    return shown_runs([read_run(folder) for folder in folders])
 
 
-@pytest.mark.parametrize(("recipes", "seeds"), [(("exact",), 1), (("isolated",), 2), (("varco", "bns"), 1)])
-def test_few_recipes(tmp_path: Path, recipes: tuple[str, ...], seeds: int) -> None:
-    write_comparison(tmp_path, recipes, seeds)
-    text = comparison_page(tmp_path)
-    assert all(f"<h3>{title}</h3>" in text for title in FIGURES)
-    assert "test accuracy" in re.search("<h1>(.*?)</h1>", text)[1]
+def test_the_headline_of_several_runs_has_ranges(tmp_path: Path) -> None:
+    runs = shown(*(write_run(tmp_path / recipe, recipe) for recipe in ("exact", "sylvie-s")))
+    said = "2 runs on debian: 77.6% to 78.1% test accuracy, 0.31 s to 0.42 s per epoch, 547 KiB to 12.3 MiB on the wire"
+    assert words_of(headline(runs)) == f"{said} per epoch"
 
 
-def test_one_worker_sends_nothing(tmp_path: Path) -> None:
-    write_comparison(tmp_path, ("exact", "half"), workers=1)
-    assert "Nothing crossed the wire" in comparison_page(tmp_path)
+def test_what_is_unknown_is_not_in_the_headline(run: Path) -> None:
+    (run / "summary.json").unlink()
+    (run / "events-0.jsonl").write_text((run / "events-0.jsonl").read_text().splitlines()[0] + "\n")
+    (run / "events-1.jsonl").unlink()
+    assert headline(shown(run)) == "debian, 2 workers, exact"
 
 
-@pytest.mark.parametrize("lacking", [1, 5, 6])
-def test_unfinished_comparisons_say_so(tmp_path: Path, lacking: int) -> None:
-    write_comparison(tmp_path, ("exact", "halowire"), lacking=lacking)
-    assert f"{lacking} run" in comparison_page(tmp_path) and "not finished yet" in comparison_page(tmp_path)
-
-
-def test_what_the_user_named_is_escaped(tmp_path: Path) -> None:
-    record = write_comparison(tmp_path, ("exact",), 1)
-    record |= {"graph": "<b>&", "source": "a'b <x>.csv", "notes": ["<i>note"], "settings": {"graph.labels": "<l>"}}
-    (tmp_path / "compare.json").write_text(json.dumps(record))
-    text = comparison_page(tmp_path)
-    assert "&lt;b&gt;&amp;" in text and "<i>note" not in text and "<l>" not in text
-
-
-def test_no_comparison_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"no readable compare\.json"):
-        write_compare_page(tmp_path)
-    (tmp_path / "compare.json").write_text("{}")
-    with pytest.raises(InputError, match=r"no readable compare\.json"):
-        write_compare_page(tmp_path)
+def test_how_a_run_ended(run: Path) -> None:
+    one = shown(run)[0]
+    assert when_and_how_it_ended(one) == "2026-09-21 14:13 UTC, took 34.0 s, finished"
+    assert subtitle(one).startswith("63,620 nodes, 564,218 edges, 1,000 features, 31 classes, model sage, seed 0")
+    summary = json.loads((run / "summary.json").read_text()) | {"status": "early-stopped"}
+    (run / "summary.json").write_text(json.dumps(summary))
+    assert when_and_how_it_ended(shown(run)[0]).endswith("stopped early (--early-stop)")

@@ -1,4 +1,4 @@
-"""The top of a page of runs: the headline sentence, the key numbers of one run, the table of several."""
+"""The page of one run or several: its headline, key numbers or table, and its other sections in their order."""
 
 from __future__ import annotations
 
@@ -6,13 +6,20 @@ import math
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 
+from halowire.errors import InputError
 from halowire.events import VALUE_METRICS, best_of
-from halowire.report.comparison_table import Column, Compared, best_table
-from halowire.report.facts import ShownRun
-from halowire.report.markup import Html, join, tag
-from halowire.report.run_files import Json
+from halowire.files import write_text
+from halowire.report.facts import ShownRun, notes, shown_runs
+from halowire.report.markup import Column, Compared, Html, best_table, brand, join, notes_list, page, tag
+from halowire.report.run_files import read_run, write_trace
+from halowire.report.sections.layout import how_hidden, pipeline_figure, serving_kernels, who_owns_what
+from halowire.report.sections.run_figures import run_figures
+from halowire.report.sections.run_settings import differing_settings, repeat, settings_by_group
 from halowire.report.units import (
+    Json,
+    as_object,
     bytes_text,
     count_text,
     finite,
@@ -23,24 +30,75 @@ from halowire.report.units import (
     percent_text,
     plural,
     seconds_text,
-    share,
 )
 
 ENDED = {"early-stopped": "stopped early (--early-stop)"}
 """What a status in `summary.json` means, where the word alone does not say it."""
 
 
+def write_report(run_folders: list[Path], out: Path) -> Path:
+    """Write the report of one run, or of several in one, to ``out``: a file, or a folder for report.html.
+
+    The timelines of one run's pipeline are also written as a Chrome trace, next to the page.
+    """
+    if not run_folders:
+        raise InputError("no run folder was given: name at least one folder that `halowire train --out` wrote")
+    runs = shown_runs([read_run(Path(folder)) for folder in run_folders])
+    graph, recipe = runs[0].facts["graph"], runs[0].facts["recipe"]
+    title = f"{len(runs)} runs on {graph}" if len(runs) > 1 else f"{graph}, {recipe}"
+    content = [*_top_of_runs(runs), *_sections_of_runs(runs)]
+    target = Path(out) / "report.html" if Path(out).is_dir() else Path(out)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    write_text(target, page(title, content, ", ".join(str(run.files.folder) for run in runs)))
+    if len(runs) == 1:
+        write_trace(runs[0].files, target)
+    return target
+
+
+def _top_of_runs(runs: list[ShownRun]) -> list[object]:
+    """The headline, what was run, what to beware of, and the key numbers."""
+    one, several = runs[0], len(runs) > 1
+    return [
+        brand("comparison" if several else when_and_how_it_ended(one)),
+        tag("h1", headline(runs)),
+        None if several else tag("p", subtitle(one), class_="sub"),
+        notes_list([f"{run.label}: {note}" if several else note for run in runs for note in notes(run)]),
+        tag("div", runs_table(runs), class_="compare-box") if several else key_numbers(one),
+    ]
+
+
+def _sections_of_runs(runs: list[ShownRun]) -> list[object]:
+    """The sections that have content, each below its title, and how to run it again."""
+    one, several = runs[0], len(runs) > 1
+    figures = run_figures(runs)
+    found: list[tuple[str, Html | None]] = [
+        ("How it went", tag("div", *figures, class_="figures") if figures else None),
+        ("The pipeline", None if several else pipeline_figure(one)),
+        ("Overlap", how_hidden(runs)),
+        ("Who owns what", None if several else who_owns_what(one)),
+        ("Layers", None if several else serving_kernels(one)),
+        ("Settings", differing_settings(runs) if several else settings_by_group(one)),
+    ]
+    nothing = tag("p", "No epoch was recorded, so there is nothing to draw.", class_="quiet")
+    return [
+        None if figures else nothing,
+        *(part for title, content in found if content is not None for part in (tag("h2", title), content)),
+        # The commands of several runs are folded away, and paper cannot unfold them.
+        tag("h2", "Run it again", class_="screen" if several else None),
+        *(repeat(run, several) for run in runs),
+    ]
+
+
 def headline(runs: list[ShownRun]) -> Html:
     """What the runs reached, in one sentence."""
     known = [one.facts for one in runs]
-    if len(runs) > 1:
-        graphs = sorted({str(one["graph"]) for one in known})
-        return sentence(f"{len(runs)} runs on {', '.join(graphs)}", ranges(known, results_of(runs[0].metric)))
-    one = known[0]
-    title = ", ".join(str(part) for part in (one["graph"], plural(one["workers"], "worker"), one["recipe"]) if part)
     results = ranges(known, results_of(runs[0].metric))
+    if len(runs) > 1:
+        return sentence(f"{len(runs)} runs on {', '.join(sorted({str(one['graph']) for one in known}))}", results)
+    one = known[0]
     if number(one["wire_bytes_per_epoch"]) == 0:
         results[-1] = join("nothing on the wire")
+    title = ", ".join(str(part) for part in (one["graph"], plural(one["workers"], "worker"), one["recipe"]) if part)
     return sentence(title, results)
 
 
@@ -75,21 +133,17 @@ def sentence(begin: str, results: list[Html]) -> Html:
 def subtitle(one: ShownRun) -> str:
     """The graph's size, the model, the seed and the kernels."""
     known, start = one.facts, one.files.first.start
-    found = known.get("partition")
-    whole = found if isinstance(found, dict) else {}
     # A worker's start event counts the edges of its own shard; only the partition knows all of them.
-    edges = whole.get("num_edges", start.get("edges") if number(known["workers"]) == 1 else None)
+    edges = as_object(known.get("partition")).get(
+        "num_edges", start.get("edges") if number(known["workers"]) == 1 else None
+    )
     sizes = ((start.get("nodes"), "node"), (edges, "edge"), (start.get("features"), "feature"))
     parts = [plural(count, word) for count, word in sizes if math.isfinite(number(count))]
     if number(start.get("classes")) > 0:
         values = start.get("metric") in VALUE_METRICS
         parts.append(plural(start["classes"], "value") if values else f"{count_text(start['classes'])} classes")
-    if known.get("model"):
-        parts.append(f"model {known['model']}")
-    if known.get("seed") is not None:
-        parts.append(f"seed {known['seed']}")
-    if known.get("kernels"):
-        parts.append(f"{known['kernels']} kernels")
+    spelt = {"model": "model {}", "seed": "seed {}", "kernels": "{} kernels"}
+    parts += [words.format(known[key]) for key, words in spelt.items() if known.get(key) not in (None, "")]
     return ", ".join(parts)
 
 
@@ -112,7 +166,6 @@ def key_numbers(one: ShownRun) -> Html:
     at = f" at epoch {known['best_epoch']}" if known.get("best_epoch") is not None else ""
     total = number(known.get("wire_bytes_total"))
     weights = number(known.get("gradient_bytes_per_epoch"))
-    waiting = share(known["wait_seconds"], known["epoch_seconds"])
     sent = [f"{bytes_text(total)} in all epochs"] if total > 0 else []
     sent += [f"weight gradients: {bytes_text(weights)} per epoch"] if weights > 0 else []
     return tag(
@@ -120,12 +173,10 @@ def key_numbers(one: ShownRun) -> Html:
         _tile(f"test {metric_words(one.metric)}", spell(known["test"]), f"validation {spell(known['val'])}{at}"),
         _tile("training loss", number_text(known["train_loss"]), f"after {plural(known['epochs'], 'epoch')}"),
         _tile("time per epoch", seconds_text(known["epoch_seconds"]), "median, without evaluation"),
-        _tile("waiting for the wire", percent_text(waiting), f"{seconds_text(known['wait_seconds'])} of an epoch"),
         _tile(
-            "wire per epoch",
-            bytes_text(known["wire_bytes_per_epoch"]),
-            "; ".join(sent) or "sent by all workers",
+            "waiting for the wire", percent_text(known["waiting"]), f"{seconds_text(known['wait_seconds'])} of an epoch"
         ),
+        _tile("wire per epoch", bytes_text(known["wire_bytes_per_epoch"]), "; ".join(sent) or "sent by all workers"),
         _tile("peak memory", bytes_text(known["peak_memory_bytes"]), "of the largest worker"),
         class_="tiles",
     )
@@ -143,25 +194,15 @@ def runs_table(runs: list[ShownRun]) -> Html:
     metric = runs[0].metric
     words, best = partial(metric_text, metric), best_of(metric)
     columns = [
-        _column(f"test {metric_words(metric)}", "test", words, best),
-        _column("validation", "val", words, best),
-        _column("loss", "train_loss", number_text, min),
-        _column("time per epoch", "epoch_seconds", seconds_text, min),
-        Column("waiting", lambda one: percent_text(_waiting(one)), _waiting, min),
-        _column("wire per epoch", "wire_bytes_per_epoch", bytes_text, min),
-        _column("weight gradients per epoch", "gradient_bytes_per_epoch", bytes_text, None),
-        _column("peak memory", "peak_memory_bytes", bytes_text, min),
-        _column("epochs", "epochs", count_text, None),
+        Column(f"test {metric_words(metric)}", ("test",), words, best),
+        Column("validation", ("val",), words, best),
+        Column("loss", ("train_loss",), number_text, min),
+        Column("time per epoch", ("epoch_seconds",), seconds_text, min),
+        Column("waiting", ("waiting",), percent_text, min),
+        Column("wire per epoch", ("wire_bytes_per_epoch",), bytes_text, min),
+        Column("weight gradients per epoch", ("gradient_bytes_per_epoch",), bytes_text),
+        Column("peak memory", ("peak_memory_bytes",), bytes_text, min),
+        Column("epochs", ("epochs",), count_text),
     ]
     rows = [Compared(one.label, one.slot, one.facts) for one in runs]
     return best_table("run", rows, columns, "Comparison of the runs")
-
-
-def _column(head: str, key: str, words: Callable[[float], str], best: Callable[[list[float]], float] | None) -> Column:
-    """A column that shows the number ``key`` of every run."""
-    return Column(head, lambda one: words(number(one.get(key))), lambda one: number(one.get(key)), best)
-
-
-def _waiting(one: Json) -> float:
-    """The share of an epoch that is waiting for the wire."""
-    return share(one["wait_seconds"], one["epoch_seconds"])

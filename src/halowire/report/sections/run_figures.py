@@ -1,20 +1,35 @@
-"""The figures over the epochs: loss, metric, time, bytes, coding error, learning rate; of one run or several."""
+"""The figures of one run or several: curves over the epochs, and where the time and the bytes of an epoch went."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
-from statistics import median
+from statistics import fmean, median
 
 from halowire.report import series
-from halowire.report.charts import Curve, LineChart, line_figure, metric_kind
+from halowire.report.charts import Bar, Curve, LineChart, Segment, bar_chart, legend, line_figure, metric_kind
 from halowire.report.facts import COLOURS, ShownRun
-from halowire.report.markup import Html
+from halowire.report.markup import Html, figure, join, tag
 from halowire.report.run_files import RunFiles
-from halowire.report.units import Points, capitalised, metric_text, metric_words, number_text, seconds_text
+from halowire.report.units import (
+    Points,
+    as_object,
+    bytes_text,
+    capitalised,
+    metric_text,
+    metric_words,
+    number,
+    number_text,
+    percent_text,
+    plural,
+    seconds_text,
+    share,
+)
 
+MOST_BARS = 12
+"""A figure has no more bars than this; its data table has all of them."""
 MOST_CURVES = 6
 """A run with more layers than this gets one curve, their mean."""
 SPLITS = {"train": 5, "val": 0, "test": 1}
@@ -28,10 +43,11 @@ TRAVELS = {
 """What travels in each direction, in the order of the figures."""
 
 
-def curve_figures(runs: list[ShownRun]) -> list[Html]:
-    """All figures over the epochs for which there is something to show."""
+def run_figures(runs: list[ShownRun]) -> list[Html]:
+    """All figures for which there is something to show; what was exchanged is told of a single run."""
     drawn = [_loss(runs), _quality(runs), _time(runs), _bytes(runs)]
     drawn += [*(_code_error(runs, direction) for direction in TRAVELS), _learning_rate(runs)]
+    drawn += [_phases(runs), _exchanges(runs[0]) if len(runs) == 1 else None]
     return [one for one in drawn if one is not None]
 
 
@@ -153,3 +169,113 @@ def _learning_rate(runs: list[ShownRun]) -> Html | None:
         return None
     chart = LineChart("Learning rate", curves, "number", unit="learning rate", zero=True)
     return _figure(runs, chart, "The rate of every epoch, as scheduled.")
+
+
+def _phases(runs: list[ShownRun]) -> Html | None:
+    """Where the time of an epoch went: a bar for every worker, or for every run the mean of its workers."""
+    title = "Where the time went"
+    rows = [(one, rank.rank, spent) for one in runs for rank in one.files.ranks if (spent := series.mean_phases(rank))]
+    if not rows:
+        return None
+    names = _names(spent for *_, spent in rows)
+    if len(runs) == 1:
+        slowest = sorted(rows, key=lambda row: -sum(row[2].values()))[:MOST_BARS]
+        shown = [(f"worker {rank}", spent) for _, rank, spent in sorted(slowest, key=lambda row: row[1])]
+        some = "" if len(rows) == len(shown) else f" (the {MOST_BARS} slowest of {len(rows)})"
+        what = f"One bar for each worker{some}: its mean epoch"
+    else:
+        shown = [(one.label, _mean_phases([spent for row, _, spent in rows if row is one])) for one in runs]
+        what = "One bar for each run: the mean epoch of its workers"
+    bars = [Bar(name, _time_and_waiting(spent), _segments(spent, names)) for name, spent in shown if spent]
+    total = sum(sum(spent.values()) for *_, spent in rows)
+    shares = [
+        (_css(name), name, percent_text(sum(spent.get(name, 0.0) for *_, spent in rows) / total)) for name in names
+    ]
+    warm = ", without the first one, which warms up" if any(len(one.files.epochs()) > 2 for one in runs) else ""
+    says = f"{what}{warm}. Waiting is what computing did not hide of the wire: {_waits(runs)}."
+    data = [
+        [
+            str(rank) if len(runs) == 1 else f"{one.label}, {rank}",
+            *(seconds_text(spent.get(name, 0.0)) for name in names),
+            seconds_text(sum(spent.values())),
+        ]
+        for one, rank, spent in rows
+    ]
+    head = ["worker" if len(runs) == 1 else "run, worker", *names, "epoch"]
+    drawing = tag("div", legend(shares), bar_chart(title, says, bars))
+    return figure(title, says, drawing, head, data, wide=True)
+
+
+def _names(phases: Iterable[dict[str, float]]) -> list[str]:
+    """All phases that take time: the usual ones in the order of an epoch, then any others by name."""
+    found = {name for spent in phases for name in spent}
+    usual = [name for name in (*series.PHASES, "other") if name in found]
+    return usual + sorted(found - set(usual))
+
+
+def _waits(runs: list[ShownRun]) -> str:
+    """Which phases are waiting, and for what."""
+    if any(_stages(one) > 1 for one in runs):
+        return (
+            "“wait” for halo rows and for chunks from other stages, “reduce” for weight gradients and for the last "
+            "stage to finish"
+        )
+    return "“wait” for halo rows, “reduce” for weight gradients"
+
+
+def _mean_phases(phases: list[dict[str, float]]) -> dict[str, float]:
+    """The mean of the workers' phases."""
+    return {name: fmean(spent.get(name, 0.0) for spent in phases) for name in _names(phases)}
+
+
+def _time_and_waiting(spent: dict[str, float]) -> str:
+    """An epoch's time, and the share of waiting in it."""
+    total = sum(spent.values())
+    waiting = sum(spent.get(name, 0.0) for name in series.WAITING)
+    return f"{seconds_text(total)}, {percent_text(share(waiting, total))} waiting"
+
+
+def _segments(spent: dict[str, float], names: list[str]) -> list[Segment]:
+    """The phases of an epoch as the segments of a bar."""
+    return [Segment(_css(name), name, spent[name], seconds_text(spent[name])) for name in names if name in spent]
+
+
+def _css(name: str) -> str:
+    """The CSS class of a phase; phases without a colour of their own share one."""
+    return name if name in series.PHASES else "other"
+
+
+def _stages(one: ShownRun) -> float:
+    """How many stages a run has, as far as its summary tells."""
+    return number(as_object(one.files.summary.get("mesh")).get("stages", 1))
+
+
+def _exchanges(one: ShownRun) -> Html | None:
+    """What every exchange of an epoch sends and how long it is waited for."""
+    title = "What was exchanged"
+    found = [row for row in series.exchange_totals(one.files) if row[2] > 0]
+    if not found:
+        return None
+    named = [(f"layer {layer}, {way}", way, sent, wait) for layer, way, sent, wait in found]
+    shown = named
+    if len(found) > MOST_BARS:
+        ways = {way: [row for row in found if row[1] == way] for _, way, *_ in found}
+        shown = [
+            (f"{plural(len(rows), 'layer')}, {way}", way, sum(row[2] for row in rows), sum(row[3] for row in rows))
+            for way, rows in ways.items()
+        ]
+    bars = [
+        Bar(
+            name,
+            join(bytes_text(sent), tag("tspan", f", waited {seconds_text(wait)}", class_="fine")),
+            [Segment(_css(way.removeprefix("stage ")), way, sent, bytes_text(sent))],
+        )
+        for name, way, sent, wait in shown
+    ]
+    once = number(one.facts.get("setup_wire_bytes"))
+    what = "Chunks, sizes and (between parts) raw features" if _stages(one) > 1 else "Raw features"
+    setup = f" {what} were sent once, before the first epoch: {bytes_text(once)}." if once > 0 else ""
+    says = f"Bytes per epoch of all workers, and the mean time a worker waited for them.{setup}"
+    drawing = tag("div", bar_chart(title, says, bars, thick=8), class_="narrowing")
+    data = [[name, bytes_text(sent), seconds_text(wait)] for name, _, sent, wait in named]
+    return figure(title, says, drawing, ["exchange", "bytes per epoch", "waited"], data, wide=True)
