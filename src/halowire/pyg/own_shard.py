@@ -14,7 +14,6 @@ from halowire.events import SETUP
 from halowire.graph import Graph, homogeneous, is_hetero, load
 from halowire.launch import Place, agreed, choose_device, join
 from halowire.partitioning import cut_links, is_shard_folder, partition, read_shard
-from halowire.pyg.prepare import share_weights
 from halowire.pyg.shard_data import ShardData, cut_data, node_tensors, of_shard, only_edges
 from halowire.training import Config, Decoder, LinkTask, Situation, dot_product, hold_out, refuse
 from halowire.wire import Transport
@@ -88,8 +87,7 @@ def shard_links(
     links = cut_links(split, owner.int(), row, transport.rank)
     if isinstance(decoder, nn.Module):
         decoder.to(place)
-        share_weights(decoder, transport, "broadcast of the decoder")
-        part.reduction.add(list(decoder.parameters()))
+        part.reduction.share(decoder, "broadcast of the decoder")
     return part, Links(LinkTask(links, part.shard, config, transport, place, decoder or dot_product), part)
 
 

@@ -13,12 +13,11 @@ import torch
 from torch import Tensor, nn
 
 from halowire.errors import InputError
-from halowire.pyg.call import Call
 from halowire.pyg.edges import unmarked
-from halowire.pyg.native import use_native
-from halowire.pyg.prepare import spread_norms
+from halowire.pyg.fast_path import use_fast_paths
 from halowire.pyg.shard_data import cut_data
-from halowire.pyg.trial_pass import Notes, Outcome, Rehearsed, try_pass
+from halowire.pyg.trial import Call, Notes, Outcome, Rehearsed, try_pass
+from halowire.pyg.whole_layers import spread_norms
 from halowire.wire import InProcessTransport, run_threads
 
 NODES = 26
@@ -135,7 +134,7 @@ def _attempt(model: nn.Module, call: Call, seed: int, size: Size, notes: Notes) 
         part = cut_data(graph, owner, transport)
         own = copy.deepcopy(model)
         spread_norms(own, part.bridge)
-        use_native(own)
+        use_fast_paths(own)
         own_weights = [weight[part.rows] for weight in weights]
         return try_pass(own, call, part, part.rows, own_weights, with_backward=size.gradients)
 

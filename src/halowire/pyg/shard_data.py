@@ -14,8 +14,7 @@ from halowire.kernels import Csr
 from halowire.partitioning import Partition, Shard, cut
 from halowire.pyg.bridge import Bridge
 from halowire.pyg.edges import Edges
-from halowire.pyg.reduction import Reduction
-from halowire.pyg.whole_loss import Penalty, WholeLoss, WholeMean
+from halowire.pyg.whole_loss import Penalty, Reduction, WholeLoss, WholeMean
 from halowire.wire import Transport
 
 

@@ -1,19 +1,74 @@
-"""Normalisation layers with statistics of the whole graph: parameters and buffers of the layer, rows of all workers."""
+"""Layers that look at the whole graph: norms are given its statistics, what cannot be right on a shard is refused."""
 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
 from halowire.errors import InputError
 from halowire.pyg.bridge import Bridge
 
-Forward = Callable[..., Tensor]
+POOLING = (
+    "it makes one graph of another, and every worker sees only its own nodes; leave it out, or train on one worker"
+)
+HETERO = "halowire trains on one kind of node; convert the graph with data.to_homogeneous() and use e.g. RGCNConv"
+NEIGHBOURS = "it finds neighbours itself, among the nodes of this worker only; give it the edges instead"
+REFUSED = {
+    "TopKPooling": POOLING, "SAGPooling": POOLING, "ASAPooling": POOLING, "EdgePooling": POOLING,
+    "PANPooling": POOLING, "MemPooling": POOLING, "ClusterPooling": POOLING,
+    "HeteroConv": HETERO, "HGTConv": HETERO, "HANConv": HETERO, "HeteroLinear": HETERO, "HeteroDictLinear": HETERO,
+    "HeteroBatchNorm": "its statistics by type of node are not gathered from all workers; use BatchNorm",
+    "DynamicEdgeConv": NEIGHBOURS, "XConv": NEIGHBOURS, "GravNetConv": NEIGHBOURS,
+    "SyncBatchNorm": "halowire spreads BatchNorm1d over the workers itself; use that",
+    "GPSConv": "its attention is over all nodes, and every worker sees only its own; use TransformerConv",
+    "Node2Vec": "it has one weight row per node of the whole graph; use a model of (x, edge_index)",
+    "LightGCN": "it has one weight row per node of the whole graph; use LGConv layers on given features",
+}  # fmt: skip
+"""Layers that cannot run on a shard, and why."""
+
+
+def refuse_unsupported(model: nn.Module) -> None:
+    """Refuse a model with a layer or a weight that is known not to work on a shard, with the reason."""
+    if isinstance(model, torch.jit.ScriptModule) or hasattr(model, "_orig_mod"):
+        raise InputError("the model is compiled or scripted, so its layers cannot be reached; give the model itself")
+    for name, module in model.named_modules():
+        kind = type(module).__name__
+        if kind in REFUSED and type(module).__module__.startswith(("torch.", "torch_geometric.")):
+            raise InputError(f"layer {name or kind!r} is {kind}, which cannot run on a shard: {REFUSED[kind]}")
+        if isinstance(module, _BatchNorm) and not isinstance(module, nn.BatchNorm1d):
+            raise InputError(f"layer {name!r} is {kind}, which cannot run on a shard; nodes have BatchNorm1d")
+        if kind == "ChebConv" and getattr(module, "normalization", "") is None:
+            raise InputError(
+                f"layer {name!r} is ChebConv without normalization, which takes the largest degree that it sees "
+                'for that of the whole graph; use normalization="sym" or "rw"'
+            )
+    for name, value in [*model.named_parameters(), *model.named_buffers()]:
+        if isinstance(value, UninitializedParameter | UninitializedBuffer):
+            raise InputError(f"weight {name!r} has no shape yet; call the model once on a plain graph first")
+        if isinstance(value, nn.Parameter) and value.dtype != torch.float32:
+            raise InputError(f"weight {name!r} is {value.dtype}; halo rows travel as float32: call model.float()")
+
+
+def spread_norms(model: nn.Module, bridge: Bridge) -> list[str]:
+    """Give every normalisation layer the statistics of the whole graph; returns the names of those layers."""
+    known: dict[type, Any] = {kind: forward for path, forward in NORMS.items() if (kind := _imported(path)) is not None}
+    found = []
+    for name, module in model.named_modules():
+        forward = known.get(type(module))
+        if forward is not None:
+            # An attribute of the instance comes before the method of its class; parameters and buffers stay.
+            module.forward = partial(forward, module, bridge)
+            found.append(name)
+    return found
 
 
 def whole_mean(bridge: Bridge, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -84,7 +139,7 @@ def graph_size_norm(module: Any, bridge: Bridge, x: Tensor, batch: None = None, 
     return x / math.sqrt(bridge.shard.num_nodes)
 
 
-NORMS: dict[str, Forward] = {
+NORMS: dict[str, Callable[..., Tensor]] = {
     "torch.nn.BatchNorm1d": batch_norm,
     "torch_geometric.nn.InstanceNorm": instance_norm,
     "torch_geometric.nn.LayerNorm": layer_norm,
@@ -130,3 +185,10 @@ def _refuse_batch(module: nn.Module, batch: object) -> None:
         raise InputError(
             f"{type(module).__name__} got a batch vector; a shard is part of one graph: call the layer without batch"
         )
+
+
+def _imported(path: str) -> type | None:
+    """The class ``path`` where its package was imported; otherwise no model has such a layer."""
+    package, _, name = path.rpartition(".")
+    module = sys.modules.get(package)
+    return None if module is None else getattr(module, name)
