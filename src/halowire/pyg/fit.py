@@ -19,8 +19,7 @@ from halowire.launch import launched, run_folder, run_workers
 from halowire.partitioning import is_shard_folder
 from halowire.pyg.hand_over import HandOver, cpu_copy, hand_over
 from halowire.pyg.own_model import DECODER, LossFunction, required_inputs, trained_weights
-from halowire.pyg.own_shard import tensors_of
-from halowire.pyg.shard_data import only_edges
+from halowire.pyg.shard_data import only_edges, tensors_of
 from halowire.pyg.whole_layers import refuse_unsupported
 from halowire.report import Console
 from halowire.training import (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -145,26 +146,32 @@ class Rehearsed:
     drops: bool
 
 
+@dataclass(frozen=True)
+class Size:
+    """How large a random graph is, and whether ``gradients`` are compared on it."""
+
+    nodes: int
+    edges: int
+    gradients: bool
+
+
 @dataclass
 class Outcome:
     """What a pass over the nodes ``rows`` gave.
 
     ``outputs`` are those of training and evaluation, and gradients of node tensors; ``trace`` are the results of all
-    modules by name, ``gradients`` and ``buffers`` those of the model.
+    modules by name and number of the call, ``gradients`` and ``buffers`` those of the model.
     """
 
     outputs: list[Tensor]
-    trace: list[tuple[str, Tensor]]
+    trace: dict[tuple[str, int], Tensor]
     gradients: dict[str, Tensor | None]
     buffers: dict[str, Tensor]
     rows: Tensor
     known: Rehearsed
 
 
-def try_pass(
-    model: nn.Module, call: Call, graph: Any, rows: Tensor, weights: list[Tensor], *,
-    with_backward: bool, generator: torch.Generator | None = None, notes: Notes | None = None,
-) -> Outcome:  # fmt: skip
+def try_pass(model: nn.Module, call: Call, graph: Any, rows: Tensor, size: Size, notes: Notes) -> Outcome:
     """Forward and, if asked for, backward in training mode, then forward in evaluation mode, on the CPU.
 
     Args:
@@ -172,13 +179,11 @@ def try_pass(
         call: what the model is called with.
         graph: the tensors of ``call`` as attributes: a part of a graph, or a whole one.
         rows: the numbers of the graph's nodes in the whole graph.
-        weights: of the sum of each output's entries that is differentiated; one tensor in the shape of each output.
-        with_backward: whether there are gradients.
-        generator: draws ``weights``, which are empty so far.
+        size: that of the whole graph.
         notes: what is seen is noted here.
     """
     model.cpu()
-    trace: list[tuple[str, Tensor]] = []
+    trace: dict[tuple[str, int], Tensor] = {}
     for name, module in model.named_modules():
         module.register_forward_hook(_tracer(name, trace))
     leaf_tensors = {name: getattr(graph, name).detach().clone().requires_grad_() for name in call.with_gradient}
@@ -186,23 +191,23 @@ def try_pass(
         setattr(graph, name, leaf)
     args, kwargs = call.on(graph)
     bridge: Bridge | None = getattr(graph, "bridge", None)
-    seen = notes or Notes()
 
     def run() -> list[Tensor]:
         if bridge is not None:
             bridge.begin()
-        with Still(seen, lambda: 0 if bridge is None else len(bridge.coded_widths)):
+        with Still(notes, lambda: 0 if bridge is None else len(bridge.coded_widths)):
             return _rows(model(*args, **kwargs), rows.numel())
 
     model.train()
-    with torch.set_grad_enabled(with_backward):
+    with torch.set_grad_enabled(size.gradients):
         outputs = run()
-        known = _known(model, () if bridge is None else tuple(bridge.coded_widths), seen)
-        differentiable = [value for value in outputs if value.requires_grad]
-        if generator is not None:
-            weights += [torch.randn(value.shape, generator=generator) for value in differentiable]
-        for value, weight in zip(differentiable, weights, strict=True):
-            value.backward(weight, retain_graph=True)  # type: ignore[no-untyped-call]
+        known = _known(model, () if bridge is None else tuple(bridge.coded_widths), notes)
+        # The sum of all outputs is differentiated, each entry with a random weight that depends on its node.
+        generator = torch.Generator().manual_seed(size.nodes)
+        for value in outputs:
+            if value.requires_grad:
+                weight = torch.randn(size.nodes, *value.shape[1:], generator=generator)[rows]
+                value.backward(weight, retain_graph=True)  # type: ignore[no-untyped-call]
     outputs += [
         torch.zeros_like(leaf) if leaf.grad is None else leaf.grad
         for name, leaf in leaf_tensors.items()
@@ -260,10 +265,13 @@ def _known(model: nn.Module, widths: tuple[int, ...], notes: Notes) -> Rehearsed
     return Rehearsed(widths, bool(widths) and (drops_edges or drops_values))
 
 
-def _tracer(name: str, trace: list[tuple[str, Tensor]]) -> Callable[[nn.Module, Any, Any], None]:
+def _tracer(name: str, trace: dict[tuple[str, int], Tensor]) -> Callable[[nn.Module, Any, Any], None]:
+    calls = itertools.count()
+
     def note(module: nn.Module, args: Any, out: Any) -> None:
         if isinstance(out, Tensor) and not isinstance(out, Edges):
-            trace.append((f"{name} ({type(module).__name__})" if name else "the output", out.detach().clone()))
+            label = f"{name} ({type(module).__name__})" if name else "the output"
+            trace[label, next(calls)] = out.detach().clone()
 
     return note
 

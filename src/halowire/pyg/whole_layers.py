@@ -71,9 +71,10 @@ def spread_norms(model: nn.Module, bridge: Bridge) -> list[str]:
 
 
 def _forward(
-    norm: Callable[..., Tensor], module: nn.Module, bridge: Bridge, x: Tensor, batch: object = None, **sizes: object
-) -> Tensor:
-    """A norm called as PyG's layers are, with ``batch`` and, as ``sizes``, the number of graphs in it."""
+    norm: Callable[..., Tensor], module: nn.Module, bridge: Bridge, x: Tensor, batch: object = None, *_: object,
+    **__: object,
+) -> Tensor:  # fmt: skip
+    """A norm called as PyG's layers are: with ``batch`` and, in whatever name, the number of graphs in it."""
     if batch is not None and getattr(module, "mode", "graph") != "node":
         raise InputError(
             f"{type(module).__name__} got a batch vector; a shard is part of one graph: call the layer without batch"
