@@ -28,11 +28,6 @@ def pack_by_value(value: Any) -> bytes:
     return buffer.getvalue()
 
 
-def write_by_value(value: Any, file: Path) -> None:
-    """Write ``value`` to ``file``, which only this user can read."""
-    write_packed(pack_by_value(value), file)
-
-
 def write_packed(packed: bytes, file: Path) -> None:
     """Write what `pack_by_value` gave to ``file``, which only this user can read."""
     file.touch(mode=0o600)
@@ -40,7 +35,7 @@ def write_packed(packed: bytes, file: Path) -> None:
 
 
 def read_by_value(file: Path) -> Any:
-    """What the program that started this worker wrote with `write_by_value`."""
+    """What the program that started this worker wrote with `write_packed`."""
     return pickle.loads(file.read_bytes())
 
 

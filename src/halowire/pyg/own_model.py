@@ -145,7 +145,7 @@ def own_runner(
     data: ShardData,
     config: Config,
     loss: LossFunction | None,
-    inputs: Sequence[str] | None,
+    inputs: Sequence[str],
     links: LinkTask | None = None,
     codec: RowCodec | None = None,
 ) -> OwnRunner:
@@ -153,7 +153,7 @@ def own_runner(
     attach(model, data, config, codec)
     data.reduction.hand_over()
     decoder = None if links is None else links.decoder
-    own = OwnModel(model, data, inputs or required_inputs(model, data.keys), decoder)
+    own = OwnModel(model, data, inputs, decoder)
     if links is not None:
         return OwnRunner(own, data, links)
     task = Task.of(data.shard, config.task, data.bridge.device)

@@ -114,8 +114,7 @@ def _telling_size(numbers: set[float], model: nn.Module, call: Call, most: int) 
 def _attempt(model: nn.Module, call: Call, seed: int, size: Size, notes: Notes) -> Rehearsed:
     """Compare the model on one random graph of ``size``; raises `Difference` where the cut model differs."""
     graph, owner = _random(call, torch.Generator().manual_seed(seed), size)
-    nodes = torch.arange(size.nodes)
-    want = _plain_pass(model, call, graph, nodes, size, notes)
+    want = _plain_pass(model, call, graph, torch.arange(size.nodes), size, notes)
     rounding = _rounding(model, call, graph, want) if size.gradients else {}
 
     def work(transport: InProcessTransport) -> Outcome:

@@ -17,7 +17,7 @@ from halowire.launch import Place, agreed, choose_device, join
 from halowire.partitioning import Partition, Shard, cut, cut_links, is_shard_folder, partition, read_shard
 from halowire.pyg.bridge import Bridge
 from halowire.pyg.edges import Edges
-from halowire.pyg.whole_loss import Penalty, Reduction, WholeLoss, WholeMean
+from halowire.pyg.whole_loss import Reduction, WholeLoss, WholeMean
 from halowire.training import Config, Decoder, LinkTask, Situation, dot_product, hold_out, refuse
 from halowire.wire import Transport
 
@@ -61,7 +61,7 @@ class ShardData:
         if isinstance(penalty, Tensor) and penalty.requires_grad:
             if penalty.dim():
                 raise InputError(f"the penalty has shape {list(penalty.shape)}; give one number, such as its sum")
-            penalty = Penalty.apply(penalty, self.reduction)  # type: ignore[no-untyped-call]
+            penalty = WholeMean.apply(penalty, self.reduction, True)  # type: ignore[no-untyped-call]
         return WholeLoss.of(out + penalty, self.reduction)
 
     @property

@@ -88,12 +88,10 @@ class Call:
             return len(value.sources) == 2
         if not isinstance(value, Tensor) or value.dim() == 0:
             return False
-        known = [key for key in self.data.keys if getattr(self.data, key) is value]
-        like_edge = any(key.startswith("edge_") for key in known) or (
-            value.shape[0] == num_edges != self.data.num_nodes and not known
-        )
-        extent = num_edges if like_edge else self.data.num_nodes
-        if value.shape[0] != extent:
+        num_nodes = self.data.num_nodes
+        known = [key.startswith("edge_") for key in self.data.keys if getattr(self.data, key) is value]
+        like_edge = any(known) if known else value.shape[0] == num_edges != num_nodes
+        if value.shape[0] != (num_edges if like_edge else num_nodes):
             return False
         self.samples[name] = ("edge" if like_edge else "node", value)
         return True

@@ -166,28 +166,47 @@ class WholeLoss(Tensor):
             raise InputError(
                 "second derivatives (create_graph=True) do not cross to other workers; leave create_graph out"
             )
-        if name == "grad":
-            _refuse_local(given, reduction)
-        elif name not in ("backward", "__get__"):
-            _refuse_mixture(given)
+        if name == "grad" and reduction.knows(given):
+            raise InputError(
+                "torch.autograd.grad gives the gradients of this worker's rows alone; use loss.backward() and the "
+                "weights' .grad, which are summed over all workers"
+            )
+        others = [value for value in given if not isinstance(value, WholeLoss)]
+        if name not in ("grad", "backward", "__get__") and any(value.requires_grad for value in others):
+            raise InputError(
+                "the loss of all workers, data.mean(values), is combined with a term that only this worker knows or "
+                "that would count once per worker; put what depends on rows into the values, and a penalty on the "
+                "weights into data.mean(values, penalty=...)"
+            )
         with torch._C.DisableTorchFunctionSubclass():
             out = func(*args, **kwargs)
         return WholeLoss.of(out, reduction) if isinstance(out, Tensor) and out.is_floating_point() else out
 
 
 class WholeMean(Function):
-    """The mean of all workers' values, the same on every worker; each value has the gradient ``1 / count``."""
+    """The mean of all workers' values, the same on every worker; each value has the gradient ``1 / count``.
+
+    With ``same``, the value is one number that must be the same on all workers, as a penalty on the weights: each
+    worker has an equal share of its gradient, since the workers' gradients are summed at the end.
+    """
 
     @staticmethod
-    def forward(ctx: Any, values: Tensor, reduction: Reduction) -> Tensor:
+    def forward(ctx: Any, values: Tensor, reduction: Reduction, same: bool = False) -> Tensor:
         """``sum over workers of sum(values) / sum over workers of the number of values``."""
-        sums = torch.stack([values.sum().double(), torch.tensor(float(values.numel()), device=values.device).double()])
-        total, count = reduction.transport.all_reduce(sums, "reduction of the loss", account=None)
+        total = values.sum().double()
+        sums = torch.stack([total, total.square() if same else total.new_tensor(float(values.numel()))])
+        total, second = reduction.transport.all_reduce(sums, "reduction of the loss", account=None)
+        count = float(reduction.transport.size if same else second)
         if not count:
             raise InputError("the loss has no rows on any worker; check the mask")
         mean: Tensor = total / count
+        if same and float(second / count - mean.square()) > SPREAD * float(mean.square()):
+            raise InputError(
+                "the penalty of the loss is not the same on all workers, so it depends on rows; put what depends on "
+                "rows into the values: data.mean(values + ..., penalty=...)"
+            )
         ctx.reduction = reduction
-        ctx.count = float(count)
+        ctx.count = count
         ctx.shape = values.shape
         ctx.mean = float(mean)
         return mean.to(values.dtype)
@@ -197,34 +216,7 @@ class WholeMean(Function):
         """``1 / count`` for every value; the sum of the weights' gradients over the workers begins here."""
         ctx.reduction.begin()
         ctx.reduction.hear(float(grads[0]) * ctx.mean)
-        return (grads[0] / ctx.count).expand(ctx.shape), None
-
-
-class Penalty(Function):
-    """A term of the loss that is the same on every worker, as a penalty on the weights; it counts once."""
-
-    @staticmethod
-    def forward(ctx: Any, value: Tensor, reduction: Reduction) -> Tensor:
-        """``value``, which must be the same on all workers."""
-        own = value.detach().double()
-        first, second = reduction.transport.all_reduce(torch.stack([own, own.square()]), "check of the penalty", None)
-        size = reduction.transport.size
-        mean = first / size
-        if float(second / size - mean.square()) > SPREAD * float(mean.square()):
-            raise InputError(
-                "the penalty of the loss is not the same on all workers, so it depends on rows; put what depends on "
-                "rows into the values: data.mean(values + ..., penalty=...)"
-            )
-        ctx.reduction = reduction
-        ctx.value = float(own)
-        return value.clone()
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        """An equal share of the gradient for every worker, since the workers' gradients are summed at the end."""
-        ctx.reduction.begin()
-        ctx.reduction.hear(float(grads[0]) * ctx.value)
-        return grads[0] / ctx.reduction.transport.size, None
+        return (grads[0] / ctx.count).expand(ctx.shape), None, None
 
 
 class Guarded(Function):
@@ -245,20 +237,3 @@ class Guarded(Function):
                 "workers: loss = data.mean(values), with one value per row (reduction='none')"
             )
         return grads[0], None
-
-
-def _refuse_mixture(given: Sequence[Tensor]) -> None:
-    if any(value.requires_grad and not isinstance(value, WholeLoss) for value in given):
-        raise InputError(
-            "the loss of all workers, data.mean(values), is combined with a term that only this worker knows or that "
-            "would count once per worker; put what depends on rows into the values, and a penalty on the weights into "
-            "data.mean(values, penalty=...)"
-        )
-
-
-def _refuse_local(given: Sequence[Tensor], reduction: Reduction) -> None:
-    if reduction.knows(given):
-        raise InputError(
-            "torch.autograd.grad gives the gradients of this worker's rows alone; use loss.backward() and the weights' "
-            ".grad, which are summed over all workers"
-        )
