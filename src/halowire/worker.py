@@ -136,7 +136,7 @@ def fit_worker(job: Job, folder: Path) -> dict[str, Any]:
     console = Console(quiet=job.quiet or place.rank > 0)
     given = HandOver.read(folder)
     with joined(device, job.config.deadline) as (transport, _), stop_wish() as wish:
-        # Dropout of a foreign model draws from torch's generator: another stream on every worker, the same every run.
+        # Dropout of a PyG model draws from torch's generator: another stream on every worker, the same every run.
         torch.manual_seed(stream_key(job.config.seed, 0, 0, transport.rank) >> 1)
         part = read_part(job, transport)
         data = place_data(part, read_tensors(folder, transport.rank), transport, device)

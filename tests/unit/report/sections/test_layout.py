@@ -67,17 +67,17 @@ def test_the_page_says_where_the_wire_was_not_hidden_well_and_why(run: Path, tmp
     assert "layers 1 and 2: boundary first" in both
 
 
-def test_what_is_known_of_a_foreign_model_in_the_end_is_told(run: Path) -> None:
+def test_what_is_known_of_a_pyg_model_in_the_end_is_told(run: Path) -> None:
     summary = json.loads((run / "summary.json").read_text())
     layers = {"first": {"kind": "SAGEConv", "path": "native", "reason": ""}}
-    ways = {"first": "plain overlap: foreign model", "second": "not hidden: attention takes all rows at once"}
+    ways = {"first": "plain overlap: PyG model", "second": "not hidden: attention takes all rows at once"}
     summary |= {"layer_paths": layers, "overlap": ways, "rows_as_they_are": True}
     assert "halo bytes per epoch at 1 bit" in runs_page([run], run / "report.html")
     summary["partition"]["bytes_per_epoch"] = {"32": 0, "1": 0}
     (run / "summary.json").write_text(json.dumps(summary))
     text = runs_page([run], run / "report.html")
     said = overlap(text)
-    assert "Layer first: plain overlap (foreign model). A layer sends its rows" in said
+    assert "Layer first: plain overlap (PyG model). A layer sends its rows" in said
     assert "Layer second: not hidden (attention takes all rows at once). Nothing is computed while its rows" in said
     assert "coded as they are, not as changes" in text
     assert "halo bytes per epoch at" not in text, "unknown is not nothing"

@@ -1,8 +1,10 @@
-"""One pass of the rehearsal, without chance and watched: dropout does nothing, other random draws are refused."""
+"""A trial in the rehearsal: a call of the model repeated on another graph; dropout is off, other draws are refused."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import inspect
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,10 +14,9 @@ from torch.overrides import TorchFunctionMode
 
 from halowire.errors import InputError
 from halowire.pyg.bridge import Bridge
-from halowire.pyg.call import Call
 from halowire.pyg.drop_edges import DropEdges
-from halowire.pyg.edges import Edges
-from halowire.pyg.nested import leaves
+from halowire.pyg.edges import Edges, leaves
+from halowire.pyg.shard_data import ShardData
 
 DRAWS = {
     "rand", "rand_like", "randn", "randn_like", "randint", "randint_like", "randperm", "bernoulli", "bernoulli_",
@@ -23,6 +24,103 @@ DRAWS = {
     "log_normal_", "rrelu", "rrelu_",
 }  # fmt: skip
 """Functions that draw random numbers, other than dropout."""
+
+
+def needed_inputs(model: nn.Module) -> list[str]:
+    """The names of the parameters that ``model.forward`` must be given."""
+    parameters = inspect.signature(model.forward).parameters.values()
+    return [p.name for p in parameters if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
+
+
+@dataclass
+class Call:
+    """What a model is called with: ``args`` and ``kwargs``, where a `Slot` stands for a tensor of the graph ``data``.
+
+    ``samples`` are those tensors by name, each with its kind, ``node`` or ``edge``.
+    """
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    data: ShardData
+    samples: dict[str, tuple[str, Tensor]] = field(default_factory=dict)
+
+    @staticmethod
+    def of(args: tuple[Any, ...], kwargs: Mapping[str, Any], data: ShardData) -> Call:
+        """The call with a `Slot` in place of every tensor that has one row for each node or edge."""
+        call = Call((), {}, data)
+        edges = [value for value in (*args, *kwargs.values()) if isinstance(value, Edges)]
+        num_edges = edges[0].shape[-1] if edges else data.edge_index.shape[1]
+        call.args = tuple(call._slot(value, num_edges) for value in args)
+        call.kwargs = {name: call._slot(value, num_edges) for name, value in kwargs.items()}
+        return call
+
+    def key(self) -> str:
+        """A text that is equal for calls that differ only in the values of their tensors and numbers."""
+        shapes = {
+            name: (kind, value.dtype, tuple(value.shape[1:]), value.shape[0] == 0, value.requires_grad)
+            for name, (kind, value) in self.samples.items()
+        }
+        return repr((_form(self.args), _form(self.kwargs), shapes))
+
+    @property
+    def with_gradient(self) -> dict[str, str]:
+        """Names and kinds of the graph's tensors whose gradient is asked for."""
+        return {name: kind for name, (kind, value) in self.samples.items() if value.requires_grad}
+
+    def on(self, graph: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """``args`` and ``kwargs`` on another graph, an object with the samples as attributes."""
+        args = tuple(_fill(value, graph) for value in self.args)
+        return args, {name: _fill(value, graph) for name, value in self.kwargs.items()}
+
+    def _slot(self, value: Any, num_edges: int) -> Any:
+        if isinstance(value, ShardData):
+            for name in value.keys:
+                self._sample(name, getattr(value, name), value.edge_index.shape[1])
+            return Slot("")
+        if not isinstance(value, Tensor):
+            return value
+        name = "edge_index" if isinstance(value, Edges) else f"sample{len(self.samples)}"
+        return Slot(name) if self._sample(name, value, num_edges) else value
+
+    def _sample(self, name: str, value: Any, num_edges: int) -> bool:
+        """Add ``value`` to the samples; False where it is no tensor of the graph."""
+        if isinstance(value, Edges):
+            return len(value.sources) == 2
+        if not isinstance(value, Tensor) or value.dim() == 0:
+            return False
+        num_nodes = self.data.num_nodes
+        known = [key.startswith("edge_") for key in self.data.keys if getattr(self.data, key) is value]
+        like_edge = any(known) if known else value.shape[0] == num_edges != num_nodes
+        if value.shape[0] != (num_edges if like_edge else num_nodes):
+            return False
+        self.samples[name] = ("edge" if like_edge else "node", value)
+        return True
+
+
+@dataclass(frozen=True)
+class Slot:
+    """Stands in a call for the graph's tensor of this name; without a name, for the graph itself."""
+
+    name: str
+
+
+def _fill(value: Any, graph: Any) -> Any:
+    if not isinstance(value, Slot):
+        return value
+    return getattr(graph, value.name) if value.name else graph
+
+
+def _form(value: Any) -> Any:
+    """What may decide which code runs: a flag or a text by its value, a number (a time, an epoch) by its type alone."""
+    if isinstance(value, Slot | bool | str) or value is None:
+        return value
+    if isinstance(value, Tensor):
+        return "tensor", value.dtype, tuple(value.shape)
+    if isinstance(value, dict):
+        return type(value).__qualname__, {name: _form(item) for name, item in value.items()}
+    if isinstance(value, tuple | list):
+        return type(value).__qualname__, [_form(item) for item in value]
+    return type(value).__qualname__
 
 
 @dataclass
@@ -46,26 +144,32 @@ class Rehearsed:
     drops: bool
 
 
+@dataclass(frozen=True)
+class Size:
+    """How large a random graph is, and whether ``gradients`` are compared on it."""
+
+    nodes: int
+    edges: int
+    gradients: bool
+
+
 @dataclass
 class Outcome:
     """What a pass over the nodes ``rows`` gave.
 
     ``outputs`` are those of training and evaluation, and gradients of node tensors; ``trace`` are the results of all
-    modules by name, ``gradients`` and ``buffers`` those of the model.
+    modules by name and number of the call, ``gradients`` and ``buffers`` those of the model.
     """
 
     outputs: list[Tensor]
-    trace: list[tuple[str, Tensor]]
+    trace: dict[tuple[str, int], Tensor]
     gradients: dict[str, Tensor | None]
     buffers: dict[str, Tensor]
     rows: Tensor
     known: Rehearsed
 
 
-def try_pass(
-    model: nn.Module, call: Call, graph: Any, rows: Tensor, weights: list[Tensor], *,
-    with_backward: bool, generator: torch.Generator | None = None, notes: Notes | None = None,
-) -> Outcome:  # fmt: skip
+def try_pass(model: nn.Module, call: Call, graph: Any, rows: Tensor, size: Size, notes: Notes) -> Outcome:
     """Forward and, if asked for, backward in training mode, then forward in evaluation mode, on the CPU.
 
     Args:
@@ -73,13 +177,11 @@ def try_pass(
         call: what the model is called with.
         graph: the tensors of ``call`` as attributes: a part of a graph, or a whole one.
         rows: the numbers of the graph's nodes in the whole graph.
-        weights: of the sum of each output's entries that is differentiated; one tensor in the shape of each output.
-        with_backward: whether there are gradients.
-        generator: draws ``weights``, which are empty so far.
+        size: that of the whole graph.
         notes: what is seen is noted here.
     """
     model.cpu()
-    trace: list[tuple[str, Tensor]] = []
+    trace: dict[tuple[str, int], Tensor] = {}
     for name, module in model.named_modules():
         module.register_forward_hook(_tracer(name, trace))
     leaf_tensors = {name: getattr(graph, name).detach().clone().requires_grad_() for name in call.with_gradient}
@@ -87,23 +189,23 @@ def try_pass(
         setattr(graph, name, leaf)
     args, kwargs = call.on(graph)
     bridge: Bridge | None = getattr(graph, "bridge", None)
-    seen = notes or Notes()
 
     def run() -> list[Tensor]:
         if bridge is not None:
             bridge.begin()
-        with Still(seen, lambda: 0 if bridge is None else len(bridge.coded_widths)):
+        with Still(notes, lambda: 0 if bridge is None else len(bridge.coded_widths)):
             return _rows(model(*args, **kwargs), rows.numel())
 
     model.train()
-    with torch.set_grad_enabled(with_backward):
+    with torch.set_grad_enabled(size.gradients):
         outputs = run()
-        known = _known(model, () if bridge is None else tuple(bridge.coded_widths), seen)
-        differentiable = [value for value in outputs if value.requires_grad]
-        if generator is not None:
-            weights += [torch.randn(value.shape, generator=generator) for value in differentiable]
-        for value, weight in zip(differentiable, weights, strict=True):
-            value.backward(weight, retain_graph=True)  # type: ignore[no-untyped-call]
+        known = _known(model, () if bridge is None else tuple(bridge.coded_widths), notes)
+        # The sum of all outputs is differentiated, each entry with a random weight that depends on its node.
+        generator = torch.Generator().manual_seed(size.nodes)
+        for value in outputs:
+            if value.requires_grad:
+                weight = torch.randn(size.nodes, *value.shape[1:], generator=generator)[rows]
+                value.backward(weight, retain_graph=True)  # type: ignore[no-untyped-call]
     outputs += [
         torch.zeros_like(leaf) if leaf.grad is None else leaf.grad
         for name, leaf in leaf_tensors.items()
@@ -161,10 +263,13 @@ def _known(model: nn.Module, widths: tuple[int, ...], notes: Notes) -> Rehearsed
     return Rehearsed(widths, bool(widths) and (drops_edges or drops_values))
 
 
-def _tracer(name: str, trace: list[tuple[str, Tensor]]) -> Callable[[nn.Module, Any, Any], None]:
+def _tracer(name: str, trace: dict[tuple[str, int], Tensor]) -> Callable[[nn.Module, Any, Any], None]:
+    calls = itertools.count()
+
     def note(module: nn.Module, args: Any, out: Any) -> None:
         if isinstance(out, Tensor) and not isinstance(out, Edges):
-            trace.append((f"{name} ({type(module).__name__})" if name else "the output", out.detach().clone()))
+            label = f"{name} ({type(module).__name__})" if name else "the output"
+            trace[label, next(calls)] = out.detach().clone()
 
     return note
 
