@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from halowire.graph import write_npz
+from tests.support.value_graph import NODES, make_graph
 from tests.unit.cli.conftest import FAST
-from tests.unit.training.test_regression import NODES, make_graph
 
 
 def test_the_command_line_learns_values(halowire):

@@ -13,18 +13,7 @@ from halowire.graph.npz import read_npz
 from halowire.partitioning import Partition, cut
 from halowire.training import Task, TaskConfig
 from halowire.wire import Transport, run_threads
-
-NODES = 80
-
-
-def make_graph(columns: int = 2) -> Graph:
-    generator = torch.Generator().manual_seed(4)
-    edge_index = torch.randint(NODES, (2, 400), generator=generator)
-    x = torch.randn(NODES, 5, generator=generator)
-    y = 3 * x[:, :columns].clone() + 100 + torch.randn(NODES, columns, generator=generator)
-    split = torch.randint(3, (NODES,), generator=generator)
-    masks = {f"{name}_mask": split == place for place, name in enumerate(("train", "val", "test"))}
-    return check(Graph.from_edge_index(edge_index, NODES, x, y, **masks, regression=True, name="values"))
+from tests.support.value_graph import NODES, make_graph
 
 
 def slow(metric: str, out: torch.Tensor, y: torch.Tensor) -> float:
