@@ -17,6 +17,14 @@ settings.register_profile("search", print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _one_thread() -> None:
+    """Matrices of tests are small: a second thread costs more than it does, a hundredfold where the cores are busy."""
+    import torch
+
+    torch.set_num_threads(1)
+
+
 @pytest.fixture(scope="session")
 def pools() -> Iterator[dict[int, Pool]]:
     """The pools started so far, by size."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import socket
@@ -13,9 +14,8 @@ import pytest
 from safetensors.numpy import load_file
 
 from halowire.cli.main import main
-from tests.support.started import GRAPH, SETTINGS, ended, start
+from tests.support.started import GRAPH, SETTINGS, STAGES, TORCHRUN, TRAIN, ended, start
 
-TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "halowire")
 SCRIPT = f"""
 import asyncio, signal, threading
 import halowire
@@ -48,8 +48,16 @@ def test_a_damaged_part_is_one_line_whichever_worker_meets_it(tmp_path, capfd, m
 
 
 def test_torchrun(tmp_path):
-    code, _ = ended(start(tmp_path, "train", GRAPH, *SETTINGS, "--epochs", "3", "--out", "run", launcher=TORCHRUN))
+    code, _ = ended(start(tmp_path, *TRAIN, "--epochs", "3", "--out", "run", launcher=TORCHRUN))
     assert code == 0 and (tmp_path / "run/report.html").exists()
+
+
+def test_stages_under_torchrun(tmp_path):
+    code, said = ended(start(tmp_path, *STAGES, "--epochs", "3", "--out", "run", launcher=TORCHRUN), 150)
+    assert code == 0, said
+    summary = json.loads((tmp_path / "run/summary.json").read_text())
+    assert summary["mesh"] == {"stages": 2, "parts": 1, "chunks": 8} and summary["epochs"] == 3
+    assert (tmp_path / "run/report.trace.json").exists()
 
 
 @pytest.mark.slow
@@ -67,7 +75,7 @@ def free_port() -> int:
 
 @pytest.mark.slow
 def test_two_machines_by_hand_cut_their_own_shards(tmp_path):
-    words = ["train", GRAPH, *SETTINGS, "--epochs", "3", "--out", "run"]
+    words = [*TRAIN, "--epochs", "3", "--out", "run"]
     port, processes = str(free_port()), []
     for rank in (0, 1):
         place = {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}

@@ -2,54 +2,26 @@
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
-import torch
 
-from halowire.partitioning import cut, partition
-from halowire.schedules import Chunks
-from halowire.training import Config, Staged, Trainer, mesh_of, policy_of, travelling_widths
-from halowire.training.model_setup import build_model
-from halowire.wire import Transport
-from tests.parity.test_exact import CLASSES, FEATURES, assert_close, make_graph
-from tests.parity.test_stages import EPOCHS, make_config, train_here
+from halowire.training import Config, policy_of, travelling_widths
 from tests.support.chunk_reference import ChunkReference
+from tests.support.epochs import EXACT, Epochs, compare, reference_epochs
+from tests.support.parity_graphs import CLASSES, FEATURES, make_graph
+from tests.support.stage_case import chunk_epochs, first_weights, make_config, steps_of, train_here, trainer_of
+from tests.support.steady import steady
 
 
-def steps_of(results: list[dict], config: Config, epoch: int, parts: int) -> list[torch.Tensor]:
-    """Rows in work in every step, from what the first stage of every part says of its chunks."""
-    orders = [Chunks((0,) * (config.mesh.chunks + 1), part, config.seed, config.mesh.shuffle) for part in range(parts)]
-    found = []
-    for step in range(config.mesh.chunks):
-        rows = []
-        for part in range(parts):
-            chunk = orders[part].order(epoch)[step]
-            rows.append(results[part]["rows"][results[part]["chunks"] == chunk])
-        found.append(torch.from_numpy(np.concatenate(rows)))
-    return found
-
-
-def compare(results: list[dict], case: str, config: Config, parts: int) -> None:
-    model = build_model(config.model, FEATURES, CLASSES, config.seed)
-    reference = ChunkReference(make_graph(case), config, dict(model.named_parameters()))
-    last = [result for result in results if result["last"]]
-    rows = np.concatenate([result["rows"] for result in last])
+def check(on_workers: Callable, workers: int, config: Config, parts: int, case: str = "plain") -> None:
+    config, want = steady(config, partial(chunk_epochs, case=case, parts=parts), EXACT)
+    results = on_workers(workers, train_here, case, config)
     for result in results:
         assert len(np.unique(result["chunks"])) == config.mesh.chunks
-    for epoch in range(EPOCHS):
-        loss, grads = reference.chunked_epoch(epoch, steps_of(results, config, epoch, parts))
-        with torch.no_grad():
-            want = reference.logits(None).numpy()
-        got = np.empty_like(want)
-        got[rows] = np.concatenate([result["epochs"][epoch][2] for result in last])
-        for result in results:
-            assert_close(f"loss of epoch {epoch}", np.array([result["epochs"][epoch][0]]), np.array([loss]))
-            for name, grad in result["epochs"][epoch][1].items():
-                assert_close(f"gradient of {name} in epoch {epoch}", grad, grads[name].numpy())
-        assert_close(f"logits after epoch {epoch}", got, want)
+    compare(results, want)
 
 
 @pytest.mark.parametrize("rule", ["double", "position", "unbiased", "stale"])
@@ -60,7 +32,7 @@ def test_every_switch(on_workers, parts, shuffle, history, rule):
     config = make_config(
         "gcnii", 2, mesh__chunks=4, mesh__shuffle=shuffle, mesh__history=history, mesh__gradient_rule=rule
     )
-    compare(on_workers(2 * parts, train_here, "plain", config), "plain", config, parts)
+    check(on_workers, 2 * parts, config, parts)
 
 
 @pytest.mark.parametrize("model", ["gcn", "sage", "gcnii", "resgcn"])
@@ -68,27 +40,27 @@ def test_every_switch(on_workers, parts, shuffle, history, rule):
 @pytest.mark.parametrize("parts", [1, 2])
 def test_every_model_and_graph(on_workers, parts, case, model):
     config = make_config(model, 2, mesh__chunks=3, mesh__history=2, model__layers=4)
-    compare(on_workers(2 * parts, train_here, case, config), case, config, parts)
+    check(on_workers, 2 * parts, config, parts, case)
 
 
 @pytest.mark.parametrize("model", ["gcn", "sage", "gcnii", "resgcn"])
 def test_rows_that_do_not_fill_their_buffers(on_workers, model):
     """20 columns, in buffers whose rows begin at multiples of 16: where a row ends the next one does not begin."""
     config = make_config(model, 2, mesh__chunks=3, mesh__history=2, model__hidden=20)
-    compare(on_workers(4, train_here, "plain", config), "plain", config, 2)
+    check(on_workers, 4, config, 2)
 
 
 @pytest.mark.parametrize("keep", ["all", "aggregates"])
 @pytest.mark.parametrize("model", ["gcn", "sage"])
 def test_residual(on_workers, model, keep):
     config = make_config(model, 2, mesh__chunks=3, mesh__history=2, mesh__keep=keep, model__residual=0.3)
-    compare(on_workers(2, train_here, "plain", config), "plain", config, 1)
+    check(on_workers, 2, config, 1)
 
 
 @pytest.mark.parametrize(("workers", "stages"), [(1, 1), (4, 4), (2, 1), (4, 1)])
 def test_other_meshes(on_workers, workers, stages):
     config = make_config("resgcn", stages, mesh__chunks=5, mesh__history=2)
-    compare(on_workers(workers, train_here, "plain", config), "plain", config, workers // stages)
+    check(on_workers, workers, config, workers // stages)
 
 
 @pytest.mark.parametrize("model", ["gcn", "sage", "gcnii", "resgcn"])
@@ -103,17 +75,14 @@ def test_keeping_less_gives_the_same_bits(on_workers, model, layers, chunks):
     ]
     for all_kept, rows_kept in zip(*results, strict=True):
         for want, got in zip(all_kept["epochs"], rows_kept["epochs"], strict=True):
-            assert want[0] == got[0]
-            for name, grad in want[1].items():
-                np.testing.assert_array_equal(got[1][name], grad, err_msg=name)
+            for name, value in want.items():
+                np.testing.assert_array_equal(got[name], value, err_msg=name)
 
 
 def kept_here(rank: int, config: Config) -> tuple[int, list[str]]:
     """Rows between blocks that wait for backward, and in which order chunks were sent and what was sent waited for."""
-    graph, transport = make_graph("plain"), Transport()
-    mesh = mesh_of(config, transport.size)
-    shard = cut(graph, partition(graph, mesh.parts, method="random", seed=4))[rank % mesh.parts]
-    runner = Staged(shard, shard, config, mesh, transport)
+    trainer = trainer_of(rank, config)
+    runner = trainer.runner
     engine, line, kept, told = runner.pipeline, runner.seat.line, [], []
     backward, dispatch, wait = engine._backward, line.dispatch, line.wait
     sent = {}
@@ -134,7 +103,6 @@ def kept_here(rank: int, config: Config) -> tuple[int, list[str]]:
         return wait(pending)
 
     engine._backward, line.dispatch, line.wait = watched_backward, watched_dispatch, watched_wait
-    trainer = Trainer(runner, config, transport, Path(tempfile.mkdtemp()))
     trainer.forward_backward(0)
     trainer.settle()
     return len(kept), told
@@ -143,7 +111,7 @@ def kept_here(rank: int, config: Config) -> tuple[int, list[str]]:
 def test_less_is_kept_and_no_chunk_waits_for_what_was_sent(on_workers):
     chunks = 3
     found = {
-        keep: on_workers(2, kept_here, make_config("resgcn", 2, mesh__chunks=chunks, mesh__keep=keep))
+        keep: on_workers(2, kept_here, make_config("resgcn", 2, mesh__chunks=chunks, mesh__keep=keep, model__layers=7))
         for keep in ("all", "aggregates")
     }
     for (all_kept, told), (rows_kept, _) in zip(found["all"], found["aggregates"], strict=True):
@@ -162,23 +130,18 @@ HALOS = {
 }
 
 
+def coded_epochs(config: Config, nudge: int) -> Epochs:
+    """Two parts whose halo rows in work travel in the code of the settings, own rows never."""
+    graph = make_graph("plain")
+    owner, steps = steps_of(config, "plain", 2)
+    policy = policy_of(config, travelling_widths(config.model, FEATURES, CLASSES), 0)
+    reference = ChunkReference(graph, config, first_weights(config, nudge), steps, owner, policy)
+    return reference_epochs(reference, config.epochs)
+
+
 @pytest.mark.parametrize("case", HALOS)
 @pytest.mark.parametrize("model", ["gcnii", "sage"])
 def test_coded_halos_of_chunks(on_workers, model, case):
-    """One stage, two parts: halo rows in work travel in the code of the settings, own rows never."""
-    config = make_config(model, 1, mesh__chunks=3, mesh__history=2, model__norm="none").replace(HALOS[case])
-    results = on_workers(2, train_here, "plain", config)
-    graph = make_graph("plain")
-    owner = torch.empty(graph.num_nodes, dtype=torch.int64)
-    for part, result in enumerate(results):
-        owner[torch.from_numpy(result["rows"])] = part
-    weights = dict(build_model(config.model, FEATURES, CLASSES, config.seed).named_parameters())
-    policy = policy_of(config, travelling_widths(config.model, FEATURES, CLASSES), 0)
-    reference = ChunkReference(graph, config, weights, owner, policy)
-    for epoch in range(EPOCHS):
-        _, grads = reference.chunked_epoch(epoch, steps_of(results, config, epoch, 2))
-        for result in results:
-            for name, got in result["epochs"][epoch][1].items():
-                want = grads[name].numpy()
-                worst, limit = np.abs(got - want).max(), 1e-3 * np.abs(want).max()
-                assert worst <= limit, f"{name} in epoch {epoch}: differs by {worst}, allowed {limit}"
+    plain = make_config(model, 1, mesh__chunks=3, mesh__history=2, model__norm="none")
+    config, want = steady(plain.replace(HALOS[case]), coded_epochs, 1e-3)
+    compare(on_workers(2, train_here, "plain", config), want, 1e-3)

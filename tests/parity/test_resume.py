@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from halowire.errors import InputError
 from halowire.events import read_events
 from halowire.graph import block_model
 from halowire.partitioning import cut, partition, read_shard, write_shards
-from halowire.training import EXTRAS, Config, GraphParallel, Hooks, Silent, Trainer
+from halowire.training import Config, GraphParallel, Hooks, Silent, Trainer
+from halowire.training.model_setup import build_model
 from halowire.wire import Transport
+from tests.support.epochs import assert_close, train_epochs
 from tests.support.reference import Reference
+from tests.support.resumed import assert_same, run_in_one_go, run_in_two
 from tests.support.wire_reference import base_bits
 
 SETTINGS = {
@@ -37,26 +40,13 @@ def trainer_of(rank: int, run: str, settings: dict[str, object]) -> Trainer:
     return Trainer(view, config, transport, Path(run))
 
 
-def outcome(trainer: Trainer, summary: dict[str, object]) -> dict[str, object]:
-    weights = {name: value.numpy().copy() for name, value in trainer.model.state_dict().items()}
-    best = {name: value.numpy().copy() for name, value in trainer.progress.best_weights.items()}
-    timed = {"epoch_seconds", "wait_seconds", "peak_memory_bytes"}
-    return {"weights": weights, "best": best, "summary": {k: v for k, v in summary.items() if k not in timed}}
-
-
 def straight_here(rank: int, run: str) -> dict[str, object]:
-    trainer = trainer_of(rank, run, {})
-    return outcome(trainer, trainer.run())
+    return run_in_one_go(trainer_of(rank, run, {}))
 
 
 def interrupted_here(rank: int, run: str, epochs: int) -> tuple[str, dict[str, object]]:
-    """Stop after ``epochs`` (asked of rank 0 only), then go on in a new trainer."""
-    first = trainer_of(rank, run, {})
-    calls = iter(range(100))
-    summary = first.run(Hooks(Silent(), should_stop=lambda: rank == 0 and next(calls) >= epochs - 1))
-    second = trainer_of(rank, run, {})
-    second.resume()
-    return summary["status"], outcome(second, second.run())
+    """Only rank 0 is asked to stop."""
+    return run_in_two(partial(trainer_of, rank, run, {}), epochs, asked=rank == 0)
 
 
 def killed_here(rank: int, run: str) -> dict[str, object]:
@@ -73,16 +63,7 @@ def killed_here(rank: int, run: str) -> dict[str, object]:
     second = trainer_of(rank, run, {})
     second.resume()
     assert second.progress.epoch == 5
-    return outcome(second, second.run())
-
-
-def assert_same(got: dict[str, object], want: dict[str, object], exact_bytes: bool) -> None:
-    for kind in ("weights", "best"):
-        for name, value in want[kind].items():
-            np.testing.assert_array_equal(got[kind][name], value, err_msg=name)
-    for key, value in want["summary"].items():
-        if exact_bytes or "bytes" not in key:
-            assert got["summary"][key] == value, key
+    return run_in_one_go(second)
 
 
 @pytest.mark.parametrize("epochs", [6, 7], ids=["at an evaluation", "between evaluations"])
@@ -91,7 +72,7 @@ def test_an_interrupted_run_ends_like_the_straight_one(on_workers, tmp_path, wor
     straight = on_workers(workers, straight_here, str(tmp_path / "a"))
     for rank, (status, got) in enumerate(on_workers(workers, interrupted_here, str(tmp_path / "b"), epochs)):
         assert status == "stopped"
-        assert_same(got, straight[rank], exact_bytes=False)
+        assert_same(got, straight[rank])
         for key in ("wire_bytes_per_epoch", "gradient_bytes_per_epoch"):
             assert got["summary"][key] == straight[rank]["summary"][key]
         events = read_events(tmp_path / "b" / f"events-{rank}.jsonl")
@@ -101,7 +82,7 @@ def test_an_interrupted_run_ends_like_the_straight_one(on_workers, tmp_path, wor
 def test_a_killed_run_ends_like_the_straight_one(on_workers, tmp_path):
     straight = on_workers(2, straight_here, str(tmp_path / "a"))
     for rank, got in enumerate(on_workers(2, killed_here, str(tmp_path / "b"))):
-        assert_same(got, straight[rank], exact_bytes=False)
+        assert_same(got, straight[rank])
 
 
 WIRES = {
@@ -129,21 +110,17 @@ WIRES = {
 
 def wire_here(rank: int, run: str, settings: dict[str, object]) -> tuple[dict[str, object], dict[str, object]]:
     straight = trainer_of(rank, f"{run}/a", settings)
-    want = outcome(straight, straight.run())
-    first = trainer_of(rank, f"{run}/b", settings)
-    calls = iter(range(100))
-    first.run(Hooks(Silent(), should_stop=lambda: next(calls) >= settings.get("epochs", 12) // 2))
-    second = trainer_of(rank, f"{run}/b", settings)
-    second.resume()
+    want = run_in_one_go(straight)
+    _, got = run_in_two(partial(trainer_of, rank, f"{run}/b", settings), settings.get("epochs", 12) // 2 + 1)
     base = straight.exchange.policy.base
     assert base is None or len(set(base.history)) > 1, f"the case must change the bits to show anything: {base.history}"
-    return want, outcome(second, second.run())
+    return want, got
 
 
 @pytest.mark.parametrize("name", WIRES)
 def test_the_wires_memory_survives_a_restart(on_workers, tmp_path, name):
     for want, got in on_workers(2, wire_here, str(tmp_path), WIRES[name]):
-        assert_same(got, want, exact_bytes=False)
+        assert_same(got, want)
 
 
 def events_here(rank: int, run: str, settings: dict[str, object]) -> None:
@@ -196,19 +173,16 @@ def test_a_run_without_such_a_schedule_can(on_workers, tmp_path):
     assert on_workers(1, changed_here, str(tmp_path), SHORT, {"epochs": 4})[0] == ""
 
 
-def inductive_here(rank: int, shards: str) -> list[tuple[float, dict[str, np.ndarray]]]:
+def inductive_here(rank: int, shards: str) -> dict[str, object]:
     transport = Transport()
-    config = Config().replace({"model.hidden": 16, "task.inductive": True, "seed": 2})
+    config = Config().replace(INDUCTIVE)
     train, whole = read_shard(shards, rank, train=True), read_shard(shards, rank)
     trainer = Trainer(GraphParallel(train, whole, config, transport), config, transport, Path(tempfile.mkdtemp()))
-    names, record = [name for name, _ in trainer.model.named_parameters()], []
-    for epoch in range(3):
-        loss = trainer.forward_backward(epoch)
-        total = trainer.flat.reduce([float(loss)] + [0.0] * (EXTRAS - 1))[0]
-        record.append((total, {n: p.grad.numpy().copy() for n, p in zip(names, trainer.parameters, strict=True)}))
-        trainer.optimiser.step()
     assert trainer.logits().shape[0] == whole.num_owned
-    return record
+    return train_epochs(trainer, 3)
+
+
+INDUCTIVE = {"model.hidden": 16, "task.inductive": True, "seed": 2}
 
 
 @pytest.mark.parametrize("workers", [1, 3])
@@ -216,20 +190,11 @@ def test_inductive_training_equals_training_on_the_subgraph(on_workers, tmp_path
     graph = block_model(200, 1600, 8, 4, seed=6)
     shards = write_shards(graph, partition(graph, workers, method="random"), tmp_path / "shards", inductive=True)
     results = on_workers(workers, inductive_here, str(shards))
-    weights = trainer_weights(graph)
+    weights = build_model(Config().replace(INDUCTIVE).model, graph.num_features, graph.num_classes, 2).state_dict()
     reference = Reference(graph.subgraph(graph.train_mask), "sage", weights, 0.5, 2, 0.01)
     for epoch in range(3):
-        loss, grads, _ = reference.epoch(epoch)
-        for record in results:
-            assert record[epoch][0] == pytest.approx(loss, rel=1e-4)
+        loss, grads = reference.epoch(epoch)
+        for record in (result["epochs"][epoch] for result in results):
+            assert_close("loss", record["loss"], np.array([loss]))
             for name, want in grads.items():
-                got = record[epoch][1][name]
-                assert np.abs(got - want.numpy()).max() <= 1e-4 * np.abs(want.numpy()).max(), (epoch, name)
-
-
-def trainer_weights(graph) -> dict[str, torch.Tensor]:
-    from halowire.training.model_setup import build_model
-
-    return build_model(
-        Config().replace({"model.hidden": 16}).model, graph.num_features, graph.num_classes, 2
-    ).state_dict()
+                assert_close(f"{name} of epoch {epoch}", record[name], want.numpy())

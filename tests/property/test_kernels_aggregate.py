@@ -9,22 +9,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from halowire.kernels import Csr, aggregate
+from tests.support.any_edges import edges
 from tests.support.choices import CHOICES, use, use_threads
 
 WIDTHS = st.one_of(st.integers(1, 70), st.sampled_from([96, 128, 129, 200, 256, 257]))
-
-
-@st.composite
-def edges(draw: st.DrawFn) -> tuple[Tensor, Tensor, int, int]:
-    """Rows and columns of any number of edges, with empty rows, duplicates and, often, one row that has most."""
-    num_rows, num_cols = draw(st.integers(0, 40)), draw(st.integers(0, 40))
-    count = draw(st.integers(0, 400)) if num_rows and num_cols else 0
-    generator = torch.Generator().manual_seed(draw(st.integers(0, 2**31)))
-    rows = torch.randint(0, max(num_rows, 1), (count,), generator=generator)
-    cols = torch.randint(0, max(num_cols, 1), (count,), generator=generator)
-    if draw(st.booleans()):
-        rows[: count * 3 // 4] = max(num_rows - 1, 0)
-    return rows, cols, num_rows, num_cols
 
 
 def strided(rows: int, cols: int, gap: int) -> Tensor:

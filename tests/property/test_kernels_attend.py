@@ -13,7 +13,7 @@ from torch import Tensor
 
 from halowire.errors import InputError
 from halowire.kernels import Csr, Scores, attend, attend_sources, attend_targets
-from tests.property.test_kernels_aggregate import edges
+from tests.support.any_edges import edges
 from tests.support.choices import CHOICES, use, use_threads
 
 HEADS = st.sampled_from([1, 2, 3, 4, 5, 8, 9, 17, 64])

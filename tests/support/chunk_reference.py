@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -36,11 +37,13 @@ class ChunkReference(DeepReference):
         graph: Graph,
         config,
         weights: dict[str, Tensor],
+        steps: Callable[[int], list[Tensor]],
         owner: Tensor | None = None,
         policy: Policy | None = None,
     ) -> None:
         """``owner`` and ``policy``: rows travel between parts as ``policy`` says; without them, exactly."""
         super().__init__(graph, config, weights)
+        self.steps = steps
         self.owner, self.policy, self.now = owner, policy, 0
         self.period, self.rule = config.mesh.history, config.mesh.gradient_rule
         self.rows_of: dict[int, Tensor] = {}
@@ -91,8 +94,9 @@ class ChunkReference(DeepReference):
         else:
             buffer[mine] *= {"double": 2, "position": count / (count - 1 - place), "stale": 1}[self.rule]
 
-    def chunked_epoch(self, epoch: int, steps: list[Tensor]) -> tuple[float, dict[str, Tensor]]:
+    def epoch(self, epoch: int) -> tuple[float, dict[str, Tensor]]:
         """(loss, gradients) of one epoch; the weights are updated."""
+        steps = self.steps(epoch)
         self.optimiser.zero_grad()
         self.now = epoch
         if epoch % self.period != 0:

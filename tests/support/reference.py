@@ -42,7 +42,8 @@ class Reference:
         self.optimiser = torch.optim.Adam(list(self.weights.values()), lr=lr)
         self.layers = 1 + max(int(key.split(".")[1]) for key in weights)
 
-    def logits(self, epoch: int, training: bool) -> Tensor:
+    def logits(self, epoch: int | None) -> Tensor:
+        """All rows; ``epoch`` None: evaluation."""
         h = self.x
         for layer in range(self.layers):
             w = {
@@ -53,7 +54,7 @@ class Reference:
                 if "gamma" in w:
                     out = F.layer_norm(out, out.shape[1:], w["gamma"], w["beta"])
                 out = out.relu()
-                if training:
+                if epoch is not None:
                     out = out * dropout_factor(self.dropout, self.seed, epoch, layer, self.graph.ids, out.shape[1])
             h = out
         return h
@@ -63,10 +64,10 @@ class Reference:
         out = self.a @ h @ w["conv.weight"].T + w["conv.bias"]
         return out + h @ w["conv.weight_self"].T if "conv.weight_self" in w else out
 
-    def epoch(self, epoch: int) -> tuple[float, dict[str, Tensor], Tensor]:
-        """(loss, gradients, training logits) of one epoch; the weights are updated."""
+    def epoch(self, epoch: int) -> tuple[float, dict[str, Tensor]]:
+        """(loss, gradients) of one epoch; the weights are updated."""
         self.optimiser.zero_grad()
-        logits = self.logits(epoch, training=True)
+        logits = self.logits(epoch)
         mask, y = self.graph.train_mask, self.graph.y
         if self.graph.multi_label:
             loss = F.binary_cross_entropy_with_logits(logits[mask], y[mask])
@@ -75,7 +76,7 @@ class Reference:
         loss.backward()
         grads = {key: value.grad.clone() for key, value in self.weights.items()}
         self.optimiser.step()
-        return float(loss.detach()), grads, logits.detach()
+        return float(loss.detach()), grads
 
 
 class GatReference(Reference):

@@ -10,8 +10,15 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
+from safetensors.numpy import load_file
+
 GRAPH = "sbm:nodes=1000,edges=8000,features=8,classes=3,seed=0"
 SETTINGS = ("--model.hidden", "16", "--eval.every", "7", "--threads", "1", "--quiet")
+TRAIN = ("train", GRAPH, *SETTINGS)
+STAGES = (*TRAIN, "--recipe", "gnnpipe", "--model.name", "gcnii", "--model.layers", "4")
+ENDLESS = ("--epochs", "100000")
+TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "halowire")
 
 
 def start(folder: Path, *words: str, launcher: tuple[str, ...] = ("-m", "halowire")) -> subprocess.Popen[str]:
@@ -80,3 +87,9 @@ def _runs(process: int) -> bool:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
         return False
+
+
+def weights(run: Path) -> dict[str, np.ndarray]:
+    """The tensors of a run's newest checkpoint."""
+    newest = sorted(path for path in (run / "checkpoints").iterdir() if path.is_dir())[-1]
+    return {name: value for name, value in load_file(newest / "state.safetensors").items() if name != "random"}
