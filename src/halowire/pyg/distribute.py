@@ -106,8 +106,8 @@ def state_of(model: nn.Module) -> Attachment:
 class Attachment:
     """What halowire keeps for one model on one shard; hooks on the model's forward use it.
 
-    ``epoch`` counts the training passes: it chooses the rate and, with delayed rows, whose message is used. ``norms``
-    are the names of the layers with whole-graph statistics, ``paths`` say what serves every PyG layer.
+    ``epoch`` counts the training passes: it chooses the rate and, with delayed rows, whose message is used. ``paths``
+    say what serves every PyG layer.
     """
 
     def __init__(self, model: nn.Module, data: ShardData, config: Config, codec: RowCodec | None) -> None:
@@ -122,7 +122,7 @@ class Attachment:
         self._heard = data.reduction.heard
         self._account: AbstractContextManager[None] = contextlib.nullcontext()
         self._rehearse_signature()  # before anything is changed: a refused model is as it was
-        self.norms = spread_norms(model, data.bridge)
+        spread_norms(model, data.bridge)
         self.paths = use_fast_paths(model)
         data.reduction.share(model, "broadcast of the weights")
         model.register_forward_pre_hook(self._before, with_kwargs=True)

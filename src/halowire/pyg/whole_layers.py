@@ -58,16 +58,15 @@ def refuse_unsupported(model: nn.Module) -> None:
             raise InputError(f"weight {name!r} is {value.dtype}; halo rows travel as float32: call model.float()")
 
 
-def spread_norms(model: nn.Module, bridge: Bridge) -> list[str]:
-    """Give every normalisation layer the statistics of the whole graph; returns the names of those layers."""
+def spread_norms(model: nn.Module, bridge: Bridge) -> None:
+    """Give every normalisation layer the statistics of the whole graph."""
     known: dict[type, Any] = {nn.BatchNorm1d: column_norm}
     if (package := sys.modules.get("torch_geometric.nn")) is not None:
         known |= {getattr(package, name): norm for name, norm in NORMS.items()}
-    found = [(name, module) for name, module in model.named_modules() if type(module) in known]
-    for _, module in found:
-        # An attribute of the instance comes before the method of its class; parameters and buffers stay.
-        module.forward = partial(_forward, known[type(module)], module, bridge)
-    return [name for name, _ in found]
+    for module in model.modules():
+        if type(module) in known:
+            # An attribute of the instance comes before the method of its class; parameters and buffers stay.
+            module.forward = partial(_forward, known[type(module)], module, bridge)
 
 
 def _forward(
