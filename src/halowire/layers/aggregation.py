@@ -162,8 +162,9 @@ class Summing:
         self._arrival.add(row_range(self._edges.halo_boundary, rows.start, rows.stop), self.g[rows])
 
     def interior(self, a: Tensor) -> None:
-        """``inner_interior @ a``."""
-        self._edges.inner_interior.matmul(a, out=self.g[self._edges.boundary :])
+        """``inner_interior @ a``, where there is an interior."""
+        if self._edges.inner_interior.num_rows:
+            self._edges.inner_interior.matmul(a, out=self.g[self._edges.boundary :])
 
     def send_back(self, g_grad: Tensor) -> Message | None:
         """``halo_t @ g_grad``, piece by piece: each leaves before the next is computed."""

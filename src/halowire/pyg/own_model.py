@@ -17,7 +17,8 @@ from halowire.pyg.drop_edges import DropEdges
 from halowire.pyg.fast_path import NATIVE, overlap_by_layer
 from halowire.pyg.shard_data import ShardData
 from halowire.pyg.trial import needed_inputs
-from halowire.training import Complete, Config, Decoder, Learnt, LinkTask, Runner, Task
+from halowire.schedules import Complete
+from halowire.training import Config, Decoder, Learnt, LinkTask, Runner, Task
 from halowire.wire import RowCodec
 
 LossFunction = Callable[[Tensor, ShardData], Tensor]

@@ -18,7 +18,7 @@ initial rows travel too, however deep the model is; and ``2 H 4`` per halo row a
 
 from halowire.schedules.block_costs import measured_costs, predicted_costs
 from halowire.schedules.border import Border
-from halowire.schedules.boundary_first import BoundaryFirst, Part
+from halowire.schedules.boundary_first import BoundaryFirst, Complete, Part
 from halowire.schedules.chunk_sums import ChunkSums
 from halowire.schedules.chunks import Chunks, chunk_numbers, renumber
 from halowire.schedules.departure import BOUNDARY_FIRST, NOT_HIDDEN, plain_overlap
@@ -30,7 +30,29 @@ from halowire.schedules.timeline import Timeline, ideal_bubble
 from halowire.schedules.whole_sums import Sums, WholeSums
 
 __all__ = [
-    "BOUNDARY_FIRST", "NOT_HIDDEN", "Border", "BoundaryFirst", "ChunkSums", "Chunks", "Mesh", "Part", "Pipeline",
-    "Seat", "Side", "Stage", "Sums", "Timeline", "WholeSums", "chunk_numbers", "forget_circles", "ideal_bubble",
-    "measured_costs", "parse_split", "plain_overlap", "predicted_costs", "renumber", "split",
+    "BOUNDARY_FIRST",
+    "NOT_HIDDEN",
+    "Border",
+    "BoundaryFirst",
+    "ChunkSums",
+    "Chunks",
+    "Complete",
+    "Mesh",
+    "Part",
+    "Pipeline",
+    "Seat",
+    "Side",
+    "Stage",
+    "Sums",
+    "Timeline",
+    "WholeSums",
+    "chunk_numbers",
+    "forget_circles",
+    "ideal_bubble",
+    "measured_costs",
+    "parse_split",
+    "plain_overlap",
+    "predicted_costs",
+    "renumber",
+    "split",
 ]  # fmt: skip

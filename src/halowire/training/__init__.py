@@ -13,7 +13,7 @@ from halowire.training.predict import check_format, gather_predictions, predict,
 from halowire.training.recipes import RECIPES, recipe_config
 from halowire.training.rule import Kind, Rule, Situation, dashed, mesh_of, pipelined
 from halowire.training.rules import RULES, refuse, settled
-from halowire.training.runner import Complete, Runner
+from halowire.training.runner import Runner
 from halowire.training.source import (
     cut_for,
     hold_out,
@@ -29,7 +29,7 @@ from halowire.training.staged import Staged
 from halowire.training.task import Learnt, Task
 
 __all__ = [
-    "EXTRAS", "PREDICTIONS", "RECIPES", "RULES", "Cell", "Comparison", "Complete", "Config", "Decoder", "GraphConfig",
+    "EXTRAS", "PREDICTIONS", "RECIPES", "RULES", "Cell", "Comparison", "Config", "Decoder", "GraphConfig",
     "GraphParallel", "Hooks", "Job", "Kind", "Learnt", "LinkTask", "ModelConfig", "ModelName", "PartitionConfig",
     "Rule", "Run", "Runner", "Silent", "Situation", "Staged", "Task", "TaskConfig", "Trainer", "best_weights",
     "check_format", "cut_for", "dashed", "delete_run", "dot_product", "finished", "gather_predictions", "hold_out",

@@ -10,10 +10,10 @@ from torch import Tensor
 from halowire.events import EVAL
 from halowire.layers import Inputs, Model, Rows
 from halowire.partitioning import Shard
-from halowire.schedules import BOUNDARY_FIRST, BoundaryFirst, Part, Stage
+from halowire.schedules import BOUNDARY_FIRST, BoundaryFirst, Complete, Part, Stage
 from halowire.training.config import Config
 from halowire.training.model_setup import build_model, output_width, policy_for
-from halowire.training.runner import Complete, Runner, loss_gradient, overlap_of
+from halowire.training.runner import Runner, loss_gradient, overlap_of
 from halowire.training.task import Learnt, Task
 from halowire.wire import HaloExchange, Transport
 

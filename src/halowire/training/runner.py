@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -11,12 +10,10 @@ from torch import Tensor, nn
 
 from halowire.layers import Model
 from halowire.partitioning import Shard
+from halowire.schedules import Complete
 from halowire.training.config import Config
 from halowire.training.task import Learnt
 from halowire.wire import HaloExchange, Transport
-
-Complete = Callable[[nn.Parameter], None]
-"""Told of every parameter whose gradient is complete."""
 
 
 class Runner(ABC):

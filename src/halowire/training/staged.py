@@ -17,6 +17,7 @@ from halowire.schedules import (
     Border,
     Chunks,
     ChunkSums,
+    Complete,
     Mesh,
     Pipeline,
     Seat,
@@ -36,7 +37,7 @@ from halowire.schedules import (
 )
 from halowire.training.config import Config
 from halowire.training.model_setup import StageLink, build_model, policy_for
-from halowire.training.runner import Complete, Runner, loss_gradient, overlap_of
+from halowire.training.runner import Runner, loss_gradient, overlap_of
 from halowire.training.task import Task
 from halowire.wire import ChunkExchange, Circle, HaloExchange, Policy, Routes, Transport
 
