@@ -31,13 +31,20 @@ def work(rank: int, folder: str, fault: str) -> None:
             if rank == 2 and layer == 2:
                 if fault == "killed":
                     os._exit(1)
-                time.sleep(12)
+                wait_for(Path(folder, "said-0"), Path(folder, "said-1"))  # it comes when the others have given up
+                os._exit(0)
             out = torch.zeros(shard.num_owned, 4)
             exchange.finish(exchange.start(torch.ones(shard.num_owned, 4), layer), shard.halo, out)
     except LateError as error:
         said = str(error)
     Path(folder, f"said-{rank}").write_text(said)
     os._exit(0)
+
+
+def wait_for(*files: Path) -> None:
+    end = time.monotonic() + 40
+    while not all(file.exists() for file in files) and time.monotonic() < end:
+        time.sleep(0.05)
 
 
 def run(tmp_path: Path, fault: str) -> str:

@@ -18,6 +18,16 @@ ORDER = [
 ]  # fmt: skip
 # Folders whose `__init__` exports everything that other folders use.
 DOORS = {"kernels", "graph", "partitioning", "events", "launch"}
+TESTS = Path(__file__).parents[1]
+# Tests of a whole folder, of what several of its files do together; every other one is named after the file it tests.
+WHOLE_FOLDER = {
+    "cli": {"links", "mistakes", "quick", "regression", "run_folder", "stages", "verbs"},
+    "graph": {"debian", "hetero"},
+    "pyg": {"fit_links"},
+    "report": {"without_torch"},
+    "training": {"regression", "stages_memory"},
+    "wire": {"bytes"},
+}
 FILES = sorted(path for path in ROOT.rglob("*.py") if path.name != "__main__.py" and path != ROOT / "__init__.py")
 
 
@@ -86,3 +96,26 @@ def test_contributing_lists_the_folders_in_this_order():
     table = re.findall(r"^\| `([a-z]+)(?:/|\.py)` \|", text, re.MULTILINE)
     held = {path.relative_to(ROOT).with_suffix("").parts[0] for path in FILES}
     assert table == [name for name in ORDER if name in held]
+
+
+@pytest.mark.parametrize("path", sorted(TESTS.rglob("*.py")), ids=lambda path: str(path.relative_to(TESTS)))
+def test_no_test_imports_from_another(path):
+    names: list[str] = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            names += [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+    for name in names:
+        assert not re.match(r"tests\..*\btest_", name), (
+            f"{path.name} imports {name}: what tests share is in tests/support"
+        )
+
+
+def test_the_folders_of_tests_mirror_those_of_the_package():
+    alone: dict[str, set[str]] = {}
+    for path in (TESTS / "unit").rglob("test_*.py"):
+        folder, name = path.parent.relative_to(TESTS / "unit"), path.stem.removeprefix("test_")
+        if (ROOT / folder).is_dir() and folder.parts and not (ROOT / folder / f"{name}.py").exists():
+            alone.setdefault(str(folder), set()).add(name)
+    assert alone == WHOLE_FOLDER
