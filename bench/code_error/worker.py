@@ -15,7 +15,7 @@ from bench.code_error.expected import squared_error
 from halowire.launch import Place, joined, set_threads
 from halowire.partitioning import Shard, read_shard
 from halowire.training import GraphParallel, Trainer
-from halowire.wire import MEASURE_EVERY, MEASURED_ROWS, HaloExchange, Message, Transport
+from halowire.wire import FORWARD, MEASURE_EVERY, MEASURED_ROWS, HaloExchange, Message, Transport
 
 CPU = torch.device("cpu")
 
@@ -26,11 +26,11 @@ class WatchedExchange(HaloExchange):
     found: list[dict[str, Any]]
     kept: Tensor | None = None
 
-    def load(self, layer: int, width: int, delta: bool = False) -> Message:
+    def load(self, layer: int, width: int, delta: bool = False, direction: str = FORWARD) -> Message:
         """Of delta coding, what is coded is the change from the decayed reconstruction, which loading replaces."""
         kept = self.memory.matrices.get(f"delta.send.{layer}") if delta else None
         self.kept = None if kept is None else kept[:MEASURED_ROWS].clone()
-        return super().load(layer, width, delta)
+        return super().load(layer, width, delta, direction)
 
     def launch(self, message: Message, rows: Tensor, watched: Tensor | None = None) -> Message | None:
         """Gradients are coded as they are, rows perhaps as changes."""

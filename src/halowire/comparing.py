@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from halowire.errors import InputError, Interrupted, TrainingError
 from halowire.graph import Graph
 from halowire.launch import launched
 from halowire.partitioning import is_shard_folder
-from halowire.report import (
-    ComparisonSetup,
-    Console,
-    comparison_record,
-    count_line,
-    table_rows,
-    write_compare_page,
-    write_record,
-)
+from halowire.report import Console, count_line, table_rows, write_compare_page, write_record
 from halowire.running import RunOptions, graph_name, graph_source, train_run, worker_count
 from halowire.training import (
     RECIPES,
@@ -123,18 +114,17 @@ class Comparing:
         """Write `compare.json` of the runs that are finished."""
         plan = self.plan
         done = [(cell.recipe, cell.seed, cell.folder.name, found) for cell in self.cells if (found := cell.summary())]
-        setup = ComparisonSetup(
-            graph=graph_name(self.graph),
-            source=graph_source(self.graph),
-            workers=self.workers,
-            seeds=list(plan.seeds),
-            recipes={recipe: RECIPES[recipe].summary for recipe in plan.recipes},
-            settings=plan.settings,
-            notes=plan.notes(),
-        )
-        record = comparison_record(setup, done)
-        write_record(record, plan.folder)
-        return record
+        about = {
+            "graph": graph_name(self.graph),
+            "source": graph_source(self.graph),
+            "workers": self.workers,
+            "seeds": list(plan.seeds),
+            "recipes": list(plan.recipes),
+            "summaries": {recipe: RECIPES[recipe].summary for recipe in plan.recipes},
+            "settings": plan.settings,
+            "notes": plan.notes(),
+        }
+        return write_record(plan.folder, about, done)
 
     def _keep_finished(self) -> str:
         """Write what there is to compare so far; the words that tell how to go on."""
@@ -142,8 +132,4 @@ class Comparing:
         if done:
             self._write_record()
             write_compare_page(self.plan.folder)
-        return _kept(done, len(self.cells), self.plan.folder)
-
-
-def _kept(done: int, total: int, folder: Path) -> str:
-    return f"{done} of {total} runs are finished and kept in {folder}; the same command goes on"
+        return f"{done} of {len(self.cells)} runs are finished and kept in {self.plan.folder}; the same command goes on"

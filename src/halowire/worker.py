@@ -27,7 +27,7 @@ from halowire.kernels import stream_key
 from halowire.launch import Place, agreed, choose_device, joined, measure_pairs, set_threads, stop_wish, tell_launcher
 from halowire.partitioning import Shard, is_shard_folder, read_links, read_manifest, read_shard
 from halowire.pyg import HandOver, own_facts, own_runner, place_data, read_tensors
-from halowire.report import Console, EpochProgress, write_report, write_tensorboard
+from halowire.report import Console, write_report, write_tensorboard
 from halowire.training import (
     PREDICTIONS,
     Decoder,
@@ -113,14 +113,16 @@ def train_worker(job: Job, prepare: Callable[[], None] | None = None) -> dict[st
         _prepare_together(job, prepare, place, transport)
         console.line(f"workers     {transport.size} on {device.type}, threads of each: {threads}; {network}")
         goes_on = job.resume or place.restarts > 0
-        trainer = _trainer(job, transport, device, goes_on)
+        whole = read_part(job, transport)
+        part = read_part(job, transport, train=True) if job.config.task.inductive else whole
+        if job.config.freshness.mode == "never":
+            part = part.isolated()
+        runner = _runner(job, part, whole, transport, device, goes_on)
+        trainer = Trainer(runner, job.config, transport, job.run)
         if goes_on:
             trainer.resume()
             _say_where(trainer, place, console)
-        title = f"{job.graph} {job.config.recipe}"
-        with console.progress(job.config.epochs, title, trainer.runner.task.metric) as bar:
-            summary = trainer.run(Hooks(Narrator(bar), wish))
-        summary |= {"partition": read_manifest(job.shards).get("quality")}
+        summary = _train(job, trainer, console, wish)
         if place.rank == 0:
             write_results(job, summary, console)
     return summary
@@ -134,7 +136,7 @@ def fit_worker(job: Job, folder: Path) -> dict[str, Any]:
     console = Console(quiet=job.quiet or place.rank > 0)
     given = HandOver.read(folder)
     with joined(device, job.config.deadline) as (transport, _), stop_wish() as wish:
-        # Dropout of a foreign model draws from torch's generator: another stream on every worker, the same every run.
+        # Dropout of a PyG model draws from torch's generator: another stream on every worker, the same every run.
         torch.manual_seed(stream_key(job.config.seed, 0, 0, transport.rank) >> 1)
         part = read_part(job, transport)
         data = place_data(part, read_tensors(folder, transport.rank), transport, device)
@@ -144,19 +146,25 @@ def fit_worker(job: Job, folder: Path) -> dict[str, Any]:
         trainer = Trainer(runner, job.config, transport, job.run)
         if job.resume:
             trainer.resume()
-        with console.progress(job.config.epochs, f"{job.graph} {job.config.recipe}", runner.task.metric) as bar:
-            summary = trainer.run(Hooks(Narrator(bar), wish))
-        summary |= {"partition": read_manifest(job.shards).get("quality"), "model": type(given.model).__name__}
+        summary = _train(job, trainer, console, wish) | {"model": type(given.model).__name__}
         summary |= own_facts(given.model, runner, job.config)
         if given.codec is not None:
             summary |= {"codec": type(given.codec).__name__}
         if trainer.progress.best_weights:
             runner.model.load_state_dict(trainer.progress.best_weights)
-        found = gather_predictions(trainer.logits(), runner, transport)
+        found = gather_predictions(trainer.logits(), runner.shard, transport)
         if found is not None:
             np.save(job.run / PREDICTIONS, found[0].numpy(), allow_pickle=False)
             write_results(job, summary, console)
     return summary
+
+
+def _train(job: Job, trainer: Trainer, console: Console, wish: Callable[[], bool]) -> dict[str, Any]:
+    """Train to the end or until the ``wish`` to stop, and show how far it is; the summary with the cut's quality."""
+    title = f"{job.graph} {job.config.recipe}"
+    with console.progress(job.config.epochs, title, trainer.runner.task.metric) as progress:
+        summary = trainer.run(Hooks(progress, wish))
+    return summary | {"partition": read_manifest(job.shards).get("quality")}
 
 
 def predict_worker(job: Job, out: Path) -> None:
@@ -167,7 +175,7 @@ def predict_worker(job: Job, out: Path) -> None:
     with joined(device, job.config.deadline) as (transport, _):
         shard = read_part(job, transport)
         runner = _runner(job, shard, shard, transport, device)
-        found = gather_predictions(predict(runner, job.run), runner, transport)
+        found = gather_predictions(predict(runner, job.run), runner.shard, transport)
         runner.peers.settle()
 
         def write() -> None:
@@ -187,48 +195,31 @@ def roundtrip_worker(deadline: float = 60.0) -> None:
                 print(f"round trip      rank {first} - rank {second}: {1e6 * seconds:.0f} us, {speed / 1e6:.0f} MB/s")
 
 
-class Narrator:
-    """Tells the console's progress bar what the loop reports."""
-
-    def __init__(self, progress: EpochProgress) -> None:
-        self._progress = progress
-
-    def epoch(self, epoch: int, loss: float, seconds: float, wire_bytes: int) -> None:
-        """An epoch is done."""
-        self._progress.update(epoch, loss, seconds=seconds, wire_bytes=wire_bytes)
-
-    def evaluated(self, epoch: int, metrics: dict[str, float]) -> None:
-        """An evaluation is done."""
-        self._progress.evaluated(epoch, metrics)
-
-
 def _prepare_together(job: Job, prepare: Callable[[], None] | None, place: Place, transport: Transport) -> None:
     """Make the shards: rank 0 first, then one worker of every machine that does not see the same ones."""
     if prepare is None:
         return
     where = "preparation of the shards"
-    agreed(prepare if place.rank == 0 else _nothing, transport, where)
+
+    def prepare_if(needed: bool) -> None:
+        agreed(prepare if needed else lambda: None, transport, where)
+
+    def refuse_others() -> None:
+        if _fingerprint(job.shards) != first:
+            raise InputError(
+                f"rank {place.rank} has other shards in {job.shards} than rank 0; give all machines the same graph and "
+                "the same versions of halowire and pymetis, or copy one folder of shards to all of them"
+            )
+
+    prepare_if(place.rank == 0)
     first = transport.broadcast_bytes(_fingerprint(job.shards) if place.rank == 0 else b"", where)
-    lacking = place.local_rank == 0 and place.rank > 0 and _fingerprint(job.shards) != first
-    agreed(prepare if lacking else _nothing, transport, where)
-    agreed(lambda: _refuse_other_shards(job.shards, first, place), transport, where)
-
-
-def _nothing() -> None:
-    """The part of a worker that has nothing to do."""
+    prepare_if(place.local_rank == 0 and place.rank > 0 and _fingerprint(job.shards) != first)
+    agreed(refuse_others, transport, where)
 
 
 def _fingerprint(shards: Path) -> bytes:
     """Sizes and checksums of all files of a shard folder; empty where there is none."""
     return json.dumps(read_manifest(shards)["parts"]).encode() if is_shard_folder(shards) else b""
-
-
-def _refuse_other_shards(shards: Path, first: bytes, place: Place) -> None:
-    if _fingerprint(shards) != first:
-        raise InputError(
-            f"rank {place.rank} has other shards in {shards} than rank 0; give all machines the same graph and "
-            "the same versions of halowire and pymetis, or copy one folder of shards to all of them"
-        )
 
 
 def _say_where(trainer: Trainer, place: Place, console: Console) -> None:
@@ -247,15 +238,6 @@ def _device(job: Job, place: Place) -> torch.device:
     if staged and job.config.device == "cuda":
         raise InputError("the pipeline runs on the CPU; leave --device cuda out")
     return choose_device("cpu" if staged else job.config.device, place)
-
-
-def _trainer(job: Job, transport: Transport, device: torch.device, goes_on: bool) -> Trainer:
-    whole = read_part(job, transport)
-    part = read_part(job, transport, train=True) if job.config.task.inductive else whole
-    if job.config.freshness.mode == "never":
-        part = part.isolated()
-    runner = _runner(job, part, whole, transport, device, goes_on)
-    return Trainer(runner, job.config, transport, job.run)
 
 
 def _runner(

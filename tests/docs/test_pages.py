@@ -26,11 +26,6 @@ OTHERS = {"--no-sandbox", "--editable", "--to", "--parts", "--hostfile"}
 """Flags of other programs that pages name."""
 PACKAGE = ROOT / "src" / "halowire"
 STORIES = ROOT / "docs" / "stories"
-NOT_YET = {
-    "layers/segment.py", "layers/aggregation.py", "wire/message.py", "schedules/boundary_first.py",
-    "schedules/pipeline.py",
-}  # fmt: skip
-"""Files that the stories name before they exist."""
 
 
 def name_of(path: Path) -> str:
@@ -141,12 +136,12 @@ def test_every_folder_is_told_of_in_a_story():
 
 @pytest.mark.parametrize("page", [ROOT / "README.md", *sorted(STORIES.glob("*.md"))], ids=name_of)
 def test_files_that_are_named_exist(page):
-    missing = [name for name in files_of(page.read_text()) if not (PACKAGE / name).exists() and name not in NOT_YET]
+    missing = [name for name in files_of(page.read_text()) if not (PACKAGE / name).exists()]
     assert not [name for name in missing if not (ROOT / "examples" / name).exists()], "look for their new names"
 
 
 def test_files_that_drawings_name_exist():
-    known = {path.name for path in PACKAGE.rglob("*.py")} | {name.rpartition("/")[2] for name in NOT_YET}
+    known = {path.name for path in PACKAGE.rglob("*.py")}
     drawn = {
         name for path in (ROOT / "docs" / "_static").glob("*.svg") for name in re.findall(r"\w+\.py", path.read_text())
     }

@@ -14,7 +14,6 @@ from halowire.errors import InputError
 from halowire.graph import Graph, write_npz
 from halowire.graph.npz import read_npz
 from halowire.partitioning import Partition, cut, read_shard, write_shards
-from halowire.pyg.attach import attach
 from halowire.pyg.shard_data import of_shard
 from halowire.wire import Transport
 from tests.support.pyg_case import assert_close, make_graph, make_owner
@@ -72,7 +71,7 @@ def part_here(rank: int, folder: str) -> list[tuple[torch.Tensor, torch.Tensor]]
     for name in NAMES:
         data = of_shard(read_shard(folder, rank), transport, torch.device("cpu"))
         model, inputs = build(name)
-        own = attach(model, data)
+        own = halowire.distribute(model, data)
         outs.append((data.rows, own(*(getattr(data, key) for key in inputs)).detach()))
     transport.settle()
     return outs

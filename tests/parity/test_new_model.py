@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from halowire.graph import block_model
-from halowire.layers import MODELS, Activation, Layer, Model, Shape, Work, register, symmetric
-from halowire.layers.entry import Entry, Projection
+from halowire.layers import MODELS, Activation, Entry, Layer, Model, Shape, Work, register, symmetric
+from halowire.layers.entry import Projection
 from halowire.layers.model import Linear
 from halowire.partitioning import cut, partition
 from halowire.training import (

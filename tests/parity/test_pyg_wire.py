@@ -1,4 +1,4 @@
-"""A foreign model's rows travel under the recipe: bytes by formula, one epoch late where asked, exact in evaluation."""
+"""A PyG model's rows travel under the recipe: bytes by formula, one epoch late where asked, exact in evaluation."""
 
 from __future__ import annotations
 

@@ -7,7 +7,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from halowire.kernels import Drop, activate, activate_backward, activate_twin
+from halowire.kernels import Drop, activate, activate_backward
+from halowire.kernels.activate import activate_backward_twin, activate_twin
 from halowire.kernels.counter_random import drop_factor
 from tests.support.choices import CHOICES, use, use_threads
 
@@ -54,11 +55,11 @@ def test_native_equals_the_twin(
     grad = torch.randn(n, k + gap)[:, :k]
     gamma, beta = (torch.randn(k), torch.randn(k)) if norm else (None, None)
     drop = None if p is None else Drop(p, seed, 1, 2, torch.arange(n))
-    y, stats = activate_twin.activate(x, gamma, beta, relu, drop, 1e-2, torch.empty(n, k))
-    smooth, _ = activate_twin.activate(x, gamma, beta, False, None, 1e-2, torch.empty(n, k))
+    y, stats = activate_twin(x, gamma, beta, relu, drop, 1e-2, torch.empty(n, k))
+    smooth, _ = activate_twin(x, gamma, beta, False, None, 1e-2, torch.empty(n, k))
     # Where the ReLU bends, rounding decides between two right answers.
     grad = grad.masked_fill(smooth.abs() < 1e-4, 0.0) if relu else grad
-    expected = activate_twin.activate_backward(grad, x, stats, gamma, beta, relu, drop)
+    expected = activate_backward_twin(grad, x, stats, gamma, beta, relu, drop)
     with use(choice), use_threads(threads):
         out, found = activate(x, gamma, beta, relu, drop, 1e-2)
         grads = activate_backward(grad, x, found, gamma, beta, relu, drop)

@@ -102,7 +102,7 @@ def test_normalised_shards_are_rows_of_the_normalised_graph(case: tuple[Graph, P
 
 
 @settings(deadline=None, max_examples=100)
-@given(cut_graphs(), st.integers(1, 12), st.sampled_from(METHODS), st.integers(0, 2**33))
+@given(cut_graphs(), st.integers(1, 12), st.sampled_from(list(METHODS)), st.integers(0, 2**33))
 def test_partitioners_fill_every_part(
     case: tuple[Graph, Partition, list[Shard]], parts: int, method: str, seed: int
 ) -> None:

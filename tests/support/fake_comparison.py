@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from halowire.report import ComparisonSetup, comparison_record, write_record
+from halowire.report import write_record
 from tests.support.fake_run import RECIPES, write_run
 
 NUMBERS = {
@@ -32,7 +32,8 @@ def write_comparison(
         done.append((recipe, seed, run.name, json.loads((run / "summary.json").read_text())))
     summaries = {recipe: f"what {recipe} does" for recipe in recipes}
     settings = {"epochs": 60, "model.hidden": 128}
-    setup = ComparisonSetup("debian", "debian", workers, list(range(seeds)), summaries, settings, notes=[])
-    record = comparison_record(setup, done)
-    write_record(record, folder)
-    return record
+    about = {
+        "graph": "debian", "source": "debian", "workers": workers, "seeds": list(range(seeds)),
+        "recipes": list(recipes), "summaries": summaries, "settings": settings, "notes": [],
+    }  # fmt: skip
+    return write_record(folder, about, done)

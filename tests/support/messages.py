@@ -18,7 +18,7 @@ ERRORS = {
     "AttributeError", "InputError", "Interrupted", "KeyboardInterrupt", "LateError", "RuntimeError", "TrainingError",
     "UncheckableError", "WorkerError",
 }  # fmt: skip
-WORDED = {"_kept", "_way_on"}
+WORDED = {"_keep_finished", "_way_on"}
 """Functions that give an error its words, so that the place where it is made has none."""
 GAP = "…"
 """What stands in a template for every value that is put in."""

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 import halowire
 from halowire.pyg import ShardData
-from halowire.pyg.attach import attach
 from halowire.pyg.shard_data import cut_data
 from halowire.wire import Transport
 
@@ -56,7 +55,7 @@ def run_plain(model: nn.Module, graph: dict[str, Tensor], names: Sequence[str]) 
 def run_part(transport: Transport, model: nn.Module, graph: dict[str, Tensor], owner: Tensor, names: Sequence[str]):
     """The same on one worker's part."""
     data = cut_data(graph, owner, transport)
-    model = attach(copy.deepcopy(model), data).train()
+    model = halowire.distribute(copy.deepcopy(model), data).train()
     inputs = [getattr(data, name) for name in names]
     out = model(*inputs)
     whole = torch.empty(owner.numel(), *out.shape[1:])

@@ -1,11 +1,14 @@
-"""The small graphs that the tests of this folder share."""
+"""The small graphs that tests share."""
 
 from __future__ import annotations
 
 import numpy as np
 import torch
 
-from halowire.graph import Graph
+from halowire.graph import Graph, check
+
+VALUE_NODES = 80
+"""Nodes of the graph whose labels are values."""
 
 
 def triangle() -> Graph:
@@ -29,3 +32,14 @@ def random_graph(num_nodes: int, num_edges: int, seed: int, weighted: bool = Fal
     edge_index = rng.integers(0, num_nodes, (2, num_edges))
     weight = rng.random(num_edges, dtype=np.float32) if weighted else None
     return Graph.from_edge_index(edge_index, num_nodes, edge_weight=weight)
+
+
+def graph_of_values(columns: int = 2) -> Graph:
+    """A graph whose labels are values: ``columns`` of them, made from its features with noise."""
+    generator = torch.Generator().manual_seed(4)
+    edge_index = torch.randint(VALUE_NODES, (2, 400), generator=generator)
+    x = torch.randn(VALUE_NODES, 5, generator=generator)
+    y = 3 * x[:, :columns].clone() + 100 + torch.randn(VALUE_NODES, columns, generator=generator)
+    split = torch.randint(3, (VALUE_NODES,), generator=generator)
+    masks = {f"{name}_mask": split == place for place, name in enumerate(("train", "val", "test"))}
+    return check(Graph.from_edge_index(edge_index, VALUE_NODES, x, y, **masks, regression=True, name="values"))

@@ -48,22 +48,25 @@ def train_here(rank: int, case: str, config: Config) -> dict[str, Any]:
     return train_epochs(trainer, config.epochs) | {"chunks": chunks}
 
 
-def first_weights(config: Config, nudge: int = 0, size: float = ROUNDINGS) -> dict[str, Tensor]:
+def first_weights(config: Config, nudge: int = 0, size: float = ROUNDINGS, zeros: bool = True) -> dict[str, Tensor]:
     """The weights that training starts from."""
-    return nudged(dict(build_model(config.model, FEATURES, CLASSES, config.seed).named_parameters()), nudge, size)
+    model = build_model(config.model, FEATURES, CLASSES, config.seed)
+    return nudged(dict(model.named_parameters()), nudge, size, zeros)
 
 
 def deep_epochs(
     config: Config, nudge: int = 0, case: str = "plain", kind: type[DeepReference] = DeepReference
 ) -> Epochs:
     """What exact training of the whole graph gives."""
-    return reference_epochs(kind(make_graph(case), config, first_weights(config, nudge)), config.epochs)
+    weights = first_weights(config, nudge, zeros=case != "sparse")
+    return reference_epochs(kind(make_graph(case), config, weights), config.epochs)
 
 
 def chunk_epochs(config: Config, nudge: int = 0, case: str = "plain", parts: int = 1) -> Epochs:
     """What training chunk by chunk gives, with exact halos and links."""
     _, steps = steps_of(config, case, parts)
-    reference = ChunkReference(make_graph(case), config, first_weights(config, nudge), steps)
+    weights = first_weights(config, nudge, zeros=case != "sparse")
+    reference = ChunkReference(make_graph(case), config, weights, steps)
     return reference_epochs(reference, config.epochs)
 
 

@@ -18,17 +18,19 @@ from tests.support.epochs import Epochs, difference
 SEEDS, NUDGES, ROUNDINGS = 50, 3, 5e-7
 
 
-def nudged(weights: Mapping[str, Tensor], nudge: int, size: float = ROUNDINGS) -> dict[str, Tensor]:
+def nudged(weights: Mapping[str, Tensor], nudge: int, size: float = ROUNDINGS, zeros: bool = True) -> dict[str, Tensor]:
     """The first weights moved by about ``size`` of them, in one of many ways; unmoved where ``nudge`` is 0.
 
     Zeros, which biases and the shifts of norms begin with, are moved by ``size`` itself: rows that a code has put on
-    equally spaced levels can have a mean that is one of them, and a norm puts that level on the kink of ReLU.
+    equally spaced levels can have a mean that is one of them, and a norm puts that level on the kink of ReLU. Not so
+    where ``zeros`` is False: a node without any feature has zeros before its first ReLU, in every program.
     """
     draw = torch.Generator().manual_seed(nudge)
     moved = {}
     for name, value in weights.items():
         step = size * torch.randn(value.shape, generator=draw) if nudge else torch.zeros(value.shape)
-        moved[name] = value.detach() + step * torch.where(value == 0, 1.0, value.detach())
+        least = 1.0 if zeros else 0.0
+        moved[name] = value.detach() + step * torch.where(value == 0, least, value.detach())
     return moved
 
 

@@ -44,7 +44,7 @@ def make_config(settings: dict[str, object]) -> Config:
 
 def train_here(rank: int, config: Config, method: str = "random", piece_rows: int = 4) -> dict[str, Any]:
     """Few rows make a message that leaves in pieces, so that all cases do unless they ask for whole ones."""
-    with mock.patch("halowire.training.wire.Policy", partial(Policy, piece_rows=piece_rows)):
+    with mock.patch("halowire.training.model_setup.Policy", partial(Policy, piece_rows=piece_rows)):
         transport = Transport()
         shard = cut_graph(make_graph(method), transport.size, method)[rank]
         train = shard.isolated() if config.freshness.mode == "never" else shard

@@ -6,13 +6,12 @@ import contextlib
 import io
 import re
 from collections.abc import Sequence
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import tyro
 from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
 from halowire.errors import InputError
-from halowire.training import ModelName
 
 Arguments = TypeVar("Arguments")
 KINDS = (
@@ -86,19 +85,23 @@ def one_line(box: str) -> str:
 
 
 def _registry() -> ConstructorRegistry:
-    """What tyro must be told about types of this project: a model is one of those that there are."""
+    """What tyro must be told about types of this project: a text whose class knows its values is one of those.
+
+    The class is not imported here: `halowire report` must not wait for torch.
+    """
     registry = ConstructorRegistry()
 
     @registry.primitive_rule
-    def model_name(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[ModelName] | None:
-        if info.type is not ModelName:
+    def one_of_the_known(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[str] | None:
+        kind: Any = info.type
+        if not hasattr(kind, "known"):
             return None
-        choices = ModelName.known()
+        choices = kind.known()
         return PrimitiveConstructorSpec(
             nargs=1,
             metavar=f"{{{','.join(choices)}}}",
-            instance_from_str=lambda words: ModelName(words[0]),
-            is_instance=lambda value: isinstance(value, ModelName),
+            instance_from_str=lambda words: kind(words[0]),
+            is_instance=lambda value: isinstance(value, kind),
             str_from_instance=lambda name: [name],
             choices=choices,
         )

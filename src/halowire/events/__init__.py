@@ -1,6 +1,6 @@
 """What happened: events as JSON lines, the ledger of bytes and seconds, and the names of what is measured."""
 
-from halowire.events.ledger import EVAL, GRADIENT, SETUP, STAGE, TRAIN, Ledger, LedgerEntry
+from halowire.events.ledger import ACCOUNTS, EVAL, GRADIENT, SETUP, STAGE, TRAIN, Ledger, LedgerEntry
 from halowire.events.log import EventLog, plain, read_events
 from halowire.events.metric_names import (
     CLASS_METRICS,
@@ -15,7 +15,7 @@ from halowire.events.metric_names import (
 )
 
 __all__ = [
-    "CLASS_METRICS", "EVAL", "GRADIENT", "HITS", "LINK_METRICS", "LOWER_IS_BETTER", "NO_SHARE", "SETUP", "STAGE",
-    "TRAIN", "VALUE_METRICS", "EventLog", "Ledger", "LedgerEntry", "best_of", "choose_metric", "is_better", "plain",
-    "read_events",
+    "ACCOUNTS", "CLASS_METRICS", "EVAL", "GRADIENT", "HITS", "LINK_METRICS", "LOWER_IS_BETTER", "NO_SHARE", "SETUP",
+    "STAGE", "TRAIN", "VALUE_METRICS", "EventLog", "Ledger", "LedgerEntry", "best_of", "choose_metric", "is_better",
+    "plain", "read_events",
 ]  # fmt: skip

@@ -1,12 +1,10 @@
 """What is trained on: the graph, its converters and checks, normalisation, synthetic graphs, built-in data."""
 
-from halowire.graph.block_model import block_model
 from halowire.graph.checks import check
 from halowire.graph.datasets import dataset_name, is_dataset
 from halowire.graph.graph import Graph
-from halowire.graph.link_split import SPLITS, LinkSplit, message_graph, split_links
+from halowire.graph.link_split import SPLITS, LinkSplit, draw_negatives, message_graph, pair_keys, split_links
 from halowire.graph.load import load
-from halowire.graph.negatives import draw_negatives, pair_keys
 from halowire.graph.normalise import (
     inverse,
     inverse_sqrt,
@@ -18,8 +16,8 @@ from halowire.graph.normalise import (
 )
 from halowire.graph.npz import write_npz
 from halowire.graph.pyg_data import from_pyg, homogeneous, is_hetero
-from halowire.graph.rmat import rmat
 from halowire.graph.seeded import checked_seed, random_split
+from halowire.graph.synthetic import block_model, rmat
 
 __all__ = [
     "SPLITS", "Graph", "LinkSplit", "block_model", "check", "checked_seed", "dataset_name", "draw_negatives",

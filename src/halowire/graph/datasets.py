@@ -13,7 +13,7 @@ from typing import Any
 
 from halowire.errors import InputError, in_one_line
 from halowire.graph.graph import Graph
-from halowire.graph.npz import read_meta, read_npz
+from halowire.graph.npz import read_npz
 from halowire.graph.ogb import is_ogb_folder, read_ogb
 from halowire.graph.pyg_data import from_pyg
 
@@ -126,16 +126,10 @@ def debian() -> Graph:
 
     Nodes are packages, edges their relations (both ways), ``x`` words of the descriptions, ``y`` archive sections.
 
-    ``tools/build_debian.py`` makes the shipped file; `debian_meta` gives its counts.
+    ``tools/build_debian.py`` makes the shipped file; its ``meta`` holds the counts.
     """
     file = resources.files("halowire.graph").joinpath(DEBIAN)
     if not file.is_file():
         raise InputError("the built-in graph 'debian' is not in this installation; install halowire again")
     with file.open("rb") as stream:
         return read_npz(stream, "debian")
-
-
-def debian_meta() -> dict[str, Any]:
-    """Source, counts, class names and homophily of the built-in graph."""
-    with resources.files("halowire.graph").joinpath(DEBIAN).open("rb") as stream:
-        return read_meta(stream)

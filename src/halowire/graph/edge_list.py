@@ -2,17 +2,42 @@
 
 from __future__ import annotations
 
+import gzip
+import itertools
+import re
+import warnings
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
 from halowire.errors import InputError, in_one_line
 from halowire.graph.graph import Graph
 from halowire.graph.seeded import sorted_distinct
-from halowire.graph.table import read_table, sniff
 
 Array = np.ndarray[Any, Any]
+# Spreadsheets open UTF-8 with a byte order mark; read as part of the first row, it would turn that row into a header.
+ENCODING = "utf-8-sig"
+PARTS = ("train", "val", "test")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a text table is written.
+
+    Attributes:
+        delimiter: what stands between two columns; None for blanks.
+        skip: the lines before the first row.
+        num_columns: the number of columns.
+    """
+
+    delimiter: str | None
+    skip: int
+    num_columns: int
 
 
 def read_edge_list(
@@ -41,7 +66,7 @@ def read_edge_list(
     ids = sorted_distinct(np.concatenate(known))
     if ids.size and ids[0] < 0:
         raise InputError(f"{path} or its companions hold the node id {ids[0]}, expected ids >= 0; renumber the nodes")
-    y, masks = (None, {}) if classes is None else _place_labels(classes, ids, labels)
+    y, masks = (None, [None] * 3) if classes is None else _place_labels(classes, ids, labels)
     graph = Graph.from_edge_index(
         np.stack([_position(ids, edges["source"]), _position(ids, edges["target"])]),
         ids.size,
@@ -52,7 +77,7 @@ def read_edge_list(
         name=path.name.partition(".")[0],
         regression=regression,
     )
-    return graph.with_split(masks.get("train"), masks.get("val"), masks.get("test"))
+    return graph.with_split(*masks)
 
 
 def _position(ids: Array, values: Array) -> Array:
@@ -105,23 +130,23 @@ def _place_features(table: Array, ids: Array, path: Path | None) -> Array:
     return x
 
 
-def _place_labels(table: Array, ids: Array, path: Path | None) -> tuple[Array, dict[str, Array]]:
+def _place_labels(table: Array, ids: Array, path: Path | None) -> tuple[Array, list[Array | None]]:
     row = _rows(table["id"], ids, path)
     values = table["label"].dtype.kind == "f"
     y = np.full(ids.size, np.nan if values else -1, dtype=table["label"].dtype)
     y[row] = table["label"]
     if "part" not in (table.dtype.names or ()):
-        return y, {}
+        return y, [None] * 3
     part = np.char.strip(table["part"])
-    odd = ~np.isin(part, ["train", "val", "test", ""])
+    odd = ~np.isin(part, [*PARTS, ""])
     if odd.any():
         raise InputError(
             f"{path} puts node {table['id'][odd][0]} into {str(part[odd][0])!r}, expected train, val or test"
         )
-    masks = {name: np.zeros(ids.size, dtype=bool) for name in ("train", "val", "test")}
-    for name in ("train", "val", "test"):
-        masks[name][row[part == name]] = True
-    return y, {key: mask for key, mask in masks.items() if mask.any()}
+    masks = np.zeros((3, ids.size), dtype=bool)
+    for mask, name in zip(masks, PARTS, strict=True):
+        mask[row[part == name]] = True
+    return y, [mask if mask.any() else None for mask in masks]
 
 
 def _rows(given: Array, ids: Array, path: Path | None) -> Array:
@@ -131,3 +156,56 @@ def _rows(given: Array, ids: Array, path: Path | None) -> Array:
     if count.max(initial=0) > 1:
         raise InputError(f"{path} has {count.max()} lines for node {ids[count.argmax()]}, expected one line per node")
     return row
+
+
+def sniff(path: Path) -> Layout:
+    """Look at the first lines of ``path``; a first line whose first column is not a number is a header."""
+    with _damage_named(path), _open(path) as file:
+        lines = [(number, line.strip()) for number, line in enumerate(itertools.islice(file, 1000))]
+    rows = [(number, line.partition("#")[0].strip()) for number, line in lines]
+    rows = [(number, line) for number, line in rows if line]
+    if not rows:
+        raise InputError(f"{path} holds no rows, expected numbers separated by commas, tabs or blanks")
+    delimiter = next((mark for mark in ",\t;" if mark in rows[0][1]), None)
+    columns = len(rows[0][1].split(delimiter))
+    if not re.match(r"[-+.\d]|nan\b", rows[0][1], re.IGNORECASE):
+        if len(rows) == 1:
+            raise InputError(f"{path} holds a header but no rows, expected numbers below {rows[0][1][:60]!r}")
+        return Layout(delimiter, rows[0][0] + 1, columns)
+    return Layout(delimiter, rows[0][0], columns)
+
+
+def read_table(path: Path, layout: Layout, dtype: Any) -> Array:
+    """Rows of ``path`` as ``dtype``: a structured type names the columns, a plain one gives ``[rows, columns]``."""
+    plain = np.dtype(dtype).names is None
+    with _damage_named(path), warnings.catch_warnings():
+        # NumPy warns about files without rows; the caller has a better message.
+        warnings.simplefilter("ignore", UserWarning)
+        # By name, because NumPy reads a file that it opened itself in large blocks.
+        shape: dict[str, Any] = {"delimiter": layout.delimiter, "skiprows": layout.skip, "ndmin": 2 if plain else 1}
+        return np.loadtxt(path, dtype=dtype, encoding=ENCODING, **shape)
+
+
+@contextmanager
+def _damage_named(path: Path) -> Iterator[None]:
+    """Turn everything that a damaged text file can raise into one line that names the file."""
+    try:
+        yield
+    except InputError:
+        raise
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise InputError(f"{path} is cut off or not a gzip file ({in_one_line(error)}); get it again") from error
+    except OSError as error:
+        raise InputError(
+            f"{path} cannot be opened ({in_one_line(error)}); check the path and its permissions"
+        ) from error
+    except (ValueError, OverflowError) as error:
+        raise InputError(
+            f"{path} cannot be read: {in_one_line(error)}; expected the same numeric columns in every row"
+        ) from error
+
+
+def _open(path: Path) -> IO[str]:
+    if not path.is_file():
+        raise InputError(f"there is no file {path}; check the path")
+    return gzip.open(path, "rt", encoding=ENCODING) if path.suffix == ".gz" else path.open(encoding=ENCODING)

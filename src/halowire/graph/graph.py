@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -167,32 +168,24 @@ class Graph:
         keep = mask.nonzero().squeeze(1)
         number = torch.full((self.num_nodes,), -1, dtype=torch.int64)
         number[keep] = torch.arange(keep.numel())
-        rows = self.adj.select_rows(keep)
-        col = number[rows.indices.long()]
-        inside = col >= 0
-        weight = None if rows.weight is None else rows.weight[inside]
-        x = self.x.select_rows(keep) if isinstance(self.x, Csr) else _pick(self.x, keep)
-        return replace(
-            self,
-            adj=Csr.from_edges(rows.row_index()[inside], col[inside], keep.numel(), keep.numel(), weight),
-            x=x,
-            y=_pick(self.y, keep),
-            train_mask=_pick(self.train_mask, keep),
-            val_mask=_pick(self.val_mask, keep),
-            test_mask=_pick(self.test_mask, keep),
-            ids=self.ids[keep],
-            edge_tensors=self._pick_edges(mask[self.adj.row_index()] & mask[self.adj.indices.long()]),
-        )
+        inside = self.with_edges(mask[self.adj.row_index()] & mask[self.adj.indices.long()])
+        row, col = number[inside.adj.row_index()], number[inside.adj.indices.long()]
+        adj = Csr.from_edges(row, col, keep.numel(), keep.numel(), inside.adj.weight)
+        return replace(inside, adj=adj, **self.of_nodes(keep))
+
+    def of_nodes(self, rows: Tensor) -> dict[str, Any]:
+        """What the nodes ``rows`` have, by the names of the fields: ``x``, ``y``, the masks and ``ids``."""
+        values = {name: getattr(self, name) for name in ("y", "train_mask", "val_mask", "test_mask", "ids")}
+        held = {name: None if value is None else value[rows] for name, value in values.items()}
+        x = self.x.select_rows(rows) if isinstance(self.x, Csr) else None if self.x is None else self.x[rows]
+        return held | {"x": x}
 
     def with_edges(self, kept: Tensor) -> Graph:
         """The graph with no other edges than ``kept``, bool ``[E]`` in the order of `edge_index`."""
         weight = None if self.adj.weight is None else self.adj.weight[kept]
         rows, cols = self.adj.row_index()[kept], self.adj.indices[kept]
         adj = Csr.from_edges(rows, cols, self.num_nodes, self.num_nodes, weight)
-        return replace(self, adj=adj, edge_tensors=self._pick_edges(kept))
-
-    def _pick_edges(self, kept: Tensor) -> dict[str, Tensor]:
-        return {name: value[kept] for name, value in self.edge_tensors.items()}
+        return replace(self, adj=adj, edge_tensors={name: value[kept] for name, value in self.edge_tensors.items()})
 
     def with_split(self, train: Array | None, val: Array | None, test: Array | None) -> Graph:
         """The same graph with other masks, bool ``[N]`` each."""
@@ -275,7 +268,3 @@ def _require_range(edges: Tensor, num_nodes: int) -> None:
             f"node ids in edge_index run from {low} to {high}, expected 0..{num_nodes - 1} for {num_nodes} nodes; "
             "check num_nodes and whether the ids start at 0"
         )
-
-
-def _pick(values: Tensor | None, index: Tensor) -> Tensor | None:
-    return None if values is None else values[index]

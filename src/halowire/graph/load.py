@@ -18,8 +18,7 @@ from halowire.graph.synthetic import EXAMPLES, is_synthetic, synthetic
 TEXT = (".csv", ".tsv", ".txt")
 KNOWN = (
     "the built-in graph 'debian', a file (.npz, .csv, .tsv, .txt, also .gz), a folder in OGB's raw layout, "
-    "a data set such as planetoid:Cora, "
-    f"or a synthetic graph such as {EXAMPLES[0]} or {EXAMPLES[1]}"
+    f"a data set such as planetoid:Cora, or a synthetic graph such as {' or '.join(EXAMPLES.values())}"
 )
 
 
@@ -51,14 +50,10 @@ def load(
     """
     companions = {"features": features, "labels": labels}
     given = {key: Path(path) for key, path in companions.items() if path is not None}
-    if isinstance(spec, str) and is_dataset(spec):
-        if given:
-            raise InputError(f"{' and '.join(given)} belong to an edge list, but {spec!r} is none; leave them out")
-        found = read_dataset(spec, root, regression)
-    elif root is not None:
+    named = isinstance(spec, str) and is_dataset(spec)
+    if root is not None and not named:
         raise InputError(f"root says where data sets are that are given by name, which {spec!r} is not; leave it out")
-    else:
-        found = _find(spec, given, regression)
+    found = read_dataset(str(spec), root, regression) if named and not given else _find(spec, given, regression)
     graph = check(found.as_regression() if regression else found)
     return graph.undirected() if undirected else graph
 

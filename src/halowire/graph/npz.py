@@ -21,6 +21,7 @@ from halowire.kernels import Csr
 
 Arrays = Mapping[str, np.ndarray[Any, Any]]
 EDGES = ("edge_index", "edge_weight")
+MASKS = ("train_mask", "val_mask", "test_mask")
 
 
 def read_npz(file: Path | IO[bytes], name: str, regression: bool = False) -> Graph:
@@ -34,7 +35,7 @@ def read_npz(file: Path | IO[bytes], name: str, regression: bool = False) -> Gra
     """
     wanted = {"num_nodes", "edge_index", "edge_weight", "x", "y", "ids", "num_classes", "regression"}
     wanted |= {f"x_{part}" for part in ("indptr", "indices", "data", "shape")}
-    wanted |= {f"{part}_mask" for part in ("train", "val", "test")}
+    wanted |= {*MASKS}
     where = str(file) if isinstance(file, Path) else name
     try:
         archive = np.load(file, allow_pickle=False)
@@ -55,8 +56,9 @@ def read_npz(file: Path | IO[bytes], name: str, regression: bool = False) -> Gra
 def write_npz(graph: Graph, path: Path, meta: Mapping[str, Any] | None = None) -> None:
     """Write ``graph`` in the format that `read_npz` reads, compressed, under a temporary name first."""
     arrays: dict[str, Any] = {"num_nodes": np.int64(graph.num_nodes)}
-    order, edge_index = _by_source(graph)
-    arrays["edge_index"] = _small(edge_index)
+    # By (source, target): sorted edges compress best.
+    order = torch.argsort(graph.adj.indices, stable=True)
+    arrays["edge_index"] = _small(graph.edge_index()[:, order])
     if graph.adj.weight is not None:
         arrays["edge_weight"] = graph.adj.weight[order].numpy()
     arrays |= {name: value[order].numpy() for name, value in graph.edge_tensors.items()}
@@ -69,11 +71,12 @@ def write_npz(graph: Graph, path: Path, meta: Mapping[str, Any] | None = None) -
     elif graph.x is not None:
         arrays["x"] = _small(graph.x)
     if graph.y is not None:
-        arrays["y"] = graph.y.numpy().astype(_label_type(graph))
+        narrow = np.int16 if graph.num_classes <= 2**15 else np.int64
+        kind = np.float32 if graph.regression else np.uint8 if graph.multi_label else narrow
+        arrays["y"] = graph.y.numpy().astype(kind)
         arrays |= {"regression": np.int64(1)} if graph.regression else {"num_classes": np.int64(graph.num_classes)}
-    for key in ("train_mask", "val_mask", "test_mask"):
-        mask = getattr(graph, key)
-        if mask is not None:
+    for key in MASKS:
+        if (mask := getattr(graph, key)) is not None:
             arrays[key] = np.packbits(mask.numpy())
     if not torch.equal(graph.ids, torch.arange(graph.num_nodes)):
         arrays["ids"] = graph.ids.numpy()
@@ -96,9 +99,9 @@ def _graph(arrays: Arrays, name: str, regression: bool) -> Graph:
     x = _sparse(arrays, name) if "x_indptr" in arrays else arrays.get("x")
     num_nodes = _scalar(arrays, "num_nodes", name)
     y = (to_values if regression else to_labels)(arrays.get("y"))
-    if num_nodes is None and any(f"{part}_mask" in arrays for part in ("train", "val", "test")) and y is not None:
+    if num_nodes is None and any(key in arrays for key in MASKS) and y is not None:
         num_nodes = y.shape[0]
-    masks = {key: _mask(arrays[key], num_nodes, key) for key in arrays if key.endswith("_mask")}
+    masks = [_mask(arrays[key], num_nodes, key) if key in arrays else None for key in MASKS]
     graph = Graph.from_edge_index(
         arrays["edge_index"],
         num_nodes,
@@ -111,7 +114,7 @@ def _graph(arrays: Arrays, name: str, regression: bool) -> Graph:
         regression=regression,
         edge_tensors={key: arrays[key] for key in arrays if key.startswith("edge_") and key not in EDGES},
     )
-    return graph.with_split(masks.get("train_mask"), masks.get("val_mask"), masks.get("test_mask"))
+    return graph.with_split(*masks)
 
 
 def _scalar(arrays: Arrays, key: str, name: str) -> int | None:
@@ -151,21 +154,6 @@ def _mask(values: np.ndarray[Any, Any], num_nodes: int | None, key: str) -> Tens
             "expected booleans [N] or np.packbits of N booleans"
         )
     return torch.from_numpy(np.unpackbits(values, count=num_nodes).astype(bool))
-
-
-def _by_source(graph: Graph) -> tuple[Tensor, Tensor]:
-    """Order of the edges by (source, target), and the edges in that order: sorted edges compress best."""
-    edge_index = graph.edge_index()
-    order = torch.argsort(edge_index[0], stable=True)
-    return order, edge_index[:, order]
-
-
-def _label_type(graph: Graph) -> type:
-    if graph.regression:
-        return np.float32
-    if graph.multi_label:
-        return np.uint8
-    return np.int16 if graph.num_classes <= 2**15 else np.int64
 
 
 def _small(values: Tensor) -> np.ndarray[Any, Any]:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from halowire.errors import InputError
+from halowire.graph.edge_list import Layout, read_table
 from halowire.graph.graph import Graph
-from halowire.graph.table import Layout, read_table
 
 Array = np.ndarray[Any, Any]
 
@@ -57,24 +57,22 @@ def _num_nodes(edges: Array, x: Array | None, labels: Array | None, counted: Arr
     return int(edges.max()) + 1
 
 
-def _masks(splits: Path, num_nodes: int) -> tuple[Array, Array, Array]:
-    """Masks from ``train.csv.gz``, ``valid.csv.gz`` and ``test.csv.gz`` in ``splits`` or in its one subfolder."""
+def _masks(splits: Path, num_nodes: int) -> Array:
+    """Masks ``[3, N]`` from ``train``, ``valid`` and ``test.csv.gz`` in ``splits`` or in its one subfolder."""
     schemes = sorted({file.parent for file in splits.rglob("train.csv.gz")})
     if len(schemes) != 1:
         names = [scheme.name for scheme in schemes] or "none"
         raise InputError(f"{splits} holds the split schemes {names}, expected exactly one; remove the others")
-    masks = []
-    for file in ("train", "valid", "test"):
-        path = schemes[0] / f"{file}.csv.gz"
+    masks = np.zeros((3, num_nodes), dtype=bool)
+    for mask, name in zip(masks, ("train", "valid", "test"), strict=True):
+        path = schemes[0] / f"{name}.csv.gz"
         nodes = _csv(path, np.int64)
         if nodes is None:
             raise InputError(f"there is no file {path}, expected train, valid and test.csv.gz; get the data set again")
         if nodes.size and (nodes.min() < 0 or nodes.max() >= num_nodes):
             raise InputError(f"{path} names node {nodes.max()}, expected 0..{num_nodes - 1}; get the data set again")
-        mask = np.zeros(num_nodes, dtype=bool)
         mask[nodes.ravel()] = True
-        masks.append(mask)
-    return masks[0], masks[1], masks[2]
+    return masks
 
 
 def _csv(path: Path, dtype: type) -> Array | None:

@@ -30,22 +30,18 @@ def from_pyg(data: Any, name: str = "pyg", split: int = 0, regression: bool = Fa
     edge_index, weight = data.edge_index, _edge_weight(data)
     if edge_index is None:
         edge_index, weight = _from_adj_t(data)
-    return check(
-        Graph.from_edge_index(
-            edge_index,
-            data.num_nodes,
-            getattr(data, "x", None),
-            getattr(data, "y", None),
-            train_mask=_mask(data, "train_mask", split),
-            val_mask=_mask(data, "val_mask", split),
-            test_mask=_mask(data, "test_mask", split),
-            edge_weight=weight,
-            ids=getattr(data, "n_id", None),
-            name=name,
-            regression=regression,
-            edge_tensors=_edge_tensors(data, weight),
-        )
+    graph = Graph.from_edge_index(
+        edge_index,
+        data.num_nodes,
+        getattr(data, "x", None),
+        getattr(data, "y", None),
+        edge_weight=weight,
+        ids=getattr(data, "n_id", None),
+        name=name,
+        regression=regression,
+        edge_tensors=_edge_tensors(data, weight),
     )
+    return check(graph.with_split(*(_mask(data, key, split) for key in ("train_mask", "val_mask", "test_mask"))))
 
 
 def _edge_weight(data: Any) -> Tensor | None:
@@ -59,17 +55,13 @@ def _edge_weight(data: Any) -> Tensor | None:
 
 def _edge_tensors(data: Any, weight: Tensor | None) -> dict[str, Tensor]:
     """The tensors of the edges beside their weight: those whose names begin with ``edge_``."""
-    keys = data.keys() if callable(getattr(data, "keys", None)) else getattr(data, "keys", ())
-    names = [key for key in keys if key.startswith("edge_") and not key.endswith("index") and key != "edge_weight"]
-    tensors = {name: data[name] for name in names}
     if data.edge_index is None:
         return {}
+    keys = data.keys() if callable(getattr(data, "keys", None)) else getattr(data, "keys", ())
+    names = [key for key in keys if key.startswith("edge_") and not key.endswith("index") and key != "edge_weight"]
+    tensors = {name: data[name] for name in names if isinstance(data[name], Tensor) and data[name] is not weight}
     count = data.edge_index.shape[1]
-    return {
-        name: value
-        for name, value in tensors.items()
-        if isinstance(value, Tensor) and value is not weight and value.dim() and value.shape[0] == count
-    }
+    return {name: value for name, value in tensors.items() if value.dim() and value.shape[0] == count}
 
 
 def _from_adj_t(data: Any) -> tuple[Tensor, Tensor | None]:

@@ -30,16 +30,6 @@ def checked_seed(seed: Any) -> int:
     return value
 
 
-def require_sizes(num_nodes: int, num_edges: int, num_features: int, num_classes: int) -> None:
-    """Refuse sizes from which no graph can be made."""
-    if num_nodes < 4:
-        raise InputError(f"a synthetic graph of {num_nodes} nodes was asked for, expected at least 4")
-    if num_edges < 0 or num_features < 0:
-        raise InputError(f"got {num_edges} edges and {num_features} features, expected numbers >= 0")
-    if num_classes < 2:
-        raise InputError(f"a synthetic graph with {num_classes} classes was asked for, expected at least 2")
-
-
 def distinct_pairs(draw: Draw, num_nodes: int, num_pairs: int, rng: np.random.Generator) -> tuple[Ints, Ints]:
     """``num_pairs`` different pairs (low, high) with low < high, sorted; ``draw(n)`` gives n candidate pairs.
 
@@ -68,15 +58,6 @@ def distinct_pairs(draw: Draw, num_nodes: int, num_pairs: int, rng: np.random.Ge
     keep[rng.choice(keys.size, keys.size - num_pairs, replace=False, shuffle=False)] = False
     low, high = np.divmod(keys[keep], num_nodes)
     return low, high
-
-
-def mirrored(low: np.ndarray[Any, Any], high: np.ndarray[Any, Any], num_nodes: int) -> np.ndarray[Any, Any]:
-    """Both directions of every pair as ``edge_index`` ``[2, 2 * pairs]``, int32 where that fits: half the memory."""
-    count = low.size
-    edge_index = np.empty((2, 2 * count), dtype=np.int32 if num_nodes < 2**31 else np.int64)
-    edge_index[0, :count] = edge_index[1, count:] = low
-    edge_index[0, count:] = edge_index[1, :count] = high
-    return edge_index
 
 
 def uniform_below(bits: np.ndarray[Any, np.dtype[np.uint32]], limit: Ints | int) -> Ints:

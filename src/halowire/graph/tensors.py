@@ -17,11 +17,10 @@ Array = Tensor | np.ndarray[Any, Any]
 def to_tensor(values: Any, what: str) -> Tensor:
     """A CPU tensor of ``values``, sharing memory where that is possible."""
     if isinstance(values, Tensor):
-        _require_real(values, what)
+        _refuse_complex(values.is_complex(), values.dtype, what)
         return values.detach().cpu()
     array = np.asarray(values)
-    if array.dtype.kind == "c":
-        raise _complex(array.dtype, what)
+    _refuse_complex(array.dtype.kind == "c", array.dtype, what)
     if array.dtype.kind not in "biuf":
         raise InputError(f"{what} has type {array.dtype}, expected numbers; convert it to a numeric array first")
     if array.dtype.kind == "u" and array.dtype.itemsize > 1:
@@ -37,7 +36,7 @@ def to_indices(values: Any, what: str) -> Tensor:
     tensor = to_tensor(values, what)
     if tensor.dtype in (torch.int32, torch.int64):
         return tensor
-    if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
+    if tensor.is_floating_point() or tensor.dtype == torch.bool:
         if tensor.numel() == 0:
             return tensor.long()
         raise InputError(f"{what} has type {tensor.dtype}, expected whole numbers; convert it to int64 first")
@@ -97,7 +96,7 @@ def to_features(values: Any) -> Tensor | Csr | None:
     if values is None or isinstance(values, Csr):
         return values
     if isinstance(values, Tensor) and values.layout != torch.strided:
-        _require_real(values, "x")
+        _refuse_complex(values.is_complex(), values.dtype, "x")
         entries = to_coo(values)
         row, col = entries.indices()
         return sparse_features(row, col, entries.values(), entries.shape[0], entries.shape[1])
@@ -113,13 +112,9 @@ def to_features(values: Any) -> Tensor | Csr | None:
     return x.float().contiguous()
 
 
-def _require_real(values: Tensor, what: str) -> None:
-    if values.is_complex():
-        raise _complex(values.dtype, what)
-
-
-def _complex(dtype: Any, what: str) -> InputError:
-    return InputError(f"{what} has type {dtype}, expected real numbers; give both parts as columns of their own")
+def _refuse_complex(is_complex: bool, dtype: Any, what: str) -> None:
+    if is_complex:
+        raise InputError(f"{what} has type {dtype}, expected real numbers; give both parts as columns of their own")
 
 
 def to_coo(matrix: Tensor) -> Tensor:

@@ -6,19 +6,9 @@ import torch
 from torch import Tensor
 
 from halowire.errors import InputError
-from halowire.kernels import activate_twin as twin
 from halowire.kernels.buffers import rows_for
-from halowire.kernels.counter_random import Drop
-from halowire.kernels.dispatch import (
-    address,
-    adjacent,
-    check_rows,
-    check_vector,
-    level_number,
-    native_for,
-    threads_for,
-    unit_columns,
-)
+from halowire.kernels.counter_random import Drop, drop_factor
+from halowire.kernels.dispatch import adjacent, check_rows, check_vector, native_for, run, strided, threads_for
 
 MAX_BLOCKS = 256
 MIN_BLOCK_ROWS = 128
@@ -47,14 +37,17 @@ def activate(
     Returns:
         ``out`` and, with normalisation, float32 ``[n, 2]``: mean and ``rstd = 1 / sqrt(variance + eps)`` of the rows.
     """
-    rows, cols = check(x, gamma, beta, drop)
+    rows, cols, drop = check(x, gamma, beta, drop)
     out = rows_for(rows, cols, x.device, out)
     beta = shift(gamma, beta)
-    drop = effective(drop)
-    if not runs_natively(x, out, gamma, drop):
-        return twin.activate(x, gamma, beta, relu, drop, eps, out)
+    native = native_for(x, out, gamma, None if drop is None else drop.ids)
+    if native is None or not adjacent(out):
+        return activate_twin(x, gamma, beta, relu, drop, eps, out)
     stats = None if gamma is None else torch.empty(rows, 2)
-    run(False, unit_columns(x), None, out, gamma, beta, stats, eps, relu, drop, None)
+    run(
+        native.activate, False, *strided(x), *strided(None), *strided(out), rows, cols, gamma, beta, stats, eps, relu,
+        *dropout(drop), None, None, blocks_of(rows), threads_for(rows * cols * WORK_PER_ELEMENT),
+    )  # fmt: skip
     return out, stats
 
 
@@ -74,7 +67,7 @@ def activate_backward(
     ``grad_x = rstd (t - mean(t) - z mean(t z))``, ``grad_gamma = sum of g z``, ``grad_beta = sum of g`` over the rows.
     The sums do not depend on the number of threads. ``out`` (for ``grad_x``) may be ``grad`` itself.
     """
-    rows, cols = check(x, gamma, beta, drop)
+    rows, cols, drop = check(x, gamma, beta, drop)
     check_rows("grad", grad, rows, cols)
     if (stats is None) != (gamma is None):
         raise InputError("stats and gamma go together: pass what activate returned, None where gamma is None")
@@ -83,19 +76,23 @@ def activate_backward(
         stats = stats.contiguous()
     out = rows_for(rows, cols, x.device, out)
     shifted = shift(gamma, beta)
-    drop = effective(drop)
-    if not runs_natively(x, out, gamma, drop):
-        grad_x, grad_gamma, grad_beta = twin.activate_backward(grad, x, stats, gamma, shifted, relu, drop)
+    native = native_for(x, out, gamma, None if drop is None else drop.ids)
+    if native is None or not adjacent(out):
+        grad_x, grad_gamma, grad_beta = activate_backward_twin(grad, x, stats, gamma, shifted, relu, drop)
         return out.copy_(grad_x), grad_gamma, None if beta is None else grad_beta
     affine = None if gamma is None else torch.empty(2, cols)
-    run(True, unit_columns(x), unit_columns(grad), out, gamma, shifted, stats, 0.0, relu, drop, affine)
+    partial = None if gamma is None else torch.empty(blocks_of(rows), 2, cols)
+    run(
+        native.activate, True, *strided(x), *strided(grad), *strided(out), rows, cols, gamma, shifted, stats, 0.0, relu,
+        *dropout(drop), partial, affine, blocks_of(rows), threads_for(rows * cols * WORK_PER_ELEMENT),
+    )  # fmt: skip
     if affine is None:
         return out, None, None
     return out, affine[0], None if beta is None else affine[1]
 
 
-def check(x: Tensor, gamma: Tensor | None, beta: Tensor | None, drop: Drop | None) -> tuple[int, int]:
-    """Raise if types or shapes do not fit; returns the shape of ``x``."""
+def check(x: Tensor, gamma: Tensor | None, beta: Tensor | None, drop: Drop | None) -> tuple[int, int, Drop | None]:
+    """Raise if types or shapes do not fit; returns the shape of ``x``, and ``drop`` unless it drops nothing."""
     check_rows("x", x)
     rows, cols = x.shape
     for name, vector in (("gamma", gamma), ("beta", beta)):
@@ -103,12 +100,7 @@ def check(x: Tensor, gamma: Tensor | None, beta: Tensor | None, drop: Drop | Non
             check_vector(name, vector, (torch.float32,), cols)
     if drop is not None:
         check_vector("ids of dropout", drop.ids, (torch.int64,), rows)
-    return rows, cols
-
-
-def effective(drop: Drop | None) -> Drop | None:
-    """``drop``, or None where it drops nothing."""
-    return None if drop is None or drop.p == 0.0 else drop
+    return rows, cols, None if drop is None or drop.p == 0.0 else drop
 
 
 def shift(gamma: Tensor | None, beta: Tensor | None) -> Tensor | None:
@@ -116,54 +108,50 @@ def shift(gamma: Tensor | None, beta: Tensor | None) -> Tensor | None:
     return torch.zeros_like(gamma) if gamma is not None and beta is None else beta
 
 
-def runs_natively(x: Tensor, out: Tensor, gamma: Tensor | None, drop: Drop | None) -> bool:
-    """Whether native code can take the tensors."""
-    ids = None if drop is None else drop.ids
-    return native_for(x, out, gamma, ids) is not None and adjacent(out)
+def blocks_of(rows: int) -> int:
+    """Number of blocks that the rows are cut into; it does not depend on the number of threads, nor do the sums."""
+    return min(MAX_BLOCKS, -(-rows // MIN_BLOCK_ROWS))
 
 
-def run(
-    backward: bool,
+def dropout(drop: Drop | None) -> tuple[bool, int, float, int, Tensor | None]:
+    """Dropout as native code takes it: whether there is any, threshold, scale, stream, and the rows' ids."""
+    return (False, 0, 1.0, 0, None) if drop is None else (True, drop.threshold, drop.scale, drop.stream, drop.ids)
+
+
+def activate_twin(
+    x: Tensor, gamma: Tensor | None, beta: Tensor | None, relu: bool, drop: Drop | None, eps: float, out: Tensor
+) -> tuple[Tensor, Tensor | None]:
+    """:func:`activate` in torch; ``gamma`` and ``beta`` are both given or both None."""
+    y, stats = x, None
+    if gamma is not None and beta is not None:
+        mean = x.mean(1, keepdim=True)
+        centred = x - mean
+        rstd = torch.rsqrt(centred.square().mean(1, keepdim=True) + eps)
+        stats = torch.cat([mean, rstd], 1)
+        y = centred * rstd * gamma + beta
+    if relu:
+        y = y.relu()
+    if drop is not None:
+        y = y * drop_factor(drop, x.shape[1])
+    return out.copy_(y), stats
+
+
+def activate_backward_twin(
+    grad: Tensor,
     x: Tensor,
-    grad: Tensor | None,
-    out: Tensor,
+    stats: Tensor | None,
     gamma: Tensor | None,
     beta: Tensor | None,
-    stats: Tensor | None,
-    eps: float,
     relu: bool,
     drop: Drop | None,
-    affine: Tensor | None,
-) -> None:
-    """Call the native kernel on rows cut into blocks whose number depends on the number of rows alone."""
-    rows, cols = x.shape
-    blocks = min(MAX_BLOCKS, -(-rows // MIN_BLOCK_ROWS))
-    partial = torch.empty(blocks, 2, cols) if affine is not None else None
-    native = native_for()
-    assert native is not None
-    native.activate(
-        level_number(),
-        backward,
-        x.data_ptr(),
-        x.stride(0),
-        address(grad),
-        0 if grad is None else grad.stride(0),
-        out.data_ptr(),
-        out.stride(0),
-        rows,
-        cols,
-        address(gamma),
-        address(beta),
-        address(stats),
-        eps,
-        relu,
-        drop is not None,
-        0 if drop is None else drop.threshold,
-        1.0 if drop is None else drop.scale,
-        0 if drop is None else drop.stream,
-        0 if drop is None else drop.ids.data_ptr(),
-        address(partial),
-        address(affine),
-        blocks,
-        threads_for(rows * cols * WORK_PER_ELEMENT),
-    )
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    """:func:`activate_backward` in torch; ``gamma`` and ``beta`` are both given or both None."""
+    g = grad if drop is None else grad * drop_factor(drop, x.shape[1])
+    if gamma is None or beta is None or stats is None:
+        return g * (x > 0) if relu else g, None, None
+    z = (x - stats[:, :1]) * stats[:, 1:]
+    if relu:
+        g = g * (z * gamma + beta > 0)
+    t = g * gamma
+    grad_x = stats[:, 1:] * (t - t.mean(1, keepdim=True) - z * (t * z).mean(1, keepdim=True))
+    return grad_x, (g * z).sum(0), g.sum(0)

@@ -7,17 +7,8 @@ import warnings
 import torch
 from torch import Tensor
 
-from halowire.kernels.buffers import rows_to_add
-from halowire.kernels.dispatch import (
-    address,
-    adjacent,
-    check_matrix,
-    check_rows,
-    level_number,
-    native_for,
-    threads_for,
-    unit_columns,
-)
+from halowire.kernels.buffers import rows_for
+from halowire.kernels.dispatch import adjacent, check_matrix, check_rows, indexed, native_for, run, strided, threads_for
 
 
 def aggregate(
@@ -41,26 +32,14 @@ def aggregate(
     rows = check_matrix(indptr, indices, weight)
     check_rows("x", x)
     cols = x.shape[1]
-    out = rows_to_add(rows, cols, x.device, out, accumulate)
+    out = rows_for(rows, cols, x.device, out, accumulate)
     native = native_for(indptr, indices, weight, x, out)
     if native is None or not adjacent(out):
         return aggregate_twin(indptr, indices, weight, x, out, accumulate)
-    source = unit_columns(x)
-    native.aggregate(
-        level_number(),
-        indptr.data_ptr(),
-        indices.data_ptr(),
-        indices.dtype == torch.int64,
-        address(weight),
-        source.data_ptr(),
-        source.stride(0),
-        out.data_ptr(),
-        out.stride(0),
-        rows,
-        cols,
-        accumulate,
+    run(
+        native.aggregate, *indexed(indptr, indices), weight, *strided(x), *strided(out), rows, cols, accumulate,
         threads_for((indices.numel() + rows) * cols),
-    )
+    )  # fmt: skip
     return out
 
 

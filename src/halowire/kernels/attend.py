@@ -12,13 +12,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from halowire.errors import InputError
-from halowire.kernels import attend_twin as twin
 from halowire.kernels.buffers import empty, rows_for
 from halowire.kernels.csr import Csr
-from halowire.kernels.dispatch import address, adjacent, check_rows, level_number, native_for, threads_for, unit_columns
+from halowire.kernels.dispatch import adjacent, check_rows, indexed, native_for, run, strided, threads_for
 
 MOST_HEADS = 64
 
@@ -85,29 +85,14 @@ def attend(
         raise InputError("a place for `positive` was given, but backward=False: leave it out, or ask for backward")
     native = native_for(matrix.indptr, matrix.indices, x, src, dst, out)
     if native is None or not adjacent(out, positive):
-        return Attended(*twin.attend(matrix, x, src, dst, slope, out, positive))
+        return attend_twin(matrix, x, src, dst, slope, out, positive)
     nodes = empty(matrix.num_rows, 4 * heads, padded=False)
     nodes[:, :heads] = dst
-    source, scores = unit_columns(x), src.contiguous()
-    native.attend(
-        level_number(),
-        matrix.indptr.data_ptr(),
-        matrix.indices.data_ptr(),
-        matrix.indices.dtype == torch.int64,
-        source.data_ptr(),
-        source.stride(0),
-        scores.data_ptr(),
-        nodes.data_ptr(),
-        slope,
-        out.data_ptr(),
-        out.stride(0),
-        address(positive),
-        0 if positive is None else positive.stride(0),
-        matrix.num_rows,
-        heads,
-        x.shape[1] // heads,
+    run(
+        native.attend, *indexed(matrix.indptr, matrix.indices), *strided(x), src.contiguous(), nodes, slope,
+        *strided(out), *strided(positive), matrix.num_rows, heads, x.shape[1] // heads,
         threads_for((matrix.nnz + matrix.num_rows) * x.shape[1]),
-    )
+    )  # fmt: skip
     return Attended(out, positive, nodes.view(-1, 4, heads))
 
 
@@ -125,26 +110,12 @@ def attend_targets(grad: Tensor, attended: Attended, slope: float) -> Targets:
     _check_nodes(nodes, rows, heads)
     native = native_for(grad, out, positive, nodes)
     if native is None:
-        return Targets(*twin.attend_targets(grad, out, positive, nodes, slope))
-    grad = unit_columns(grad)
+        return attend_targets_twin(grad, out, positive, nodes, slope)
     back, dst_grad = empty(rows, 4 * heads, padded=False), empty(rows, heads, padded=False)
-    native.attend_targets(
-        level_number(),
-        grad.data_ptr(),
-        grad.stride(0),
-        out.data_ptr(),
-        out.stride(0),
-        positive.data_ptr(),
-        positive.stride(0),
-        nodes.data_ptr(),
-        back.data_ptr(),
-        dst_grad.data_ptr(),
-        slope,
-        rows,
-        heads,
-        cols,
-        threads_for(rows * heads * cols),
-    )
+    run(
+        native.attend_targets, *strided(grad), *strided(out), *strided(positive), nodes, back, dst_grad, slope, rows,
+        heads, cols, threads_for(rows * heads * cols),
+    )  # fmt: skip
     return Targets(dst_grad, back.view(-1, 4, heads))
 
 
@@ -179,33 +150,14 @@ def attend_sources(
     dst_grad = targets.dst_grad[:rows].contiguous() if are_targets else None
     native = native_for(transposed.indptr, transposed.indices, grad, x, src, out)
     if native is None or not adjacent(out):
-        return twin.attend_sources(transposed, grad, x, src, dst_grad, targets.nodes, slope, scores, out)
-    grad, source, own = unit_columns(grad), unit_columns(x), src.contiguous()
+        return attend_sources_twin(transposed, grad, x, src, dst_grad, targets.nodes, slope, scores, out)
     src_grad = empty(rows, heads, padded=False)
     att_src, att_dst = (part.detach().reshape(-1).contiguous() for part in scores)
-    native.attend_sources(
-        level_number(),
-        transposed.indptr.data_ptr(),
-        transposed.indices.data_ptr(),
-        transposed.indices.dtype == torch.int64,
-        grad.data_ptr(),
-        grad.stride(0),
-        source.data_ptr(),
-        source.stride(0),
-        own.data_ptr(),
-        targets.nodes.data_ptr(),
-        att_src.data_ptr(),
-        att_dst.data_ptr(),
-        address(dst_grad),
-        slope,
-        out.data_ptr(),
-        out.stride(0),
-        src_grad.data_ptr(),
-        rows,
-        heads,
-        x.shape[1] // heads,
-        threads_for((transposed.nnz + rows) * x.shape[1]),
-    )
+    run(
+        native.attend_sources, *indexed(transposed.indptr, transposed.indices), *strided(grad), *strided(x),
+        src.contiguous(), targets.nodes, att_src, att_dst, dst_grad, slope, *strided(out), src_grad, rows, heads,
+        x.shape[1] // heads, threads_for((transposed.nnz + rows) * x.shape[1]),
+    )  # fmt: skip
     return out, src_grad
 
 
@@ -222,3 +174,64 @@ def _check_nodes(nodes: Tensor, rows: int, heads: int) -> None:
     good = nodes.shape == (rows, 4, heads) and nodes.is_contiguous() and nodes.dtype == torch.float32
     if not good:
         raise InputError(f"nodes is {list(nodes.shape)}, but must be [{rows}, 4, {heads}]: pass what attend gave")
+
+
+def attend_twin(
+    matrix: Csr, x: Tensor, src: Tensor, dst: Tensor, slope: float, out: Tensor, positive: Tensor | None
+) -> Attended:
+    """:func:`attend` in torch, edge by edge; ``positive`` is None where nobody asked for it."""
+    row, col, heads = matrix.row_index(), matrix.indices.long(), src.shape[1]
+    score = F.leaky_relu(src[col] + dst[row], slope)
+    places = row[:, None].expand_as(score)
+    largest = torch.zeros_like(dst).scatter_reduce(0, places, score, "amax", include_self=False)
+    power = (score - largest[row]).exp()
+    sums = torch.zeros_like(dst).index_add(0, row, power)
+    inverse = torch.where(sums == 0, sums, 1 / sums)
+    weight = power * inverse[row]
+    chosen = weight * (score > 0)
+    share = torch.zeros_like(dst).index_add(0, row, chosen)
+    values = x[col].view(col.numel(), heads, x.shape[1] // heads)
+    _sum_rows(weight, values, row, out)
+    if positive is not None:
+        _sum_rows(chosen, values, row, positive)
+    return Attended(out, positive, torch.stack([dst, largest, inverse, share], 1))
+
+
+def attend_targets_twin(grad: Tensor, out: Tensor, positive: Tensor, nodes: Tensor, slope: float) -> Targets:
+    """:func:`attend_targets` in torch."""
+    shape = (grad.shape[0], nodes.shape[2], grad.shape[1] // nodes.shape[2])
+    dot = (grad * out).view(shape).sum(2)
+    part = (grad * positive).view(shape).sum(2)
+    return Targets((1 - slope) * (part - dot * nodes[:, 3]), torch.stack([*nodes[:, :3].unbind(1), dot], 1))
+
+
+def attend_sources_twin(
+    transposed: Csr,
+    grad: Tensor,
+    x: Tensor,
+    src: Tensor,
+    dst_grad: Tensor | None,
+    nodes: Tensor,
+    slope: float,
+    scores: Scores,
+    out: Tensor,
+) -> tuple[Tensor, Tensor]:
+    """:func:`attend_sources` in torch, edge by edge; ``dst_grad`` is None where the sources are no targets."""
+    row, col, heads = transposed.row_index(), transposed.indices.long(), src.shape[1]
+    dst, largest, inverse, dot = nodes[col].unbind(1)
+    before = src[row] + dst
+    weight = (F.leaky_relu(before, slope) - largest).exp() * inverse
+    values = grad[col].view(col.numel(), heads, x.shape[1] // heads)
+    _sum_rows(weight, values, row, out)
+    own = x.reshape(x.shape[0], heads, x.shape[1] // heads)
+    score_grad = weight * ((values * own[row]).sum(2) - dot) * torch.where(before > 0, 1.0, slope)
+    src_grad = torch.zeros_like(src).index_add(0, row, score_grad)
+    extra = src_grad[:, :, None] * scores.source.detach().view(heads, -1)
+    if dst_grad is not None:
+        extra = extra + dst_grad[:, :, None] * scores.target.detach().view(heads, -1)
+    return out.add_(extra.reshape(out.shape)), src_grad
+
+
+def _sum_rows(weight: Tensor, values: Tensor, row: Tensor, out: Tensor) -> None:
+    """``out[row_e] = sum of weight_e values_e``, head by head; ``values`` ``[E, H, C]``."""
+    out.zero_().index_add_(0, row, (weight[:, :, None] * values).reshape(row.numel(), out.shape[1]))

@@ -33,20 +33,18 @@ def empty(rows: int, cols: int, padded: bool = True) -> Tensor:
     return tensor
 
 
-def rows_for(rows: int, cols: int, device: torch.device, out: Tensor | None) -> Tensor:
-    """Where a kernel writes float32 ``[rows, cols]``: ``out``, checked, or a new matrix, on the CPU from the pool."""
+def rows_for(rows: int, cols: int, device: torch.device, out: Tensor | None, accumulate: bool = False) -> Tensor:
+    """Where a kernel writes float32 ``[rows, cols]``: ``out``, checked, or a new matrix, on the CPU from the pool.
+
+    ``accumulate`` adds to what is there, so that ``out`` must be given.
+    """
     if out is None:
+        if accumulate:
+            raise InputError("accumulate=True adds to out, but no out was given: pass out, or accumulate=False")
         cpu = device.type == "cpu"
         return empty(rows, cols) if cpu else torch.empty(rows, cols, dtype=torch.float32, device=device)
     check_rows("out", out, rows, cols)
     return out
-
-
-def rows_to_add(rows: int, cols: int, device: torch.device, out: Tensor | None, accumulate: bool) -> Tensor:
-    """Like :func:`rows_for`; ``accumulate`` adds to what is there, so that ``out`` must be given."""
-    if out is None and accumulate:
-        raise InputError("accumulate=True adds to out, but no out was given: pass out, or accumulate=False")
-    return rows_for(rows, cols, device, out)
 
 
 def buffer_bytes() -> int:

@@ -107,5 +107,4 @@ def uniform_bits(keys: Tensor, k: int) -> Tensor:
 
 def drop_factor(drop: Drop, k: int) -> Tensor:
     """What dropout multiplies with, float32 ``[n, k]``: ``1 / (1 - p)`` where an element stays, else 0."""
-    keys = row_keys(drop.seed, drop.epoch, drop.layer, drop.ids)
-    return (uniform_bits(keys, k) >= drop.threshold).float() * drop.scale
+    return (uniform_bits(keys_of(drop.stream, drop.ids), k) >= drop.threshold).float() * drop.scale

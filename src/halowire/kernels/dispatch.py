@@ -7,6 +7,7 @@ Where that cannot take the tensors at hand, the wrapper calls the twin.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -20,6 +21,7 @@ ABI = 6
 LEVELS = ("portable", "avx2", "avx512")
 WORK_PER_THREAD = 1 << 15
 INDEX_TYPES = (torch.int32, torch.int64)
+NUMBERS = (int, bool, float)
 
 
 @cache
@@ -43,11 +45,6 @@ def native_for(*tensors: Tensor | None) -> Any | None:
     if choice == "torch" or any(t is not None and t.device.type != "cpu" for t in tensors):
         return None
     return load_native()
-
-
-def native_available() -> bool:
-    """Whether the native module was built and can be loaded."""
-    return load_native() is not None
 
 
 def kernels_in_use() -> str:
@@ -75,19 +72,33 @@ def simd_level() -> str:
     return choice
 
 
-def level_number() -> int:
-    """The SIMD level in use as the native module counts it."""
-    return LEVELS.index(simd_level())
-
-
 def threads_for(work: int) -> int:
     """Threads worth waking for ``work`` element operations: torch's setting, fewer for little work."""
     return max(1, min(torch.get_num_threads(), work // WORK_PER_THREAD))
 
 
-def address(tensor: Tensor | None) -> int:
-    """Where the tensor's elements are; 0 for None."""
-    return 0 if tensor is None else tensor.data_ptr()
+def call(kernel: Callable[..., Any], *arguments: Any) -> Any:
+    """Call native code with the addresses of the tensors among ``arguments`` in their places, and 0 for None."""
+    return kernel(*[a if type(a) in NUMBERS else 0 if a is None else a.data_ptr() for a in arguments])
+
+
+def run(kernel: Callable[..., Any], *arguments: Any) -> Any:
+    """Like :func:`call`, for kernels that first take the number of the SIMD level in use."""
+    return call(kernel, LEVELS.index(simd_level()), *arguments)
+
+
+def strided(matrix: Tensor | None) -> tuple[Tensor | None, int]:
+    """``matrix``, copied unless its columns are adjacent, and the elements between the starts of two of its rows."""
+    if matrix is None:
+        return None, 0
+    if matrix.stride(1) != 1 and not adjacent(matrix):
+        matrix = matrix.contiguous()
+    return matrix, matrix.stride(0)
+
+
+def indexed(indptr: Tensor, indices: Tensor) -> tuple[Tensor, Tensor, bool]:
+    """The index arrays of a CSR matrix, and whether its ``indices`` are int64."""
+    return indptr, indices, indices.dtype == torch.int64
 
 
 def check_rows(name: str, tensor: Tensor, rows: int | None = None, cols: int | None = None) -> None:
@@ -132,8 +143,3 @@ def check_matrix(indptr: Tensor, indices: Tensor, weight: Tensor | None) -> int:
 def adjacent(*tensors: Tensor | None) -> bool:
     """Whether the columns of all the matrices are adjacent in memory, as native code needs them."""
     return all(tensor is None or tensor.stride(1) == 1 or tensor.shape[1] <= 1 for tensor in tensors)
-
-
-def unit_columns(tensor: Tensor) -> Tensor:
-    """The tensor itself if its columns are adjacent in memory, else a contiguous copy."""
-    return tensor if adjacent(tensor) else tensor.contiguous()

@@ -34,19 +34,19 @@ from torch import Tensor
 from halowire.errors import InputError
 from halowire.kernels import packing_twin as twin
 from halowire.kernels.aggregate import aggregate_twin
-from halowire.kernels.buffers import rows_for, rows_to_add
+from halowire.kernels.buffers import rows_for
 from halowire.kernels.dispatch import (
     INDEX_TYPES,
-    address,
     adjacent,
     check_bytes,
     check_matrix,
     check_rows,
     check_vector,
-    level_number,
+    indexed,
     native_for,
+    run,
+    strided,
     threads_for,
-    unit_columns,
 )
 
 BITS = (1, 2, 4, 8, 16)
@@ -125,26 +125,11 @@ def pack_rows(
     if native is None or not cols:
         twin.pack_rows(x, packing.bits, packing.code, stream, ids, out, size, columns, targets)
         return
-    source, places = unit_columns(x), out.numel() // size
-    inside = native.pack_rows(
-        level_number(),
-        source.data_ptr(),
-        source.stride(0),
-        rows,
-        cols,
-        address(columns),
-        packing.bits,
-        list(CODE_BITS).index(packing.code),
-        stream,
-        ids.data_ptr(),
-        address(indptr),
-        address(positions),
-        positions is not None and positions.dtype == torch.int64,
-        out.data_ptr(),
-        size,
-        places,
-        threads_for(rows * cols * WORK_PER_ELEMENT),
-    )
+    places, wide = out.numel() // size, positions is not None and positions.dtype == torch.int64
+    inside = run(
+        native.pack_rows, *strided(x), rows, cols, columns, packing.bits, list(CODE_BITS).index(packing.code), stream,
+        ids, indptr, positions, wide, out, size, places, threads_for(rows * cols * WORK_PER_ELEMENT),
+    )  # fmt: skip
     if not inside:
         raise twin.outside(torch.arange(rows) if positions is None else positions, places, size)
 
@@ -157,10 +142,7 @@ def unpack_rows(data: Tensor, packing: Packing, k: int, out: Tensor | None = Non
     native = native_for(data, out)
     if native is None or not adjacent(out):
         return out.copy_(twin.unpack_rows(data.reshape(rows, size), packing.bits, k))
-    threads = threads_for(rows * k)
-    native.unpack_rows(
-        level_number(), data.data_ptr(), size, packing.bits, out.data_ptr(), out.stride(0), rows, k, threads
-    )
+    run(native.unpack_rows, data, size, packing.bits, *strided(out), rows, k, threads_for(rows * k))
     return out
 
 
@@ -188,29 +170,16 @@ def aggregate_packed(
     """
     rows = check_matrix(indptr, indices, weight)
     count = count_rows(data, packing, k)
-    out = rows_to_add(rows, k, data.device, out, accumulate)
+    out = rows_for(rows, k, data.device, out, accumulate)
     size = packing.row_bytes(k)
     native = native_for(indptr, indices, weight, data, out)
     if native is None or not adjacent(out):
         decoded = twin.unpack_rows(data.reshape(count, size), packing.bits, k)
         return aggregate_twin(indptr, indices, weight, decoded, out, accumulate)
-    native.aggregate_packed(
-        level_number(),
-        indptr.data_ptr(),
-        indices.data_ptr(),
-        indices.dtype == torch.int64,
-        address(weight),
-        data.data_ptr(),
-        size,
-        data.numel(),
-        packing.bits,
-        out.data_ptr(),
-        out.stride(0),
-        rows,
-        k,
-        accumulate,
-        threads_for((indices.numel() + rows) * k),
-    )
+    run(
+        native.aggregate_packed, *indexed(indptr, indices), weight, data, size, data.numel(), packing.bits,
+        *strided(out), rows, k, accumulate, threads_for((indices.numel() + rows) * k),
+    )  # fmt: skip
     return out
 
 

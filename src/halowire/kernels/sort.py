@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from halowire.kernels.dispatch import address, native_for
+from halowire.kernels.dispatch import call, indexed, native_for
 
 INT32_LIMIT = 2**31
 
@@ -31,19 +31,10 @@ def sort_edges(rows: Tensor, cols: Tensor, num_rows: int, num_cols: int, weight:
     rows, cols = rows.to(narrow).contiguous(), cols.to(narrow).contiguous()
     weight = None if weight is None else weight.contiguous()
     made = new_arrays(rows.numel(), num_rows, num_cols, weight)
-    native.sort_edges(
-        rows.data_ptr(),
-        cols.data_ptr(),
-        narrow == torch.int64,
-        address(weight),
-        rows.numel(),
-        num_rows,
-        num_cols,
-        made[0].data_ptr(),
-        made[1].data_ptr(),
-        made[1].dtype == torch.int64,
-        address(made[2]),
-    )
+    call(
+        native.sort_edges, *indexed(rows, cols), weight, rows.numel(), num_rows, num_cols, *indexed(made[0], made[1]),
+        made[2],
+    )  # fmt: skip
     return made
 
 
@@ -57,18 +48,7 @@ def transpose(indptr: Tensor, indices: Tensor, weight: Tensor | None, num_cols: 
     indptr, indices = indptr.contiguous(), indices.contiguous()
     weight = None if weight is None else weight.contiguous()
     made = new_arrays(indices.numel(), num_cols, num_rows, weight)
-    native.transpose(
-        indptr.data_ptr(),
-        indices.data_ptr(),
-        indices.dtype == torch.int64,
-        address(weight),
-        num_rows,
-        num_cols,
-        made[0].data_ptr(),
-        made[1].data_ptr(),
-        made[1].dtype == torch.int64,
-        address(made[2]),
-    )
+    call(native.transpose, *indexed(indptr, indices), weight, num_rows, num_cols, *indexed(made[0], made[1]), made[2])
     return made
 
 

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from halowire.errors import InputError
 from halowire.kernels.buffers import empty
-from halowire.kernels.dispatch import INDEX_TYPES, adjacent, check_vector, native_for, threads_for, unit_columns
+from halowire.kernels.dispatch import INDEX_TYPES, adjacent, call, check_vector, native_for, strided, threads_for
 
 
 def take_rows(x: Tensor, index: Tensor, out: Tensor | None = None) -> Tensor:
@@ -30,19 +30,11 @@ def take_rows(x: Tensor, index: Tensor, out: Tensor | None = None) -> Tensor:
     native = native_for(x, index, out)
     if native is None or not adjacent(out):
         return take_rows_twin(x, index, out)
-    source, size = unit_columns(x), x.element_size()
-    inside = native.take_rows(
-        source.data_ptr(),
-        source.stride(0) * size,
-        x.shape[0],
-        index.data_ptr(),
-        index.dtype == torch.int64,
-        shape[0],
-        shape[1] * size,
-        out.data_ptr(),
-        out.stride(0) * size,
-        threads_for(shape[0] * shape[1]),
-    )
+    (source, stride), size = strided(x), x.element_size()
+    inside = call(
+        native.take_rows, source, stride * size, x.shape[0], index, index.dtype == torch.int64, shape[0],
+        shape[1] * size, out, out.stride(0) * size, threads_for(shape[0] * shape[1]),
+    )  # fmt: skip
     if not inside:
         raise outside(index, x.shape[0])
     return out

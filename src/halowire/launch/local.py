@@ -8,7 +8,6 @@ import os
 import signal
 import sys
 import tempfile
-import threading
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -22,6 +21,7 @@ from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from halowire.errors import INTERRUPTED
 from halowire.launch.failure import cause
+from halowire.launch.stop import signals_kept
 
 WORKER = "halowire.worker"
 """The module of a worker process."""
@@ -78,7 +78,8 @@ def run_local(workers: int, module: str, arguments: Sequence[str], max_restarts:
 
     Raises the error of the worker that failed first; ``KeyboardInterrupt`` where a signal ended the work.
     """
-    with _signals_kept(), _launcher_silenced(), tempfile.TemporaryDirectory(prefix="halowire-") as folder:
+    # The launcher leaves its signal handlers behind, which would break Ctrl-C in a notebook.
+    with signals_kept(*SIGNALS), _launcher_silenced(), tempfile.TemporaryDirectory(prefix="halowire-") as folder:
         config = LaunchConfig(
             min_nodes=1,
             max_nodes=1,
@@ -105,20 +106,6 @@ def _patience() -> dict[str, Any]:
     """Newer versions of torch can wait longer than 30 seconds before they kill the workers."""
     known = {field.name for field in dataclasses.fields(LaunchConfig)}
     return {"shutdown_timeout": PATIENCE} if "shutdown_timeout" in known else {}
-
-
-@contextmanager
-def _signals_kept() -> Iterator[None]:
-    """The launcher leaves its signal handlers behind, which would break Ctrl-C in a notebook: put the old ones back."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.getsignal(number) for number in SIGNALS}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 
@@ -38,12 +38,22 @@ class StopWish:
 def stop_wish() -> Iterator[StopWish]:
     """Catch SIGINT and SIGTERM inside the block (only the main thread may; elsewhere nothing is caught)."""
     wish = StopWish()
-    if threading.current_thread() is not threading.main_thread():
+    with signals_kept(signal.SIGINT, signal.SIGTERM) as kept:
+        for number in kept:
+            signal.signal(number, wish.ask)
         yield wish
-        return
-    before = {number: signal.signal(number, wish.ask) for number in (signal.SIGINT, signal.SIGTERM)}
+
+
+@contextmanager
+def signals_kept(*numbers: signal.Signals) -> Iterator[Sequence[signal.Signals]]:
+    """Put the handlers of the signals ``numbers`` back at the end of the block; gives the signals that it can put back.
+
+    Only the main thread may set handlers: elsewhere there are none.
+    """
+    main = threading.current_thread() is threading.main_thread()
+    before = {number: signal.getsignal(number) for number in numbers if main}
     try:
-        yield wish
+        yield list(before)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -19,50 +19,16 @@ from halowire.layers.features import Columns, Inputs, densify
 from halowire.layers.gat import GAT
 from halowire.layers.gcn import GCN
 from halowire.layers.gcnii import GCNII
-from halowire.layers.layer import Layer, Work
+from halowire.layers.layer import Layer, Output, Work
 from halowire.layers.model import MODELS, Model, Shape, register
-from halowire.layers.output import Output
-from halowire.layers.overlap import BOUNDARY_FIRST, NOT_HIDDEN, plain_overlap
 from halowire.layers.resgcn import ResGCN
 from halowire.layers.rows import Kept, Rows
 from halowire.layers.sage import SAGE
 from halowire.layers.segment import Segment
 
 __all__ = [
-    "BOUNDARY_FIRST",
-    "GAT",
-    "GCN",
-    "GCNII",
-    "MODELS",
-    "NOT_HIDDEN",
-    "SAGE",
-    "Activation",
-    "Aggregation",
-    "Attending",
-    "Attention",
-    "Columns",
-    "Entry",
-    "Gathering",
-    "Incoming",
-    "Inputs",
-    "Kept",
-    "Layer",
-    "Model",
-    "Output",
-    "ResGCN",
-    "Rows",
-    "Segment",
-    "Shape",
-    "Sum",
-    "Summing",
-    "Work",
-    "densify",
-    "empty_on",
-    "empty_rows",
-    "gather_whole",
-    "mean",
-    "plain_overlap",
-    "register",
-    "scatter_whole",
-    "symmetric",
+    "GAT", "GCN", "GCNII", "MODELS", "SAGE", "Activation", "Aggregation", "Attending", "Attention", "Columns",
+    "Entry", "Gathering", "Incoming", "Inputs", "Kept", "Layer", "Model", "Output", "ResGCN", "Rows", "Segment",
+    "Shape", "Sum", "Summing", "Work", "densify", "empty_on", "empty_rows", "gather_whole", "mean", "register",
+    "scatter_whole", "symmetric",
 ]  # fmt: skip

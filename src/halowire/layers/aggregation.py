@@ -24,7 +24,7 @@ from halowire.kernels import Csr, Drop, row_range
 from halowire.layers.dense import empty_rows
 from halowire.layers.layer import Layer
 from halowire.partitioning import Shard
-from halowire.wire import Arrival, HaloExchange, Message, Piece
+from halowire.wire import BACKWARD, Arrival, HaloExchange, Message, Piece
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,8 +162,9 @@ class Summing:
         self._arrival.add(row_range(self._edges.halo_boundary, rows.start, rows.stop), self.g[rows])
 
     def interior(self, a: Tensor) -> None:
-        """``inner_interior @ a``."""
-        self._edges.inner_interior.matmul(a, out=self.g[self._edges.boundary :])
+        """``inner_interior @ a``, where there is an interior."""
+        if self._edges.inner_interior.num_rows:
+            self._edges.inner_interior.matmul(a, out=self.g[self._edges.boundary :])
 
     def send_back(self, g_grad: Tensor) -> Message | None:
         """``halo_t @ g_grad``, piece by piece: each leaves before the next is computed."""
@@ -171,7 +172,7 @@ class Summing:
         grad = g_grad[: edges.boundary]
         if not edges.halo_t_pieces:
             return exchange.start_back(edges.halo_t.matmul(grad), self._number)
-        loading = exchange.load_back(self._number, grad.shape[1])
+        loading = exchange.load(self._number, grad.shape[1], direction=BACKWARD)
         halo_grad = empty_rows(grad, edges.halo_t.num_rows, grad.shape[1])
         for piece, matrix in edges.halo_t_pieces:
             matrix.matmul(grad, out=halo_grad[piece.start : piece.stop])

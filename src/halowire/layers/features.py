@@ -13,7 +13,6 @@ from halowire.kernels import Csr, row_range
 from halowire.layers.aggregation import Aggregation
 from halowire.layers.dense import affine, gradient_of
 from halowire.partitioning import Shard
-from halowire.wire import exchange_features
 
 WIDEST_CACHE = 4096
 """A cached aggregate of more columns than this costs more memory than the product it saves is worth."""
@@ -93,7 +92,7 @@ class Inputs:
             return Inputs(x.to(device))
         if exchange.policy.resend_input:
             _refuse_unsendable(x, shard.graph)
-        halo = exchange_features(x, shard, exchange)
+        halo = exchange.fetch_sparse(x) if isinstance(x, Csr) else exchange.fetch(x)
         if isinstance(x, Csr) or x.shape[1] > WIDEST_CACHE or not aggregation.is_linear:
             return Inputs(x.to(device), None, Columns(halo.to(device)), aggregation)
         assert isinstance(halo, Tensor)

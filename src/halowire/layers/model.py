@@ -19,8 +19,7 @@ from halowire.errors import InputError
 from halowire.layers.activation import Activation
 from halowire.layers.aggregation import Aggregation
 from halowire.layers.entry import Entry, Projection
-from halowire.layers.layer import Layer
-from halowire.layers.output import Output
+from halowire.layers.layer import Layer, Output
 from halowire.partitioning import Shard
 from halowire.wire import HaloExchange
 
@@ -244,7 +243,9 @@ class Deep(Model):
             Block(Linear(width, width, seeds, self.bias), self.norm_parameters(width)) for _ in range(shape.num_layers)
         )
         self.output = Linear(width, shape.out_channels, seeds)
-        self.gamma, self.beta = self.norm_parameters(width)
+        norm = self.norm_parameters(width)
+        self.gamma = norm[0]
+        self.beta = norm[1]
 
     def make_entry(self) -> Entry:
         """``u_0 = x W_in^T + b``."""

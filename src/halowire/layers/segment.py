@@ -19,8 +19,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from halowire.layers.entry import Entry
-from halowire.layers.layer import Layer
-from halowire.layers.output import Output
+from halowire.layers.layer import Layer, Output
 from halowire.layers.rows import Kept, Rows
 
 

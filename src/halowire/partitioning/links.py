@@ -15,8 +15,7 @@ from torch import Tensor
 from halowire.errors import InputError
 from halowire.files import write_json
 from halowire.graph import SPLITS, LinkSplit
-from halowire.partitioning.arrays import entries_check, read_arrays, write_arrays
-from halowire.partitioning.manifest import read_manifest
+from halowire.partitioning.manifest import entries_check, read_arrays, read_manifest, write_arrays
 from halowire.partitioning.schema import listed, number, record, whole
 from halowire.partitioning.store import read_shard
 
@@ -75,14 +74,10 @@ def write_links(split: LinkSplit, folder: Path) -> None:
             arrays |= {f"{name}_pairs": own.ranked[name], f"{name}_negatives": own.negatives[name]}
         parts.append(write_arrays(target / f"part-{part}", arrays))
     words = {
-        "num_train": split.train.shape[1],
-        "negatives": split.num_negatives,
-        "seed": split.seed,
-        "val_share": split.val_share,
-        "test_share": split.test_share,
+        "num_train": split.train.shape[1], "negatives": split.num_negatives, "seed": split.seed,
+        "val_share": split.val_share, "test_share": split.test_share, "parts": parts,
         "nodes": write_arrays(target / "nodes", {"owner": owner, "place": place}),
-        "parts": parts,
-    }
+    }  # fmt: skip
     write_json(folder / NAME, words)
 
 
@@ -100,14 +95,9 @@ def links_record(folder: Path | str) -> Mapping[str, Any]:
         raise InputError(f"{path} cannot be read ({error}): train from the graph again") from None
     count = whole()
     fields = {
-        "num_train": count,
-        "negatives": count,
-        "seed": count,
-        "val_share": number,
-        "test_share": number,
-        "nodes": entries_check(),
-        "parts": listed(entries_check()),
-    }
+        **dict.fromkeys(("num_train", "negatives", "seed"), count), "val_share": number, "test_share": number,
+        "nodes": entries_check(), "parts": listed(entries_check()),
+    }  # fmt: skip
     if mismatch := record(fields)(words, ""):
         raise InputError(f"{path} is damaged: {mismatch}; train from the graph again")
     return words

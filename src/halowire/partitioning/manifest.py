@@ -1,19 +1,29 @@
-"""The manifest of a shard folder: what was cut, how, by which versions, and what every file must look like."""
+"""What a shard folder holds: arrays in .npy files, and the manifest, which says what every file must look like.
+
+The manifest also says what was cut, how, and by which versions. Arrays are memory-mapped when they are read.
+"""
 
 from __future__ import annotations
 
 import json
+import zlib
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from halowire.errors import InputError
-from halowire.partitioning.arrays import entries_check
-from halowire.partitioning.schema import flag, listed, named, record, text, whole
+import numpy as np
+import torch
+from torch import Tensor
+
+from halowire.errors import InputError, in_one_line
+from halowire.files import write_json
+from halowire.partitioning.schema import Check, flag, listed, named, record, text, whole
 
 FORMAT = "halowire-shards"
 VERSION = 1
 NAME = "manifest.json"
+CHUNK_BYTES = 1 << 22
 
 
 def read_manifest(folder: Path | str) -> dict[str, Any]:
@@ -43,29 +53,15 @@ def read_manifest(folder: Path | str) -> dict[str, Any]:
 def _mismatch(manifest: dict[str, Any]) -> str | None:
     """The first mistake in the manifest, in words; None where there is none."""
     count = whole()
-    shard = record(
-        {
-            "num_nodes": count,
-            "num_features": count,
-            "num_boundary": count,
-            "send_counts": listed(count),
-            "recv_counts": listed(count),
-            "counts": named(count),
-            "files": entries_check(),
-        }
-    )
+    sizes = dict.fromkeys(("num_nodes", "num_features", "num_boundary"), count)
+    per_peer = dict.fromkeys(("send_counts", "recv_counts"), listed(count))
+    shard = record({**sizes, **per_peer, "counts": named(count), "files": entries_check()})
     # Parts of inductive training hold a second shard.
     part = {"shard": shard, "train": shard} if manifest.get("inductive") is True else {"shard": shard}
     fields = {
-        "graph": text,
-        "num_nodes": count,
-        "num_edges": count,
-        "num_classes": count,
-        "multi_label": flag,
-        "num_parts": whole(1),
-        "inductive": flag,
-        "parts": listed(record(part)),
-    }
+        "graph": text, "num_nodes": count, "num_edges": count, "num_classes": count, "multi_label": flag,
+        "num_parts": whole(1), "inductive": flag, "parts": listed(record(part)),
+    }  # fmt: skip
     if mismatch := record(fields)(manifest, ""):
         return mismatch
     return None if len(manifest["parts"]) == manifest["num_parts"] else "it does not list all its parts"
@@ -73,8 +69,7 @@ def _mismatch(manifest: dict[str, Any]) -> str | None:
 
 def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
     """Write the manifest, which must be the last file written: where it is, the shards are complete."""
-    text = json.dumps({"format": FORMAT, "version": VERSION, **manifest}, indent=1)
-    (folder / NAME).write_text(text + "\n", encoding="utf-8")
+    write_json(folder / NAME, {"format": FORMAT, "version": VERSION, "versions": _versions(), **manifest})
 
 
 def is_shard_folder(folder: Path) -> bool:
@@ -92,7 +87,7 @@ def require_free(folder: Path) -> None:
         raise InputError(f"{folder} exists and is not a folder of shards; choose another name or remove it first")
 
 
-def tool_versions() -> dict[str, str]:
+def _versions() -> dict[str, str]:
     """Versions of the packages that made the files."""
     versions = {}
     for name in ("halowire", "torch", "numpy", "pymetis"):
@@ -101,3 +96,65 @@ def tool_versions() -> dict[str, str]:
         except PackageNotFoundError:
             versions[name] = "unknown"
     return versions
+
+
+def entries_check() -> Check:
+    """What the entries of the arrays in a folder must look like: ``{name: {bytes, crc32, dtype, shape}}``."""
+    count = whole()
+    return named(record({"bytes": count, "crc32": count, "dtype": text, "shape": listed(count)}))
+
+
+def write_arrays(folder: Path, arrays: Mapping[str, Tensor]) -> dict[str, dict[str, Any]]:
+    """Write every array to ``folder/<name>.npy``; returns the entries that :func:`read_arrays` needs."""
+    folder.mkdir(parents=True)
+    entries = {}
+    for name, tensor in arrays.items():
+        path, array = folder / f"{name}.npy", np.ascontiguousarray(tensor.numpy())
+        np.save(path, array, allow_pickle=False)
+        entries[name] = {
+            "bytes": path.stat().st_size,
+            "crc32": checksum(path),
+            "dtype": array.dtype.name,
+            "shape": list(array.shape),
+        }
+    return entries
+
+
+def read_arrays(folder: Path, entries: Mapping[str, Mapping[str, Any]], verify: bool) -> dict[str, Tensor]:
+    """Memory-map the arrays of ``entries``; sizes are always checked, checksums (which read every byte) on ``verify``.
+
+    The maps are copy-on-write: changing a tensor never changes the file.
+    """
+    return {name: _read_array(folder / f"{name}.npy", entry, verify) for name, entry in entries.items()}
+
+
+def checksum(path: Path) -> int:
+    """The CRC-32 checksum of a file."""
+    value = 0
+    with path.open("rb") as file:
+        while chunk := file.read(CHUNK_BYTES):
+            value = zlib.crc32(chunk, value)
+    return value
+
+
+def _read_array(path: Path, entry: Mapping[str, Any], verify: bool) -> Tensor:
+    remedy = "partition the graph again or copy the folder again"
+    try:
+        size = path.stat().st_size
+        if size != entry["bytes"]:
+            raise InputError(f"{path} has {size} bytes, but the manifest says {entry['bytes']}: {remedy}")
+        if verify and checksum(path) != entry["crc32"]:
+            raise InputError(f"{path} does not match its checksum, so its content has changed: {remedy}")
+        array = np.load(path, mmap_mode="c", allow_pickle=False)
+        if array.dtype.name != entry["dtype"] or list(array.shape) != list(entry["shape"]):
+            raise InputError(
+                f"{path} holds {array.dtype.name} {list(array.shape)}, but the manifest says "
+                f"{entry['dtype']} {entry['shape']}: {remedy}"
+            )
+        return torch.from_numpy(np.asarray(array))
+    except FileNotFoundError:
+        raise InputError(f"{path} is missing: {remedy}") from None
+    except InputError:
+        raise
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read ({in_one_line(error)}): {remedy}") from None

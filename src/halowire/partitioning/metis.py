@@ -11,7 +11,7 @@ from torch import Tensor
 
 from halowire.errors import InputError
 from halowire.kernels import Csr
-from halowire.partitioning.simple_owners import node_weight
+from halowire.partitioning.one_pass import node_weight
 
 # pymetis's own choice: recursive bisection cuts less up to here, k-way scales better beyond.
 MOST_PARTS_RECURSIVE = 8
@@ -59,11 +59,10 @@ def metis_owners(
     options = pymetis.Options(seed=seed % 2**31)
     if objective == "volume":
         options.objtype = pymetis.ObjType.VOL
+    arrays = (array.numpy().astype(width, copy=False) for array in (simple.indptr, simple.indices))
     _, owner = pymetis.part_graph(
         parts,
-        pymetis.CSRAdjacency(
-            simple.indptr.numpy().astype(width, copy=False), simple.indices.numpy().astype(width, copy=False)
-        ),
+        pymetis.CSRAdjacency(*arrays),
         vweights=None if balance == "nodes" else _integer_weight(adj, limit).astype(width, copy=False),
         recursive=recursive,
         options=options,

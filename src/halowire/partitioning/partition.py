@@ -14,10 +14,10 @@ from halowire.errors import InputError
 from halowire.graph import Graph, checked_seed
 from halowire.kernels import Csr
 from halowire.partitioning.metis import metis_owners
-from halowire.partitioning.simple_owners import random_owners, range_owners
-from halowire.partitioning.stream import stream_owners
+from halowire.partitioning.one_pass import random_owners, range_owners, stream_owners
 
-METHODS = ("metis", "random", "range", "stream")
+METHODS = {"metis": {"objective", "recursive", "balance"}, "random": set(), "range": set(), "stream": {"slack"}}
+"""The partitioners by name, and the options that each takes."""
 METIS_WAYS = {"auto": None, "recursive": True, "kway": False}
 """How METIS divides a graph, by the setting's name: whether by recursive bisection, or None where METIS chooses."""
 
@@ -95,12 +95,9 @@ def partition(graph: Graph, parts: int, method: str = "metis", seed: int = 0, **
         "range": lambda: range_owners(adj, parts),
         "stream": lambda **given: stream_owners(adj, parts, **given),
     }
-    known = {"metis": {"objective", "recursive", "balance"}, "stream": {"slack"}}.get(method, set())
-    if unknown := sorted(options.keys() - known):
-        raise InputError(
-            f"partition method {method!r} does not take {', '.join(unknown)}: "
-            f"it takes {', '.join(sorted(known)) or 'no options'}"
-        )
+    if unknown := sorted(options.keys() - METHODS[method]):
+        takes = ", ".join(sorted(METHODS[method])) or "no options"
+        raise InputError(f"partition method {method!r} does not take {', '.join(unknown)}: it takes {takes}")
     owner = torch.zeros(graph.num_nodes, dtype=torch.int64) if parts == 1 else methods[method](**options)
     asked = next(name for name, recursive in METIS_WAYS.items() if recursive is options.get("recursive"))
     return Partition(fill_empty(owner, parts, adj), parts, method, seed, asked, options.get("balance", "both"))

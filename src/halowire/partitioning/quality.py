@@ -9,9 +9,9 @@ from typing import Any
 from halowire.errors import InputError
 from halowire.graph import Graph
 from halowire.kernels import Packing
-from halowire.partitioning.cut import group_by_owner, halo_of
 from halowire.partitioning.partition import Partition
 from halowire.partitioning.schema import Check, listed, number, record, text, whole
+from halowire.partitioning.shard import group_by_owner, halo_of
 
 # What the default model exchanges: 3 layers of 256 hidden columns; the first layer's input is never sent again.
 DEFAULT_WIDTHS = (256, 256)
@@ -155,19 +155,11 @@ def _mismatch(values: Any) -> str | None:
     count, counts = whole(), listed(whole())
     lists = ("nodes", "edges", "halo_rows", "train_nodes")
     checks: dict[str, Check] = {
-        "num_parts": whole(1),
-        "method": text,
-        "seed": whole(None),
-        "num_nodes": whole(1),
-        "num_edges": count,
-        "cut_edges": count,
-        "cut_share": number,
-        **dict.fromkeys(lists, counts),
+        "num_parts": whole(1), "method": text, "seed": whole(None), "num_nodes": whole(1), "num_edges": count,
+        "cut_edges": count, "cut_share": number, **dict.fromkeys(lists, counts), "widths": counts,
         **dict.fromkeys(("node_imbalance", "edge_imbalance", "work_imbalance"), number),
-        "widths": counts,
-        "bytes_per_epoch": record({"32": count, "1": count}),
-        "warnings": listed(text),
-    }
+        "bytes_per_epoch": record({"32": count, "1": count}), "warnings": listed(text),
+    }  # fmt: skip
     if mismatch := record(checks)(values, ""):
         return mismatch
     short = [name for name in lists if len(values[name]) != values["num_parts"]]

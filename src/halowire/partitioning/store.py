@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,14 +14,17 @@ from halowire.errors import InputError
 from halowire.files import folder_written_whole
 from halowire.graph import Graph
 from halowire.kernels import Csr
-from halowire.partitioning.arrays import read_arrays, write_arrays
-from halowire.partitioning.cut import cut_each
-from halowire.partitioning.manifest import read_manifest, require_free, tool_versions, write_manifest
+from halowire.partitioning.manifest import read_arrays, read_manifest, require_free, write_arrays, write_manifest
 from halowire.partitioning.partition import Partition
 from halowire.partitioning.quality import Quality, measure
-from halowire.partitioning.shard import Shard
+from halowire.partitioning.shard import Shard, cut_each
 
-TENSORS = ("ids", "rows", "halo_ids", "degree", "symmetric_degree", "send_index", "train_mask", "val_mask", "test_mask")
+TENSORS = ("ids", "rows", "halo_ids", "degree", "symmetric_degree", "send_index")
+MASKS = ("train_mask", "val_mask", "test_mask")
+"""The tensors of a shard that are stored as they are: those that every shard has, and those that some have."""
+OF_GRAPH = ("num_nodes", "num_edges", "num_features", "num_classes", "multi_label", "regression")
+OF_PARTITION = ("num_parts", "method", "metis", "balance", "seed")
+"""What the manifest says of the graph and of the partition."""
 
 EDGE = "tensor_"
 """How the names of the edges' tensors begin on disk; their rows are in the order of the two matrices."""
@@ -32,7 +35,6 @@ def write_shards(
     partition: Partition,
     folder: Path | str,
     inductive: bool = False,
-    progress: Callable[[int, int], None] | None = None,
     *,
     quality: Quality | None = None,
 ) -> Path:
@@ -43,49 +45,23 @@ def write_shards(
         partition: its owners.
         folder: where to write; shards that are there are replaced, anything else is refused.
         inductive: also write ``part-<k>/train/``, the shards of the subgraph of training nodes (same owners).
-        progress: called with (parts written, parts in all).
         quality: the quality of the partition, for the manifest; measured here if not given.
     """
     target = Path(folder).absolute()
     require_free(Path(folder))
     with folder_written_whole(target) as temporary:
-        parts = _write_parts(temporary, graph, partition, inductive, progress)
-        fields = {
-            "graph": graph.name,
-            "num_nodes": graph.num_nodes,
-            "num_edges": graph.num_edges,
-            "num_features": graph.num_features,
-            "num_classes": graph.num_classes,
-            "multi_label": graph.multi_label,
-            "regression": graph.regression,
-            "num_parts": partition.num_parts,
-            "method": partition.method,
-            "metis": partition.metis,
-            "balance": partition.balance,
-            "seed": partition.seed,
-            "inductive": inductive,
-            "versions": tool_versions(),
-            "quality": (quality or measure(graph, partition)).to_json(),
-            "parts": parts,
-        }
+        parts = _write_parts(temporary, graph, partition, inductive)
+        fields = {"graph": graph.name, **{name: getattr(graph, name) for name in OF_GRAPH}}
+        fields |= {name: getattr(partition, name) for name in OF_PARTITION}
+        fields |= {"inductive": inductive, "quality": (quality or measure(graph, partition)).to_json(), "parts": parts}
         write_manifest(temporary, fields)
     return target
 
 
-def _write_parts(
-    folder: Path,
-    graph: Graph,
-    partition: Partition,
-    inductive: bool,
-    progress: Callable[[int, int], None] | None,
-) -> list[dict[str, Any]]:
+def _write_parts(folder: Path, graph: Graph, partition: Partition, inductive: bool) -> list[dict[str, Any]]:
     """Write the shards of all parts; returns the entry of every part in the manifest."""
     training, kept = _training_graph(graph) if inductive else (None, None)
-    parts: list[dict[str, Any]] = []
-    for shard in cut_each(graph, partition):
-        parts.append({"shard": _write(folder / f"part-{shard.rank}", shard)})
-        if progress is not None:
-            progress(len(parts), partition.num_parts)
+    parts = [{"shard": _write(folder / f"part-{shard.rank}", shard)} for shard in cut_each(graph, partition)]
     if training is not None and kept is not None:
         owners = replace(partition, owner=partition.owner[kept])
         for shard in cut_each(training, owners):
@@ -130,7 +106,7 @@ def _training_graph(graph: Graph) -> tuple[Graph, Tensor]:
 
 def _write(folder: Path, shard: Shard) -> dict[str, Any]:
     """Write the arrays of a shard; returns its entry in the manifest."""
-    arrays = {name: value for name in TENSORS if (value := getattr(shard, name)) is not None}
+    arrays = {name: value for name in TENSORS + MASKS if (value := getattr(shard, name)) is not None}
     arrays |= _csr_arrays("inner", shard.inner) | _csr_arrays("halo", shard.halo)
     if isinstance(shard.x, Csr):
         arrays |= _csr_arrays("x", shard.x)
@@ -139,45 +115,26 @@ def _write(folder: Path, shard: Shard) -> dict[str, Any]:
     arrays |= {f"{EDGE}{name}": value for name, value in shard.edge_tensors.items()}
     if shard.y is not None:
         arrays["y"] = _compact(shard.y) if shard.multi_label else shard.y
-    return {
-        "num_nodes": shard.num_nodes,
-        "num_features": shard.num_features,
-        "num_boundary": shard.num_boundary,
-        "send_counts": list(shard.send_counts),
-        "recv_counts": list(shard.recv_counts),
-        "counts": shard.counts,
-        "files": write_arrays(folder, arrays),
-    }
+    sizes = {name: getattr(shard, name) for name in ("num_nodes", "num_features", "num_boundary", "counts")}
+    per_peer = {name: list(getattr(shard, name)) for name in ("send_counts", "recv_counts")}
+    return {**sizes, **per_peer, "files": write_arrays(folder, arrays)}
 
 
 def _assemble(manifest: Mapping[str, Any], entry: Mapping[str, Any], arrays: Mapping[str, Tensor], rank: int) -> Shard:
     owned, halo = arrays["rows"].numel(), arrays["halo_ids"].numel()
     x = _csr("x", arrays, entry["num_features"]) if "x_indptr" in arrays else arrays.get("x")
     y = arrays.get("y")
+    fields: dict[str, Any] = {name: manifest[name] for name in ("graph", "num_parts", "num_classes", "multi_label")}
+    fields |= {name: entry[name] for name in ("num_nodes", "num_boundary", "counts")}
+    fields |= {name: tuple(entry[name]) for name in ("send_counts", "recv_counts")}
+    fields |= {name: arrays[name] for name in TENSORS} | {name: arrays.get(name) for name in MASKS}
     return Shard(
-        graph=manifest["graph"],
+        **fields,
         rank=rank,
-        num_parts=manifest["num_parts"],
-        num_nodes=entry["num_nodes"],
-        num_classes=manifest["num_classes"],
-        multi_label=manifest["multi_label"],
-        ids=arrays["ids"],
-        rows=arrays["rows"],
-        num_boundary=entry["num_boundary"],
-        halo_ids=arrays["halo_ids"],
         inner=_csr("inner", arrays, owned),
         halo=_csr("halo", arrays, halo),
-        degree=arrays["degree"],
-        symmetric_degree=arrays["symmetric_degree"],
-        send_index=arrays["send_index"],
-        send_counts=tuple(entry["send_counts"]),
-        recv_counts=tuple(entry["recv_counts"]),
         x=x,
         y=y.float() if y is not None and manifest["multi_label"] else y,
-        train_mask=arrays.get("train_mask"),
-        val_mask=arrays.get("val_mask"),
-        test_mask=arrays.get("test_mask"),
-        counts=dict(entry["counts"]),
         regression=manifest.get("regression", False),
         edge_tensors={name.removeprefix(EDGE): value for name, value in arrays.items() if name.startswith(EDGE)},
     )

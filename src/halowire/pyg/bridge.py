@@ -13,7 +13,7 @@ from torch.autograd.function import once_differentiable
 from halowire.errors import InputError
 from halowire.events import TRAIN
 from halowire.partitioning import Shard
-from halowire.wire import Crossing, Extend, HaloExchange, Policy, Transport, exchange_flat
+from halowire.wire import Crossing, Extend, HaloExchange, Policy, Transport
 
 FIRST_EXACT = 10_000
 """Exact messages are numbered from here on, so that their numbers differ from those that the policy knows."""
@@ -72,9 +72,9 @@ class Bridge:
         if self.transport.size > 1 and not rows.requires_grad:
             self._kept.append(KeptRows(rows, rows._version, self.extend(rows, 0)))
 
-    def refuse_outside(self) -> None:
-        """Refuse what is done outside of a distributed model's pass, and belongs into one."""
-        if not self.inside:
+    def refuse_outside(self, rows: Tensor | None = None) -> None:
+        """Refuse a layer, or ``rows`` with a gradient, that is used outside of a distributed model's pass."""
+        if not self.inside and (rows is None or _carries_gradient(rows)):
             raise InputError(
                 "a layer, or rows that carry a gradient, are used with edge_index outside of a distributed model's "
                 "forward, where nothing was checked and no recipe applies; call the model itself, "
@@ -83,16 +83,15 @@ class Bridge:
 
     def extend(self, values: Tensor, dim: int) -> Tensor:
         """``values`` with the halo's rows appended along ``dim``, whose extent grows from ``n`` to ``n + h``."""
-        if _carries_gradient(values):
-            self.refuse_outside()
+        self.refuse_outside(values)
         held = self.held(values) if dim == 0 or self.transport.size == 1 else None
         return self._fetched(values, dim) if held is None else held
 
     def held(self, values: Tensor) -> Tensor | None:
         """``values`` ``[n, ...]`` with the halo's rows where no message is needed: one worker, or kept rows."""
-        if _carries_gradient(values):
-            self.refuse_outside()
-        elif kept := next((kept for kept in self._kept if kept.rows is values), None):
+        self.refuse_outside(values)
+        kept = next((kept for kept in self._kept if kept.rows is values), None)
+        if kept is not None and not _carries_gradient(values):
             if kept.rows._version != kept.version:
                 kept.extended = self._fetched(kept.rows.detach(), 0)
                 kept.version = kept.rows._version
@@ -107,8 +106,7 @@ class Bridge:
 
     def collect(self, parts: Tensor, dim: int) -> Tensor:
         """Partial sums of owned and halo rows, ``n + h`` along ``dim``, to complete sums of owned rows."""
-        if _carries_gradient(parts):
-            self.refuse_outside()
+        self.refuse_outside(parts)
         if self.transport.size == 1:
             return parts
         first = parts.movedim(dim, 0)
@@ -144,13 +142,9 @@ class Bridge:
             raise InputError(
                 f"halo rows travel as float32, but these are {rows.dtype}; call model.float() and x.float()"
             )
-        width = rows.shape[1]
-        sent = rows[self.shard.send_index.to(rows.device)].reshape(-1)
-        send_sizes = tuple(count * width for count in self.shard.send_counts)
-        receive_sizes = tuple(count * width for count in self.shard.recv_counts)
-        as_bytes = sent.byte() if sent.dtype == torch.bool else sent
-        flat = exchange_flat(as_bytes.cpu(), send_sizes, receive_sizes, self.transport)
-        return flat.to(rows.device).to(rows.dtype).view(self.num_halo, width)
+        sent = rows[self.shard.send_index.to(rows.device)].cpu()
+        halo = self.transport.swap(sent, self.shard.send_counts, self.shard.recv_counts, "exchange of halo rows")
+        return halo.to(rows.device)
 
     def _coded_number(self, width: int) -> int:
         self.coded_widths.append(width)

@@ -13,7 +13,7 @@ import marshal
 import pickle
 import types
 from collections import namedtuple
-from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -28,11 +28,6 @@ def pack_by_value(value: Any) -> bytes:
     return buffer.getvalue()
 
 
-def write_by_value(value: Any, file: Path) -> None:
-    """Write ``value`` to ``file``, which only this user can read."""
-    write_packed(pack_by_value(value), file)
-
-
 def write_packed(packed: bytes, file: Path) -> None:
     """Write what `pack_by_value` gave to ``file``, which only this user can read."""
     file.touch(mode=0o600)
@@ -40,7 +35,7 @@ def write_packed(packed: bytes, file: Path) -> None:
 
 
 def read_by_value(file: Path) -> Any:
-    """What the program that started this worker wrote with `write_by_value`."""
+    """What the program that started this worker wrote with `write_packed`."""
     return pickle.loads(file.read_bytes())
 
 
@@ -56,30 +51,20 @@ class _ByValue(pickle.Pickler):
             parts: tuple[Any, ...] = (marshal.dumps(value.__code__), value.__closure__)
             return _empty_function, parts, _function_state(value), None, None, _fill_function
         if isinstance(value, type) and _is_own(value):
-            return *_maker(value), _class_state(value), None, None, _fill_class
+            return *_class_parts(value), None, None, _fill
         return _wrapper(value)
 
 
-def _maker(kind: type) -> tuple[Callable[..., type], tuple[Any, ...]]:
-    """What makes a class without its attributes, and the arguments for it."""
-    if isinstance(kind, enum.EnumMeta):
-        named: Mapping[str, Any] = kind.__members__
-        members = [(name, member._value_) for name, member in named.items()]
-        makers = {name: value for name in ("__init__", "_missing_") if (value := vars(kind).get(name)) is not None}
-        if isinstance(new := vars(kind).get("_new_member_"), types.FunctionType):
-            makers["__new__"] = new
-        return _enum, (type(kind), kind.__name__, kind.__bases__, members, makers)
-    if kind.__bases__ == (tuple,) and hasattr(kind, "_fields"):
-        defaults = tuple(kind._field_defaults.values())  # type: ignore[attr-defined]
-        return _named_tuple, (kind.__name__, kind._fields, defaults)
-    return _empty_class, (type(kind), kind.__name__, kind.__bases__, vars(kind).get("__orig_bases__"))
+def _is_own(value: Any) -> bool:
+    """Whether a worker cannot import ``value``: it is the script's or the notebook's, or made inside a function."""
+    return value.__module__ == OWN or "<" in value.__qualname__
 
 
 def _wrapper(value: Any) -> Any:
     """How to make what pickle does not know out of what it knows."""
     if isinstance(value, TypeVar) and value.__module__ == OWN:
-        how = {"covariant": value.__covariant__, "contravariant": value.__contravariant__}
-        return _type_var, (value.__name__, value.__constraints__, {"bound": value.__bound__, **how})
+        how: Any = {name: getattr(value, f"__{name}__") for name in ("bound", "covariant", "contravariant")}
+        return partial(TypeVar, **how), (value.__name__, *value.__constraints__)
     if isinstance(value, types.ModuleType):
         return importlib.import_module, (value.__name__,)
     if isinstance(value, staticmethod | classmethod):
@@ -89,11 +74,6 @@ def _wrapper(value: Any) -> Any:
     if isinstance(value, types.MappingProxyType):
         return _read_only, (dict(value),)
     return NotImplemented
-
-
-def _is_own(value: Any) -> bool:
-    """Whether a worker cannot import ``value``: it is the script's or the notebook's, or made inside a function."""
-    return value.__module__ == OWN or "<" in value.__qualname__
 
 
 def _read_only(values: dict[Any, Any]) -> types.MappingProxyType[Any, Any]:
@@ -118,12 +98,10 @@ def _fill_cell(cell: types.CellType, state: tuple[Any, ...]) -> None:
 
 def _function_state(function: types.FunctionType) -> dict[str, Any]:
     known = function.__globals__
+    names = ("__defaults__", "__kwdefaults__", "__dict__", "__qualname__", "__doc__", "__annotations__")
     return {
         "globals": {name: known[name] for name in sorted(_names(function.__code__)) if name in known},
-        "attributes": {
-            name: getattr(function, name)
-            for name in ("__defaults__", "__kwdefaults__", "__dict__", "__qualname__", "__doc__", "__annotations__")
-        },
+        "attributes": {name: getattr(function, name) for name in names},
     }
 
 
@@ -140,17 +118,29 @@ def _empty_function(code: bytes, cells: tuple[types.CellType, ...] | None) -> ty
 
 def _fill_function(function: types.FunctionType, state: dict[str, Any]) -> None:
     function.__globals__.update(state["globals"])
-    for name, value in state["attributes"].items():
-        setattr(function, name, value)
+    _fill(function, state["attributes"])
 
 
-def _class_state(kind: type) -> dict[str, Any]:
-    known = {name: value for name, value in vars(kind).items() if not _is_made_anew(name, value)}
-    if isinstance(kind, enum.EnumMeta):
-        return {name: value for name, value in known.items() if name not in kind.__members__ and _is_written(value)}
+def _class_parts(kind: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    """What makes a class, the arguments for it, and the attributes that are set afterwards."""
+    own = vars(kind)
+    known = {name: value for name, value in own.items() if not _is_made_anew(name, value)}
+    written = {name: value for name, value in known.items() if _is_written(value)}
     if kind.__bases__ == (tuple,) and hasattr(kind, "_fields"):
-        return {name: value for name, value in known.items() if name == "__annotations__" or _is_written(value)}
-    return known
+        annotations = {name: known[name] for name in ("__annotations__",) if name in known}
+        maker = partial(namedtuple, defaults=tuple(kind._field_defaults.values()), module=OWN)
+        return maker, (kind.__name__, kind._fields), annotations | written
+    first: dict[str, Any]
+    if isinstance(kind, enum.EnumMeta):
+        first = {name: own[name] for name in ("__init__", "_missing_") if own.get(name) is not None}
+        if isinstance(new := own.get("_new_member_"), types.FunctionType):
+            first["__new__"] = new
+        members: Any = kind.__members__
+        first |= {name: member._value_ for name, member in members.items()}
+        known = {name: value for name, value in written.items() if name not in members}
+    else:  # a generic class must be told what its bases were written as
+        first = {name: own[name] for name in ("__orig_bases__",) if name in own}
+    return _new_class, (type(kind), kind.__name__, kind.__bases__, first), known
 
 
 def _is_written(value: Any) -> bool:
@@ -170,35 +160,16 @@ def _is_made_anew(name: str, value: Any) -> bool:
     return name in ("__dict__", "__weakref__", "__slots__") or name.startswith(("_abc_", "_orig_", "_jinja_"))
 
 
-def _empty_class(meta: Callable[..., type], name: str, bases: tuple[type, ...], written: Any) -> type:
-    # A generic class must be told what its bases were written as.
-    first = {} if written is None else {"__orig_bases__": written}
-    return types.new_class(name, bases, {"metaclass": meta}, lambda space: space.update(first))
+def _new_class(meta: type, name: str, bases: tuple[type, ...], first: dict[str, Any]) -> type:
+    """A class that has the attributes ``first`` when it is made."""
 
-
-def _enum(
-    meta: Callable[..., type],
-    name: str,
-    bases: tuple[type, ...],
-    members: list[tuple[str, Any]],
-    makers: dict[str, Any],
-) -> type:
     def fill(space: Any) -> None:
-        for key, value in (*makers.items(), *members):
+        for key, value in first.items():  # one by one: an enum notices each of its members
             space[key] = value
 
     return types.new_class(name, bases, {"metaclass": meta}, fill)
 
 
-def _named_tuple(name: str, fields: tuple[str, ...], defaults: tuple[Any, ...]) -> type:
-    made: type = namedtuple(name, fields, defaults=defaults, module=OWN)  # type: ignore[misc]
-    return made
-
-
-def _type_var(name: str, constraints: tuple[Any, ...], how: dict[str, Any]) -> Any:
-    return TypeVar(name, *constraints, **how)
-
-
-def _fill_class(kind: type, state: dict[str, Any]) -> None:
-    for name, value in state.items():
-        setattr(kind, name, value)
+def _fill(target: Any, attributes: dict[str, Any]) -> None:
+    for name, value in attributes.items():
+        setattr(target, name, value)

@@ -1,21 +1,31 @@
-"""``halowire.distribute``: a PyG model on a shard, under the wire settings of a recipe."""
+"""``halowire.distribute``: a PyG model on a shard; calls are rehearsed, rows travel by a recipe."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+import copy
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from halowire.errors import InputError
-from halowire.pyg.attach import ATTRIBUTE, HaloRows, PolicyMaker, attach, state_of
-from halowire.pyg.layer_path import LayerPath
+from halowire.events import EVAL, SETUP, TRAIN
+from halowire.pyg.edges import changed, holds
+from halowire.pyg.fast_path import LayerPath, use_fast_paths
+from halowire.pyg.rehearsal import UncheckableError, rehearse
 from halowire.pyg.shard_data import ShardData
-from halowire.pyg.trial_pass import Rehearsed
+from halowire.pyg.trial import Call, Rehearsed, needed_inputs
+from halowire.pyg.whole_layers import refuse_unsupported, spread_norms
+from halowire.pyg.whole_loss import Guarded
 from halowire.training import Config, Situation, policy_of, recipe_config, refuse, settled
-from halowire.wire import Policy, RowCodec, agree_on_codec
+from halowire.wire import HaloExchange, RowCodec, agree_on_codec, sample_size
 
+ATTRIBUTE = "_halowire"
+"""The attribute of a model that holds its `Attachment`."""
 Model = TypeVar("Model", bound=nn.Module)
 
 
@@ -53,16 +63,8 @@ def distribute(
     """
     config = recipe_config(recipe).replace(settings or {})
     refuse(config, Situation(caller="distribute", given=tuple(settings or {}), codec=codec is not None))
-    attach_under(config, model, data, codec)
+    attach(model, data, config, codec)
     return model
-
-
-def attach_under(config: Config, model: nn.Module, data: ShardData, codec: RowCodec | None = None) -> None:
-    """Attach ``model`` to ``data``; its rows travel under ``config``, coded by ``codec`` if there is one."""
-    policy = wire_policy(config, codec)
-    if codec is not None:
-        agree_on_codec(codec, data.transport)
-    attach(model, data, policy)
 
 
 def layer_paths(model: nn.Module) -> dict[str, LayerPath]:
@@ -77,16 +79,167 @@ def layer_paths(model: nn.Module) -> dict[str, LayerPath]:
     """
     if ATTRIBUTE not in model.__dict__:
         raise InputError("the model is not distributed, so all of it is plain PyG; call halowire.distribute first")
-    return state_of(model).native
+    return state_of(model).paths
 
 
-def wire_policy(config: Config, codec: RowCodec | None = None) -> PolicyMaker:
-    """How a distributed model's rows travel under ``config``, coded by ``codec`` if there is one."""
-    here = Situation(caller="fit", codec=codec is not None)
-    refuse(config, here)
+def attach(model: nn.Module, data: ShardData, config: Config, codec: RowCodec | None = None) -> None:
+    """Attach ``model`` to ``data``; its rows travel under ``config``, coded by ``codec`` if there is one."""
+    if codec is not None:
+        agree_on_codec(codec, data.transport)
+    if ATTRIBUTE in model.__dict__:
+        raise InputError("the model is distributed already; distribute a fresh one (copy.deepcopy before, not after)")
+    refuse_unsupported(model)
+    for module in model.modules():
+        for name in vars(module):
+            if name.startswith("_cached_"):  # what PyG's cached=True kept of another graph
+                setattr(module, name, None)
+    model.to(data.bridge.device)
+    object.__setattr__(model, ATTRIBUTE, Attachment(model, data, config, codec))
 
-    def make(known: Rehearsed, halo_rows: HaloRows) -> Policy:
-        used = settled(config, replace(here, drops=known.drops))
-        return replace(policy_of(used, known.widths, halo_rows(used.rate.rows)), codec=codec)
 
-    return make
+def state_of(model: nn.Module) -> Attachment:
+    """What halowire keeps for a distributed model."""
+    state: Attachment = model.__dict__[ATTRIBUTE]
+    return state
+
+
+class Attachment:
+    """What halowire keeps for one model on one shard; hooks on the model's forward use it.
+
+    ``epoch`` counts the training passes: it chooses the rate and, with delayed rows, whose message is used. ``paths``
+    say what serves every PyG layer.
+    """
+
+    def __init__(self, model: nn.Module, data: ShardData, config: Config, codec: RowCodec | None) -> None:
+        self.data = data
+        self.epoch = 0
+        self._model = model
+        self._config = config
+        self._codec = codec
+        self._pristine = copy.deepcopy(model)
+        self._checked: dict[str, Rehearsed] = {}
+        self._exchanges: dict[Rehearsed, HaloExchange] = {}
+        self._heard = data.reduction.heard
+        self._account: AbstractContextManager[None] = contextlib.nullcontext()
+        self._rehearse_signature()  # before anything is changed: a refused model is as it was
+        spread_norms(model, data.bridge)
+        self.paths = use_fast_paths(model)
+        data.reduction.share(model, "broadcast of the weights")
+        model.register_forward_pre_hook(self._before, with_kwargs=True)
+        model.register_forward_hook(self._after, always_call=True)
+        for module in model.modules():
+            if module is not model:
+                module.register_forward_pre_hook(self._inside, with_kwargs=True)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Attachment:
+        """A copied model has the same shard, exchanges of its own, and need not be checked again."""
+        if id(self._model) not in memo:
+            return self  # a layer alone is copied: it stays one of this model
+        twin = copy.copy(self)
+        memo[id(self)] = twin
+        twin._model = memo[id(self._model)]
+        twin._checked = dict(self._checked)
+        twin._exchanges = {}
+        twin._account = contextlib.nullcontext()
+        return twin
+
+    @property
+    def exchanges(self) -> list[HaloExchange]:
+        """The exchanges of all kinds of passes so far."""
+        return list(self._exchanges.values())
+
+    def _rehearse_signature(self) -> None:
+        """Rehearse with what forward must be given, where its names tell; other calls are rehearsed when they come."""
+        needed = needed_inputs(self._pristine)
+        args: tuple[Any, ...] = ()
+        if all(name in self.data.keys for name in needed):
+            args = tuple(getattr(self.data, name) for name in needed)
+        elif len(needed) == 1 and needed[0] in ("data", "batch", "graph", "g"):
+            args = (self.data,)
+        if args:
+            # With these inputs alone the plain model may fail; then the first real call is rehearsed.
+            with contextlib.suppress(UncheckableError):
+                self.exchange_of(args)
+
+    def _before(self, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Begin a pass of the model."""
+        known = self._known(args, kwargs)
+        exchange = self._exchange(known)
+        training = model.training and torch.is_grad_enabled()
+        if torch.is_grad_enabled():
+            self.data.reduction.add(model.parameters())
+        if training:
+            self._heard = self.data.reduction.steer(self.exchanges, self.epoch, self._heard)
+        self._account = self.data.transport.ledger.account(TRAIN if training else EVAL)
+        self._account.__enter__()
+        self.data.bridge.begin(exchange, *((self.epoch, known.widths) if training else ()))
+        self.epoch += training
+
+    def _after(self, model: nn.Module, args: Any, out: Any) -> Any:
+        """End a pass of the model, also where forward failed; then there is no output."""
+        self.data.bridge.end()
+        self._account.__exit__(None, None, None)
+        self._account = contextlib.nullcontext()
+        return None if out is None else changed(out, self._guarded)
+
+    def _inside(self, layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Refuse a layer that is called with edges without its model."""
+        if not self.data.bridge.inside and holds((args, kwargs)):
+            self.data.bridge.refuse_outside()
+
+    def _guarded(self, out: Any) -> Any:
+        if not (isinstance(out, Tensor) and out.requires_grad):
+            return out
+        guarded: Tensor = Guarded.apply(out, self.data.reduction)  # type: ignore[no-untyped-call]
+        return guarded
+
+    def exchange_of(self, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> HaloExchange:
+        """The exchange for calls of this kind."""
+        return self._exchange(self._known(args, kwargs or {}))
+
+    def _known(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Rehearsed:
+        """What is known of a call; the first call of a kind is rehearsed, by all workers at once."""
+        call = Call.of(args, kwargs, self.data)
+        trained = [parameter.requires_grad for parameter in self._model.parameters()]
+        key = f"{call.key()} {trained}"
+        if key not in self._checked:
+            self._checked[key] = self._agreed_rehearsal(call, trained)
+        return self._checked[key]
+
+    def _exchange(self, known: Rehearsed) -> HaloExchange:
+        """The exchange for calls of which this is ``known``; its policy is that of the settings."""
+        if known not in self._exchanges:
+            here = Situation(caller="fit", codec=self._codec is not None, drops=known.drops)
+            used, data = settled(self._config, here), self.data
+            sampled = self._total(sum(sample_size(count, used.rate.rows) for count in data.shard.recv_counts))
+            policy = replace(policy_of(used, known.widths, sampled), codec=self._codec)
+            self._exchanges[known] = HaloExchange(data.shard, data.transport, data.bridge.device, policy)
+            data.reduction.watch(self._exchanges[known])
+        return self._exchanges[known]
+
+    def _total(self, count: int) -> int:
+        """The sum of all workers' ``count``."""
+        return int(self.data.transport.all_reduce(torch.tensor([count]), "reduction of the sizes", SETUP))
+
+    def _agreed_rehearsal(self, call: Call, trained: Sequence[bool]) -> Rehearsed:
+        """Rehearse ``call`` on every worker, and raise on all of them where one cannot go on."""
+        failure: InputError | None = None
+        known = Rehearsed((), False)
+        most = self.data.shard.num_nodes + self._total(self.data.edge_index.shape[1])
+        for parameter, is_trained in zip(self._pristine.parameters(), trained, strict=True):
+            parameter.requires_grad_(is_trained)
+        try:
+            known = rehearse(self._pristine, call, most)
+        except InputError as error:
+            failure = error
+        uncheckable = isinstance(failure, UncheckableError)
+        failures = torch.tensor([float(failure is not None and not uncheckable), float(uncheckable)])
+        self.data.transport.all_reduce(failures, "check of the model", SETUP)
+        refused = float(failures[0]) > 0
+        if failure is not None and refused != uncheckable:
+            raise failure
+        if refused:
+            raise InputError("another worker refused the model; its message says why")
+        if float(failures[1]):
+            raise UncheckableError("another worker could not check the model; its message says why")
+        return known

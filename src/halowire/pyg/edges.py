@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import copy
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -10,7 +11,6 @@ from torch import Tensor
 
 from halowire.errors import InputError
 from halowire.pyg.bridge import Bridge
-from halowire.pyg.nested import changed, leaves
 
 KEEPING = {"clone", "detach", "contiguous", "to", "long", "cpu", "cuda", "requires_grad_", "alias", "int"}
 """Operations that leave the numbers and their places as they are."""
@@ -73,6 +73,31 @@ class Edges(Tensor):
         if alone and (name in KEEPING or (name in SHAPING and first.sources == (True,))):
             return first.like(func(unmarked(first), *args[1:], **kwargs))
         raise _refusal(name)
+
+
+def leaves(value: Any) -> Iterator[Any]:
+    """Everything in ``value`` that is no tuple, list or dictionary; of a dictionary, its values."""
+    if isinstance(value, dict):
+        for item in value.values():
+            yield from leaves(item)
+    elif isinstance(value, tuple | list):
+        for item in value:
+            yield from leaves(item)
+    else:
+        yield value
+
+
+def changed(value: Any, change: Callable[[Any], Any]) -> Any:
+    """``value`` with every leaf replaced by ``change(leaf)``, in containers of the same types."""
+    if isinstance(value, dict):
+        filled = copy.copy(value)
+        for key, item in value.items():
+            filled[key] = changed(item, change)
+        return filled
+    if isinstance(value, tuple | list):
+        items = [changed(item, change) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    return change(value)
 
 
 def unmarked(value: Any) -> Any:

@@ -19,9 +19,8 @@ from halowire.launch import launched, run_folder, run_workers
 from halowire.partitioning import is_shard_folder
 from halowire.pyg.hand_over import HandOver, cpu_copy, hand_over
 from halowire.pyg.own_model import DECODER, LossFunction, required_inputs, trained_weights
-from halowire.pyg.own_shard import tensors_of
-from halowire.pyg.prepare import refuse_unsupported
-from halowire.pyg.shard_data import only_edges
+from halowire.pyg.shard_data import only_edges, tensors_of
+from halowire.pyg.whole_layers import refuse_unsupported
 from halowire.report import Console
 from halowire.training import (
     PREDICTIONS,
@@ -111,25 +110,23 @@ def fit(
     if codec is not None:
         check_codec(codec)
     refuse_unsupported(model)
-    given = _Given.of(data, config)
-    packed = HandOver(model, loss, _inputs(model, inputs, given.tensors), decoder, codec).packed()
+    tensors, graph, links = _read(data, config)
+    packed = HandOver(model, loss, _inputs(model, inputs, tensors), decoder, codec).packed()
     run = run_folder(out, f"graph-{recipe}", resume, overwrite)
-    job = Job(
-        run, "graph", "graph", run / "shards", workers, config, resume, quiet=quiet, table=not quiet, own_model=True
-    )
+    place = run, "graph", "graph", run / "shards"
+    job = Job(*place, workers, config, resume, quiet=quiet, table=not quiet, own_model=True)
     if resume:
-        refuse_other_job(job, given.graph)
+        refuse_other_job(job, graph)
     if overwrite:
         delete_run(run, shards=True)
     if not (resume and is_shard_folder(job.shards)):
-        cut_for(given.graph, workers, job.shards, config, Console(quiet=quiet), widths=(), links=given.links)
+        cut_for(graph, workers, job.shards, config, Console(quiet=quiet), widths=(), links=links)
     run.mkdir(parents=True, exist_ok=True)
     job.write()
     with tempfile.TemporaryDirectory(prefix="halowire-") as folder:
-        hand_over(Path(folder), job, given.tensors, given.graph.num_nodes, packed)
+        hand_over(Path(folder), job, tensors, graph.num_nodes, packed)
         summary = _train(job, Path(folder))
-    done = finished(job, summary)
-    return _trained(done, model, decoder)
+    return _trained(finished(job, summary), model, decoder)
 
 
 def _trained(run: Run, model: nn.Module, decoder: Decoder | None) -> Fit:
@@ -145,26 +142,24 @@ def _trained(run: Run, model: nn.Module, decoder: Decoder | None) -> Fit:
     return Fit(run.folder, run.summary, trained.eval(), predictions, scores)
 
 
-@dataclass(frozen=True, eq=False)
-class _Given:
-    """What the user's data holds: the ``tensors`` by PyG's names, the ``graph`` for training, and pairs to learn."""
-
-    tensors: dict[str, Any]
-    graph: Graph
-    links: LinkSplit | None
-
-    @staticmethod
-    def of(data: Any, config: Config) -> _Given:
-        """Read ``data``, hold out edges where links are learnt, and refuse what cannot be trained on."""
-        regression = config.task.kind == "regression" or (isinstance(data, Graph) and data.regression)
-        tensors, num_nodes = tensors_of(data, regression)
-        links = None
-        if config.task.kind == "link":
-            links = hold_out(tensors["edge_index"].cpu(), num_nodes, config)
-            tensors = only_edges(tensors, num_nodes, links.message)
-        graph = _graph(tensors, num_nodes, regression, links is not None)
-        refuse_untrainable(graph, links is not None)
-        return _Given(tensors, graph, links)
+def _read(data: Any, config: Config) -> tuple[dict[str, Any], Graph, LinkSplit | None]:
+    """The tensors of ``data`` by PyG's names, the graph to train on, and how links are split, if they are learnt."""
+    regression = config.task.kind == "regression" or (isinstance(data, Graph) and data.regression)
+    tensors, num_nodes = tensors_of(data, regression)
+    links = None
+    names: tuple[str, ...] = ("x", "y", "train_mask", "val_mask", "test_mask")
+    if config.task.kind == "link":
+        links = hold_out(tensors["edge_index"].cpu(), num_nodes, config)
+        tensors = only_edges(tensors, num_nodes, links.message)
+        names = ("x",)
+    for name in names[2:]:
+        mask = tensors.get(name)
+        if mask is not None and mask.dim() == 2:
+            raise InputError(f"{name} has {mask.shape[1]} splits; choose one: data.{name} = data.{name}[:, 0]")
+    known: dict[str, Any] = {name: tensors.get(name) for name in names}
+    graph = check(Graph.from_edge_index(tensors["edge_index"], num_nodes, **known, regression=regression))
+    refuse_untrainable(graph, links is not None)
+    return tensors, graph, links
 
 
 def _inputs(model: nn.Module, inputs: Sequence[str] | None, tensors: Mapping[str, Any]) -> tuple[str, ...]:
@@ -182,17 +177,6 @@ def _train(job: Job, folder: Path) -> dict[str, Any]:
         raise worker_error(job, error) from None
     summary: dict[str, Any] = json.loads((job.run / "summary.json").read_text())
     return summary
-
-
-def _graph(tensors: dict[str, Any], num_nodes: int, regression: bool, link: bool) -> Graph:
-    """The graph with what training needs of it beside the model's inputs."""
-    names = ("x",) if link else ("x", "y", "train_mask", "val_mask", "test_mask")
-    known: dict[str, Any] = {name: tensors.get(name) for name in names}
-    for name in names[2:]:
-        mask = known[name]
-        if mask is not None and mask.dim() == 2:
-            raise InputError(f"{name} has {mask.shape[1]} splits; choose one: data.{name} = data.{name}[:, 0]")
-    return check(Graph.from_edge_index(tensors["edge_index"], num_nodes, **known, regression=regression))
 
 
 def _task_setting(task: str, settings: Mapping[str, Any]) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import types
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,7 +14,7 @@ from torch import nn
 
 from halowire.errors import InputError
 from halowire.partitioning import read_shard
-from halowire.pyg.by_value import pack_by_value, read_by_value, write_by_value, write_packed
+from halowire.pyg.by_value import pack_by_value, read_by_value, write_packed
 from halowire.pyg.own_model import LossFunction
 from halowire.pyg.shard_data import local_tensors
 from halowire.training import Decoder, Job
@@ -31,16 +31,14 @@ class HandOver:
 
     model: nn.Module
     loss: LossFunction | None
-    inputs: tuple[str, ...] | None
+    inputs: tuple[str, ...]
     decoder: Decoder | None = None
     codec: RowCodec | None = None
 
     def packed(self) -> bytes:
         """All of this as bytes for the workers; what cannot be handed over is refused, before anything else is done."""
         try:
-            return pack_by_value(
-                HandOver(cpu_copy(self.model), self.loss, self.inputs, cpu_copy(self.decoder), self.codec)
-            )
+            return pack_by_value(replace(self, model=cpu_copy(self.model), decoder=cpu_copy(self.decoder)))
         except Exception as error:  # a user's class may raise anything when it is copied
             given = {"model": self.model, "loss": self.loss, "decoder": self.decoder, "codec": self.codec}
             raise _unpackable(given, error) from error
@@ -48,38 +46,30 @@ class HandOver:
     @staticmethod
     def read(folder: Path) -> HandOver:
         """What the program that started this worker handed over in ``folder``."""
-        given: HandOver = read_by_value(_model_file(folder))
+        given: HandOver = read_by_value(folder / "model")
         return given
 
 
 def hand_over(folder: Path, job: Job, tensors: Mapping[str, Any], num_nodes: int, packed: bytes) -> None:
     """Write every worker's part of ``tensors`` and the ``packed`` model to ``folder``, for the workers alone."""
-    write_packed(packed, _model_file(folder))
+    write_packed(packed, folder / "model")
     shards = [read_shard(job.shards, rank, verify=False) for rank in range(job.workers)]
     owner = torch.empty(num_nodes, dtype=torch.int64)
     for shard in shards:
         owner[shard.rows] = shard.rank
     for shard in shards:
-        write_by_value(local_tensors(tensors, owner, shard), _part_file(folder, shard.rank))
+        write_packed(pack_by_value(local_tensors(tensors, owner, shard)), folder / f"part-{shard.rank}")
 
 
 def read_tensors(folder: Path, rank: int) -> dict[str, Any]:
     """The part of the graph's tensors that worker ``rank`` was handed in ``folder``."""
-    tensors: dict[str, Any] = read_by_value(_part_file(folder, rank))
+    tensors: dict[str, Any] = read_by_value(folder / f"part-{rank}")
     return tensors
 
 
 def cpu_copy(value: Given) -> Given:
     """A copy of ``value`` on the CPU where it is a module; functions and None as they are."""
     return copy.deepcopy(value).cpu() if isinstance(value, nn.Module) else value
-
-
-def _part_file(folder: Path, rank: int) -> Path:
-    return folder / f"part-{rank}"
-
-
-def _model_file(folder: Path) -> Path:
-    return folder / "model"
 
 
 def _unpackable(pieces: Mapping[str, Any], error: Exception) -> InputError:

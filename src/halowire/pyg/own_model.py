@@ -12,14 +12,14 @@ from torch import Tensor, nn
 
 from halowire.errors import InputError
 from halowire.events import EVAL
-from halowire.pyg.attach import state_of
-from halowire.pyg.call import needed_inputs
-from halowire.pyg.distribute import attach_under, layer_paths
+from halowire.pyg.distribute import attach, layer_paths, state_of
 from halowire.pyg.drop_edges import DropEdges
-from halowire.pyg.layer_path import NATIVE, foreign_overlap
+from halowire.pyg.fast_path import NATIVE, overlap_by_layer
 from halowire.pyg.shard_data import ShardData
-from halowire.training import Complete, Config, Decoder, Learnt, LinkTask, Task
-from halowire.wire import RowCodec, Transport
+from halowire.pyg.trial import needed_inputs
+from halowire.schedules import Complete
+from halowire.training import Config, Decoder, Learnt, LinkTask, Runner, Task
+from halowire.wire import RowCodec
 
 LossFunction = Callable[[Tensor, ShardData], Tensor]
 """``loss(out, data)`` gives one value for each of this worker's rows that count, or several."""
@@ -80,17 +80,13 @@ class OwnTask(Task):
         return values.sum() / float(count)
 
 
-class OwnRunner:
-    """The user's model in graph parallelism; see :class:`halowire.training.runner.Runner`."""
-
-    line: Transport | None = None
-    one_backward = True
-    split: tuple[int, ...] = ()
+class OwnRunner(Runner):
+    """The user's model in graph parallelism."""
 
     def __init__(self, model: OwnModel, data: ShardData, task: Learnt) -> None:
         self.model = model
         self.shard = data.shard
-        self.task: Learnt = task
+        self.task = task
         self.peers = data.transport
         self.num_features = data.shard.num_features
         self.exchange = state_of(model.model).exchange_of(*model.call_inputs())
@@ -133,10 +129,6 @@ class OwnRunner:
         own = ("passes.", "random")
         self.exchange.load_state({name: value for name, value in state.items() if not name.startswith(own)})
 
-    def events(self, epoch: int) -> dict[str, Any] | None:
-        """There is no timeline."""
-        return None
-
     def _dropping(self) -> list[tuple[str, DropEdges]]:
         return [(name, module) for name, module in self.model.named_modules() if isinstance(module, DropEdges)]
 
@@ -146,15 +138,15 @@ def own_runner(
     data: ShardData,
     config: Config,
     loss: LossFunction | None,
-    inputs: Sequence[str] | None,
+    inputs: Sequence[str],
     links: LinkTask | None = None,
     codec: RowCodec | None = None,
 ) -> OwnRunner:
     """Attach ``model`` to the shard and wrap it for the training loop; it learns ``links`` where they are given."""
-    attach_under(config, model, data, codec)
+    attach(model, data, config, codec)
     data.reduction.hand_over()
     decoder = None if links is None else links.decoder
-    own = OwnModel(model, data, inputs or required_inputs(model, data.keys), decoder)
+    own = OwnModel(model, data, inputs, decoder)
     if links is not None:
         return OwnRunner(own, data, links)
     task = Task.of(data.shard, config.task, data.bridge.device)
@@ -195,7 +187,7 @@ def own_facts(model: nn.Module, runner: OwnRunner, config: Config) -> dict[str, 
         "layer_paths": {name: layer.record() for name, layer in paths.items()},
     }
     if runner.peers.size > 1:
-        facts["overlap"] = foreign_overlap(paths)
+        facts["overlap"] = overlap_by_layer(paths)
     if config.rate.decay >= 0 and runner.exchange.policy.decay is None:
         facts["rows_as_they_are"] = True
     return facts

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,12 +11,11 @@ import torch
 from torch import Tensor, nn
 
 from halowire.errors import InputError
-from halowire.pyg.call import Call
 from halowire.pyg.edges import unmarked
-from halowire.pyg.native import use_native
-from halowire.pyg.prepare import spread_norms
+from halowire.pyg.fast_path import use_fast_paths
 from halowire.pyg.shard_data import cut_data
-from halowire.pyg.trial_pass import Notes, Outcome, Rehearsed, try_pass
+from halowire.pyg.trial import Call, Notes, Outcome, Rehearsed, Size, try_pass
+from halowire.pyg.whole_layers import spread_norms
 from halowire.wire import InProcessTransport, run_threads
 
 NODES = 26
@@ -44,15 +41,6 @@ class UncheckableError(InputError):
 
 class Difference(Exception):  # noqa: N818
     """The cut model does not equal the plain one; the message says where."""
-
-
-@dataclass(frozen=True)
-class Size:
-    """How large a random graph is, and whether ``gradients`` are compared on it."""
-
-    nodes: int
-    edges: int
-    gradients: bool
 
 
 SMALL = Size(NODES, EDGES, gradients=True)
@@ -125,19 +113,16 @@ def _telling_size(numbers: set[float], model: nn.Module, call: Call, most: int) 
 
 def _attempt(model: nn.Module, call: Call, seed: int, size: Size, notes: Notes) -> Rehearsed:
     """Compare the model on one random graph of ``size``; raises `Difference` where the cut model differs."""
-    generator = torch.Generator().manual_seed(seed)
-    graph, owner = _random(call, generator, size)
-    weights: list[Tensor] = []
-    want = _plain_pass(model, call, graph, weights, size, generator, notes)
-    rounding = _rounding(model, call, graph, weights, want) if size.gradients else {}
+    graph, owner = _random(call, torch.Generator().manual_seed(seed), size)
+    want = _plain_pass(model, call, graph, torch.arange(size.nodes), size, notes)
+    rounding = _rounding(model, call, graph, want) if size.gradients else {}
 
     def work(transport: InProcessTransport) -> Outcome:
         part = cut_data(graph, owner, transport)
         own = copy.deepcopy(model)
         spread_norms(own, part.bridge)
-        use_native(own)
-        own_weights = [weight[part.rows] for weight in weights]
-        return try_pass(own, call, part, part.rows, own_weights, with_backward=size.gradients)
+        use_fast_paths(own)
+        return try_pass(own, call, part, part.rows, size, Notes())
 
     try:
         parts = run_threads(PARTS, work)
@@ -175,17 +160,11 @@ def _random(call: Call, generator: torch.Generator, size: Size) -> tuple[dict[st
     return graph, owner
 
 
-def _plain_pass(
-    model: nn.Module, call: Call, graph: dict[str, Any], weights: list[Tensor], size: Size,
-    generator: torch.Generator | None = None, notes: Notes | None = None,
-) -> Outcome:  # fmt: skip
-    """A pass of a copy of ``model`` over the whole random ``graph``."""
+def _plain_pass(model: nn.Module, call: Call, graph: dict[str, Any], rows: Tensor, size: Size, notes: Notes) -> Outcome:
+    """A pass of a copy of ``model`` over the whole random ``graph``, whose nodes have the numbers ``rows``."""
     whole = SimpleNamespace(**graph, num_nodes=size.nodes)
     try:
-        return try_pass(
-            copy.deepcopy(model), call, whole, torch.arange(size.nodes), weights,
-            with_backward=size.gradients, generator=generator, notes=notes,
-        )  # fmt: skip
+        return try_pass(copy.deepcopy(model), call, whole, rows, size, notes)
     except InputError:
         raise
     except Exception as error:
@@ -195,9 +174,7 @@ def _plain_pass(
         ) from error
 
 
-def _rounding(
-    model: nn.Module, call: Call, graph: dict[str, Any], weights: list[Tensor], want: Outcome
-) -> dict[str, float]:
+def _rounding(model: nn.Module, call: Call, graph: dict[str, Any], want: Outcome) -> dict[str, float]:
     """How far the plain model's gradients are from themselves when the nodes are numbered backwards.
 
     A gradient that is zero, such as that of a bias before a norm, consists of rounding, and no more can be asked of it.
@@ -207,7 +184,7 @@ def _rounding(
         for name, value in graph.items()
     }
     turned["edge_index"] = NODES - 1 - graph["edge_index"]
-    again = _plain_pass(model, call, turned, [weight.flip(0) for weight in weights], SMALL)
+    again = _plain_pass(model, call, turned, want.rows.flip(0), SMALL, Notes())
     return {
         name: float((again.gradients[name] - grad).abs().max())  # type: ignore[operator]
         for name, grad in want.gradients.items()
@@ -230,10 +207,9 @@ def _compare(want: Outcome, parts: list[Outcome], rounding: dict[str, float]) ->
 
 def _compare_trace(want: Outcome, parts: list[Outcome]) -> None:
     """Compare the results of all modules that give one row per node: the first that differs is named."""
-    traces = [_numbered(part.trace) for part in parts]
-    for key, value in _numbered(want.trace).items():
+    for key, value in want.trace.items():
         # A layer's inner modules may be bypassed on a shard, where a native kernel serves it.
-        pieces = [trace[key] for trace in traces if key in trace]
+        pieces = [part.trace[key] for part in parts if key in part.trace]
         is_rows = value.dim() > 0 and value.shape[:1] == want.rows.shape and len(pieces) == len(parts)
         if is_rows and all(piece.shape[:1] == part.rows.shape for piece, part in zip(pieces, parts, strict=True)):
             _same(key[0], _assembled(value, pieces, parts), value)
@@ -252,16 +228,6 @@ def _compare_gradients(want: Outcome, parts: list[Outcome], rounding: dict[str, 
         # Rounding is small beside the other gradients; what is not small is a difference.
         slack = min(10 * rounding.get(name, 0.0), 10 * TOLERANCE * scale)
         _same(f"the gradient of {name}", total, grad, scale, slack)
-
-
-def _numbered(trace: list[tuple[str, Tensor]]) -> dict[tuple[str, int], Tensor]:
-    """The results of every module by its name and the number of its call."""
-    calls: dict[str, int] = defaultdict(int)
-    found = {}
-    for name, value in trace:
-        found[name, calls[name]] = value
-        calls[name] += 1
-    return found
 
 
 def _assembled(like: Tensor, pieces: list[Tensor], parts: list[Outcome]) -> Tensor:

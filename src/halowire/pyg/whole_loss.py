@@ -1,20 +1,134 @@
-"""The loss of the whole graph: the mean of all workers' values, which refuses to be mixed with one worker's own."""
+"""The loss of the whole graph, the mean of all workers' values, and its gradients, summed when backward ends."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch import Tensor
-from torch.autograd import Function
+from torch import Tensor, nn
+from torch.autograd import Function, Variable
 
 from halowire.errors import InputError
-from halowire.pyg.nested import leaves
-from halowire.pyg.reduction import Reduction
+from halowire.events import SETUP
+from halowire.pyg.edges import leaves
+from halowire.wire import HaloExchange, Transport
 
 SPREAD = 1e-9
 """Relative variance of a number over the workers that rounding may cause."""
+
+
+@dataclass(frozen=True)
+class Heard:
+    """What backward passes told so far: how many losses, their sum, and how many seconds passed on rank 0."""
+
+    losses: int = 0
+    total: float = 0.0
+    seconds: float = 0.0
+
+
+class Reduction:
+    """Sums the weight gradients of distributed models over all workers when a backward pass ends.
+
+    A pass begins at the loss (`halowire.pyg.whole_loss.WholeMean`): gradients of earlier passes, which are summed
+    already, are put aside; at the end the new ones are summed and added to them, so that several losses may be
+    accumulated before a step. ``running`` is whether a pass has begun, ``heard`` is what the passes told.
+    """
+
+    def __init__(self, transport: Transport) -> None:
+        self.transport = transport
+        self.running = False
+        self.heard = Heard()
+        self._handed_over = False
+        self._time = time.perf_counter()
+        self._parameters: list[nn.Parameter] = []
+        self._exchanges: list[HaloExchange] = []
+        self._earlier: list[Tensor | None] = []
+
+    def add(self, parameters: Iterable[nn.Parameter]) -> None:
+        """Sum the gradients of ``parameters`` too."""
+        known = {id(parameter) for parameter in self._parameters}
+        self._parameters += [parameter for parameter in parameters if id(parameter) not in known]
+
+    def share(self, module: nn.Module, what: str) -> None:
+        """Give all workers rank 0's weights and buffers of ``module``, and sum its gradients; ``what`` names it."""
+        with torch.no_grad():
+            for value in (*module.parameters(), *module.buffers()):
+                value.copy_(self.transport.broadcast(value.detach().clone(), what, SETUP))
+        self.add(module.parameters())
+
+    def watch(self, exchange: HaloExchange) -> None:
+        """Synchronise the next epoch of ``exchange`` when its rows have changed too much."""
+        self._exchanges.append(exchange)
+
+    def hand_over(self) -> None:
+        """From now on another loop sums the gradients, and steers the exchanges by its losses."""
+        self.running = True
+        self._handed_over = True
+
+    def hear(self, loss: float) -> None:
+        """Note that a loss of the whole graph, or a term of it, went backward."""
+        self.heard = replace(self.heard, losses=self.heard.losses + 1, total=self.heard.total + loss)
+
+    def knows(self, values: Iterable[Tensor]) -> bool:
+        """Whether one of ``values`` is a weight whose gradient is summed."""
+        known = {id(parameter) for parameter in self._parameters}
+        return any(id(value) in known for value in values)
+
+    def steer(self, exchanges: Sequence[HaloExchange], epoch: int, before: Heard) -> Heard:
+        """Decide on the bits of training pass ``epoch`` by the losses since ``before``; return what is known by now."""
+        now = self.heard
+        for exchange in () if self._handed_over else exchanges:
+            base = exchange.policy.base
+            if base is None:
+                continue
+            if now.losses > before.losses:
+                base.observe(now.total - before.total, now.seconds - before.seconds)
+            base.keep_up(epoch)
+            exchange.synchronise_next |= exchange.policy.freshness.adaptive and base.synchronous
+        return now
+
+    def begin(self) -> None:
+        """Put earlier gradients aside, and sum those of this backward pass at its end."""
+        if self.running:
+            return
+        self.running = True
+        self._earlier = [parameter.grad for parameter in self._parameters]
+        for parameter in self._parameters:
+            parameter.grad = None
+        Variable._execution_engine.queue_callback(self._finish)
+
+    def _finish(self) -> None:
+        """Sum the new gradients, the changes of the exchanges' rows and rank 0's seconds in one message."""
+        self.running = False
+        new = [parameter.grad for parameter in self._parameters]
+        # A weight that the loss does not reach has no gradient on any worker: they run the same code.
+        parts = [grad.reshape(-1) for grad in new if grad is not None]
+        numbers = [value for exchange in self._exchanges for value in exchange.take_change()]
+        numbers.append(self._seconds())
+        flat = torch.cat([*parts, torch.tensor(numbers, device=parts[0].device)]) if parts else torch.tensor(numbers)
+        self.transport.all_reduce(flat, "reduction of the weight gradients")
+        pieces = iter(torch.split(flat, [*(part.numel() for part in parts), len(numbers)]))
+        for parameter, grad, earlier in zip(self._parameters, new, self._earlier, strict=True):
+            if grad is not None:
+                grad.copy_(next(pieces).view_as(grad))
+                parameter.grad = grad if earlier is None else earlier.add_(grad)
+            else:
+                parameter.grad = earlier
+        self._earlier = []
+        *changes, seconds = next(pieces).tolist()
+        self.heard = replace(self.heard, seconds=self.heard.seconds + seconds)
+        for exchange, change, norm in zip(self._exchanges, changes[::2], changes[1::2], strict=True):
+            threshold = exchange.policy.freshness.threshold
+            exchange.synchronise_next = 0 < threshold**2 * norm < change
+
+    def _seconds(self) -> float:
+        """Seconds since the last backward pass on rank 0, 0 on other ranks: the sum is rank 0's, on all of them."""
+        before = self._time
+        self._time = time.perf_counter()
+        return self._time - before if self.transport.rank == 0 else 0.0
 
 
 class WholeLoss(Tensor):
@@ -52,28 +166,47 @@ class WholeLoss(Tensor):
             raise InputError(
                 "second derivatives (create_graph=True) do not cross to other workers; leave create_graph out"
             )
-        if name == "grad":
-            _refuse_local(given, reduction)
-        elif name not in ("backward", "__get__"):
-            _refuse_mixture(given)
+        if name == "grad" and reduction.knows(given):
+            raise InputError(
+                "torch.autograd.grad gives the gradients of this worker's rows alone; use loss.backward() and the "
+                "weights' .grad, which are summed over all workers"
+            )
+        others = [value for value in given if not isinstance(value, WholeLoss)]
+        if name not in ("grad", "backward", "__get__") and any(value.requires_grad for value in others):
+            raise InputError(
+                "the loss of all workers, data.mean(values), is combined with a term that only this worker knows or "
+                "that would count once per worker; put what depends on rows into the values, and a penalty on the "
+                "weights into data.mean(values, penalty=...)"
+            )
         with torch._C.DisableTorchFunctionSubclass():
             out = func(*args, **kwargs)
         return WholeLoss.of(out, reduction) if isinstance(out, Tensor) and out.is_floating_point() else out
 
 
 class WholeMean(Function):
-    """The mean of all workers' values, the same on every worker; each value has the gradient ``1 / count``."""
+    """The mean of all workers' values, the same on every worker; each value has the gradient ``1 / count``.
+
+    With ``same``, the value is one number that must be the same on all workers, as a penalty on the weights: each
+    worker has an equal share of its gradient, since the workers' gradients are summed at the end.
+    """
 
     @staticmethod
-    def forward(ctx: Any, values: Tensor, reduction: Reduction) -> Tensor:
+    def forward(ctx: Any, values: Tensor, reduction: Reduction, same: bool = False) -> Tensor:
         """``sum over workers of sum(values) / sum over workers of the number of values``."""
-        sums = torch.stack([values.sum().double(), torch.tensor(float(values.numel()), device=values.device).double()])
-        total, count = reduction.transport.all_reduce(sums, "reduction of the loss", account=None)
+        total = values.sum().double()
+        sums = torch.stack([total, total.square() if same else total.new_tensor(float(values.numel()))])
+        total, second = reduction.transport.all_reduce(sums, "reduction of the loss", account=None)
+        count = float(reduction.transport.size if same else second)
         if not count:
             raise InputError("the loss has no rows on any worker; check the mask")
         mean: Tensor = total / count
+        if same and float(second / count - mean.square()) > SPREAD * float(mean.square()):
+            raise InputError(
+                "the penalty of the loss is not the same on all workers, so it depends on rows; put what depends on "
+                "rows into the values: data.mean(values + ..., penalty=...)"
+            )
         ctx.reduction = reduction
-        ctx.count = float(count)
+        ctx.count = count
         ctx.shape = values.shape
         ctx.mean = float(mean)
         return mean.to(values.dtype)
@@ -83,34 +216,7 @@ class WholeMean(Function):
         """``1 / count`` for every value; the sum of the weights' gradients over the workers begins here."""
         ctx.reduction.begin()
         ctx.reduction.hear(float(grads[0]) * ctx.mean)
-        return (grads[0] / ctx.count).expand(ctx.shape), None
-
-
-class Penalty(Function):
-    """A term of the loss that is the same on every worker, as a penalty on the weights; it counts once."""
-
-    @staticmethod
-    def forward(ctx: Any, value: Tensor, reduction: Reduction) -> Tensor:
-        """``value``, which must be the same on all workers."""
-        own = value.detach().double()
-        first, second = reduction.transport.all_reduce(torch.stack([own, own.square()]), "check of the penalty", None)
-        size = reduction.transport.size
-        mean = first / size
-        if float(second / size - mean.square()) > SPREAD * float(mean.square()):
-            raise InputError(
-                "the penalty of the loss is not the same on all workers, so it depends on rows; put what depends on "
-                "rows into the values: data.mean(values + ..., penalty=...)"
-            )
-        ctx.reduction = reduction
-        ctx.value = float(own)
-        return value.clone()
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        """An equal share of the gradient for every worker, since the workers' gradients are summed at the end."""
-        ctx.reduction.begin()
-        ctx.reduction.hear(float(grads[0]) * ctx.value)
-        return grads[0] / ctx.reduction.transport.size, None
+        return (grads[0] / ctx.count).expand(ctx.shape), None, None
 
 
 class Guarded(Function):
@@ -131,20 +237,3 @@ class Guarded(Function):
                 "workers: loss = data.mean(values), with one value per row (reduction='none')"
             )
         return grads[0], None
-
-
-def _refuse_mixture(given: Sequence[Tensor]) -> None:
-    if any(value.requires_grad and not isinstance(value, WholeLoss) for value in given):
-        raise InputError(
-            "the loss of all workers, data.mean(values), is combined with a term that only this worker knows or that "
-            "would count once per worker; put what depends on rows into the values, and a penalty on the weights into "
-            "data.mean(values, penalty=...)"
-        )
-
-
-def _refuse_local(given: Sequence[Tensor], reduction: Reduction) -> None:
-    if reduction.knows(given):
-        raise InputError(
-            "torch.autograd.grad gives the gradients of this worker's rows alone; use loss.backward() and the weights' "
-            ".grad, which are summed over all workers"
-        )

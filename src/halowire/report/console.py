@@ -42,7 +42,7 @@ class Console:
             print(f"warning: {text}", file=self._err, flush=True)
 
     def progress(self, total: int, description: str, metric: str = "accuracy") -> EpochProgress:
-        """A context manager whose ``update`` and ``evaluated`` tell how far a run of ``total`` epochs is."""
+        """A context manager whose ``epoch`` and ``evaluated`` are told how far a run of ``total`` epochs is."""
         if self.quiet:
             return EpochProgress(total, description, metric)
         if self.terminal:
@@ -50,7 +50,7 @@ class Console:
         return EpochLines(total, description, metric, self._print)
 
     def runs_progress(self, total: int, epochs: int) -> RunsProgress:
-        """A context manager whose ``start`` and ``finish`` tell how far ``total`` runs of ``epochs`` epochs are."""
+        """A context manager whose ``start`` and ``finish`` are told how far ``total`` runs of ``epochs`` epochs are."""
         return RunsProgress(total, epochs, self.line, self._rich, self.terminal)
 
     def summary_table(self, summary: dict[str, Any], report_path: Path | str | None = None) -> None:

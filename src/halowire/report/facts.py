@@ -10,8 +10,8 @@ from statistics import fmean, median
 
 from halowire.events import best_of
 from halowire.report import series
-from halowire.report.run_files import Json, RunFiles
-from halowire.report.units import finite, number
+from halowire.report.run_files import RunFiles
+from halowire.report.units import Json, as_list, as_object, finite, number, share
 
 COLOURS = 8
 """How many colours the style sheet has for runs; with more runs they repeat."""
@@ -52,7 +52,8 @@ def facts(run: RunFiles) -> Json:
     derived = from_events(run)
     known = {**derived, **{key: value for key, value in run.summary.items() if value is not None}}
     # Before the first evaluation there is no best epoch; training writes -1 then.
-    return {**known, "best_epoch": known["best_epoch"] if number(known["best_epoch"]) >= 0 else None}
+    known["best_epoch"] = known["best_epoch"] if number(known["best_epoch"]) >= 0 else None
+    return known | {"waiting": share(known["wait_seconds"], known["epoch_seconds"])}
 
 
 def from_events(run: RunFiles) -> Json:
@@ -96,8 +97,7 @@ def best_evaluation(run: RunFiles) -> Json:
 
 def served_layers(summary: Json) -> dict[str, Json]:
     """The PyG layers of `summary.json` by name; none where the run has no such layers or an older version wrote it."""
-    found = summary.get("layer_paths")
-    named = found.items() if isinstance(found, dict) else ()
+    named = as_object(summary.get("layer_paths")).items()
     return {str(name) or "the model": one for name, one in named if isinstance(one, dict)}
 
 
@@ -132,10 +132,7 @@ def notes(one: ShownRun) -> list[str]:
     if damaged:
         lines = "1 line of the events was" if damaged == 1 else f"{damaged} lines of the events were"
         found.append(f"{lines} left out: not readable, as when a run is killed while it writes.")
-    partition = one.facts.get("partition")
-    if isinstance(partition, dict) and isinstance(partition.get("warnings"), list):
-        found.extend(str(warning) for warning in partition["warnings"])
-    return found
+    return found + [str(warning) for warning in as_list(as_object(one.facts.get("partition")).get("warnings"))]
 
 
 def labels(runs: list[RunFiles], known: list[Json]) -> list[str]:

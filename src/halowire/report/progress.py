@@ -12,8 +12,8 @@ from typing import Self
 from rich.console import Console as RichConsole
 from rich.progress import BarColumn, Progress, TextColumn
 
-from halowire.report.run_files import Json, last_epoch
-from halowire.report.units import bytes_text, metric_text, number, seconds_text
+from halowire.report.run_files import last_epoch
+from halowire.report.units import Json, bytes_text, metric_text, number, seconds_text
 
 NARROW = 100
 """A terminal with fewer columns than this gets a bar without the name of the run."""
@@ -22,7 +22,7 @@ PERIOD = 0.5
 
 
 class EpochProgress:
-    """The state of one run, told epoch by epoch; this base class shows nothing, its subclasses show it."""
+    """Hears epoch by epoch how one run goes; this base class shows nothing, its subclasses show it."""
 
     def __init__(self, total: int, description: str, metric: str) -> None:
         """A run of ``total`` epochs, called ``description``, whose quality is the ``metric``."""
@@ -36,26 +36,20 @@ class EpochProgress:
         self.wire = math.nan
         self._first: tuple[int, float] | None = None
 
-    def update(
-        self,
-        epoch: int,
-        loss: float | None = None,
-        metric: float | None = None,
-        seconds: float | None = None,
-        wire_bytes: float | None = None,
-    ) -> None:
-        """Take note that epoch number ``epoch``, counted from 0, is done; ``metric`` is its validation metric."""
+    def epoch(self, epoch: int, loss: float, seconds: float, wire_bytes: float) -> None:
+        """Take note that epoch number ``epoch``, counted from 0, is done."""
         self.done = epoch + 1
-        self.loss = number(loss) if loss is not None else self.loss
-        self.seconds = number(seconds) if seconds is not None else self.seconds
-        self.wire = number(wire_bytes) if wire_bytes is not None else self.wire
-        self.value = number(metric) if metric is not None else self.value
+        self.loss = number(loss)
+        self.seconds = number(seconds)
+        self.wire = number(wire_bytes)
         self._first = self._first or (self.done, time.monotonic())
-        self.show(evaluated=metric is not None)
+        self.show(evaluated=False)
 
     def evaluated(self, epoch: int, metrics: Mapping[str, float]) -> None:
         """Take note of the evaluation after epoch number ``epoch``; ``metrics`` holds the metric of every split."""
-        self.update(epoch, metric=metrics.get("val"))
+        self.done = epoch + 1
+        self.value = number(metrics.get("val", self.value))
+        self.show(evaluated="val" in metrics)
 
     def show(self, evaluated: bool) -> None:
         """Show the state; ``evaluated`` says whether it has a new metric."""
@@ -83,7 +77,7 @@ class EpochProgress:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """There is nothing to tidy up."""
+        """Tidy up."""
 
 
 class EpochLines(EpochProgress):

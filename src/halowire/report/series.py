@@ -1,13 +1,15 @@
-"""Curves and totals of a run, taken from its events: one value per epoch, combined over the ranks."""
+"""Curves and totals of a run, taken from its events and combined over the ranks; also as files for TensorBoard."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from statistics import fmean
 
-from halowire.report.run_files import Json, RankEvents, RunFiles
-from halowire.report.units import Points, finite, number
+from halowire.errors import InputError
+from halowire.report.run_files import RankEvents, RunFiles, read_run
+from halowire.report.units import Json, Points, as_list, as_object, finite, number
 
 PHASES = ("forward", "backward", "wait", "pack", "reduce", "optimise")
 WAITING = ("wait", "reduce")
@@ -59,7 +61,7 @@ def seconds(run: RunFiles) -> Points:
 
 def waits(run: RunFiles) -> Points:
     """How long a rank waited for the wire in every epoch, mean of the ranks."""
-    return over_ranks(run, lambda event: waited(phases_of(event)), fmean)
+    return over_ranks(run, lambda event: waited(as_object(event.get("phases"))), fmean)
 
 
 def wire_bytes(run: RunFiles) -> Points:
@@ -74,9 +76,7 @@ def stage_bytes(run: RunFiles) -> Points:
 
 def halo_bytes(run: RunFiles) -> Points:
     """Halo bytes that all ranks sent in every epoch."""
-    return [
-        (epoch, sent - stages) for (epoch, sent), (_, stages) in zip(wire_bytes(run), stage_bytes(run), strict=True)
-    ]
+    return over_ranks(run, lambda event: number(event.get("wire_bytes")) - number(event.get("stage_bytes", 0)), sum)
 
 
 def gradient_bytes(run: RunFiles) -> Points:
@@ -84,16 +84,10 @@ def gradient_bytes(run: RunFiles) -> Points:
     return over_ranks(run, lambda event: event.get("gradient_bytes"), sum)
 
 
-def phases_of(event: Json) -> Json:
-    """An epoch's phases; empty when it has none."""
-    phases = event.get("phases")
-    return phases if isinstance(phases, dict) else {}
-
-
 def waited(phases: Json) -> float:
     """The seconds of an epoch that the wire took and compute did not hide; NaN where there are no phases."""
-    known = finite(number(phases.get(name)) for name in WAITING)
-    return sum(known) if known else math.nan
+    spent = finite(number(phases.get(name)) for name in WAITING)
+    return sum(spent) if spent else math.nan
 
 
 def steady(rank: RankEvents) -> list[Json]:
@@ -105,10 +99,11 @@ def steady(rank: RankEvents) -> list[Json]:
 def mean_phases(rank: RankEvents) -> dict[str, float]:
     """Mean seconds per epoch of every phase, and of ``other``, the time that belongs to no phase."""
     events = steady(rank)
-    names = [*PHASES, *sorted({name for event in events for name in phases_of(event)} - set(PHASES))]
+    phases = [as_object(event.get("phases")) for event in events]
+    names = [*PHASES, *sorted({name for spent in phases for name in spent} - set(PHASES))]
     result = {}
     for name in names:
-        if values := finite(number(phases_of(event).get(name, 0.0)) for event in events):
+        if values := finite(number(spent.get(name, 0.0)) for spent in phases):
             result[name] = fmean(values)
     whole = finite(number(event.get("seconds")) for event in events)
     rest = fmean(whole) - sum(result.values()) if whole else 0.0
@@ -156,5 +151,37 @@ def mean_code_errors(run: RunFiles, direction: str) -> Points:
 
 def exchanges_of(event: Json) -> list[Json]:
     """An epoch's exchanges; empty when it has none."""
-    found = event.get("exchanges")
-    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+    return [item for item in as_list(event.get("exchanges")) if isinstance(item, dict)]
+
+
+def write_tensorboard(run: Path) -> Path:
+    """Write ``run``/tensorboard: loss, learning rate, metrics, seconds, waiting, phases and bytes per epoch.
+
+    It is refused where tensorboard is not installed or the folder holds no run. Earlier files are replaced.
+    """
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise InputError(
+            "tensorboard is not installed: pip install 'halowire[report]', or leave --tensorboard out"
+        ) from error
+    found = read_run(Path(run))
+    folder = Path(run) / "tensorboard"
+    for old in folder.glob("events.out.tfevents.*"):
+        old.unlink()
+    curves = {
+        "loss/train": losses(found),
+        "optim/lr": learning_rates(found),
+        **{f"metric/{split}": metrics(found, split) for split in ("train", "val", "test")},
+        "time/epoch_seconds": seconds(found),
+        "time/wait_seconds": waits(found),
+        "wire/bytes": wire_bytes(found),
+        "wire/gradient_bytes": gradient_bytes(found),
+    }
+    begun = number(found.first.start.get("time"))
+    with SummaryWriter(log_dir=str(folder)) as writer:
+        for name, points in curves.items():
+            for epoch, value in points:
+                if math.isfinite(value):
+                    writer.add_scalar(name, value, epoch, walltime=begun if math.isfinite(begun) else None)
+    return folder

@@ -1,4 +1,4 @@
-"""Numbers from files, made safe, and written as people read them: KiB and MiB, ms and s, per cent."""
+"""Values from files, made safe, and numbers written as people read them: KiB and MiB, ms and s, per cent."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from halowire.events import NO_SHARE
 
+Json = dict[str, Any]
 Points = list[tuple[int, float]]
 """A curve: (epoch, value) in the order of the epochs; the value is NaN where it is not known."""
 
@@ -17,6 +18,16 @@ METRICS = {
     "micro-f1": "micro-F1", "roc-auc": "ROC-AUC", "mae": "MAE", "rmse": "RMSE", "r2": "R\N{SUPERSCRIPT TWO}",
     "mrr": "MRR", "hits@1": "Hits@1", "hits@10": "Hits@10", "hits@50": "Hits@50",
 }  # fmt: skip
+
+
+def as_object(value: Any) -> Json:
+    """A JSON object as it is; an empty one in the place of anything else."""
+    return value if isinstance(value, dict) else {}
+
+
+def as_list(value: Any) -> list[Any]:
+    """A JSON list as it is; an empty one in the place of anything else."""
+    return value if isinstance(value, list) else []
 
 
 def number(value: Any) -> float:
@@ -34,6 +45,16 @@ def finite(values: Iterable[float]) -> list[float]:
 def share(part: Any, whole: Any) -> float:
     """part / whole as a fraction; NaN where that has no meaning."""
     return number(part) / number(whole) if number(whole) > 0 else math.nan
+
+
+def mean_of(entry: Any) -> float:
+    """The mean of ``{mean, standard_error, runs}``, or a plain number itself; NaN where there is none."""
+    return number(entry.get("mean")) if isinstance(entry, dict) else number(entry)
+
+
+def error_of(entry: Any) -> float:
+    """The standard error of ``{mean, standard_error, runs}``; NaN where there is none."""
+    return number(entry.get("standard_error")) if isinstance(entry, dict) else math.nan
 
 
 def digits(value: float) -> str:

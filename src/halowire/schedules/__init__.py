@@ -18,9 +18,10 @@ initial rows travel too, however deep the model is; and ``2 H 4`` per halo row a
 
 from halowire.schedules.block_costs import measured_costs, predicted_costs
 from halowire.schedules.border import Border
-from halowire.schedules.boundary_first import BoundaryFirst, Part
+from halowire.schedules.boundary_first import BoundaryFirst, Complete, Part
 from halowire.schedules.chunk_sums import ChunkSums
 from halowire.schedules.chunks import Chunks, chunk_numbers, renumber
+from halowire.schedules.departure import BOUNDARY_FIRST, NOT_HIDDEN, plain_overlap
 from halowire.schedules.mesh import Mesh, Seat, forget_circles
 from halowire.schedules.pipeline import Pipeline, Side
 from halowire.schedules.stage import Stage
@@ -29,10 +30,13 @@ from halowire.schedules.timeline import Timeline, ideal_bubble
 from halowire.schedules.whole_sums import Sums, WholeSums
 
 __all__ = [
+    "BOUNDARY_FIRST",
+    "NOT_HIDDEN",
     "Border",
     "BoundaryFirst",
     "ChunkSums",
     "Chunks",
+    "Complete",
     "Mesh",
     "Part",
     "Pipeline",
@@ -47,7 +51,8 @@ __all__ = [
     "ideal_bubble",
     "measured_costs",
     "parse_split",
+    "plain_overlap",
     "predicted_costs",
     "renumber",
     "split",
-]
+]  # fmt: skip

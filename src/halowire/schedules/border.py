@@ -55,12 +55,12 @@ class Border:
     def take(self, number: int, direction: str) -> None:
         """Wait for the ``number``-th chunk."""
         for link in self._before if direction == FORWARD else self._after:
-            link.take(number, direction)
+            link.take(number)
 
     def unpack(self, at: slice, direction: str, epoch: int | None) -> None:
         """Put what was taken in its place, the rows ``at``."""
         for link in self._before if direction == FORWARD else self._after:
-            link.unpack(at, direction, epoch)
+            link.unpack(at)
 
     def send(self, number: int, at: slice, direction: str, epoch: int | None) -> None:
         """Launch a chunk that is done."""

@@ -233,12 +233,13 @@ class _BackwardSegment:
         segment, layer, count = self._segment, self._segment.layer, self._rows.count
         u_grad = self._input_grad(coming)
         g_grad = None if layer is None else empty_on(self._rows.device, count, layer.sum_width)
-        if coming.message is None:
+        if coming.message is None and layer is not None:
             self._run(0, count, coming, u_grad, g_grad)
-        else:
-            assert coming.a_grad is not None
+        else:  # an entry is always cut there: the features of its boundary may be those that arrived in this epoch
             self._run(self._aggregation.boundary, count, coming, u_grad, g_grad)
-            self._aggregation.exchange.finish_back(coming.message, coming.a_grad)
+            if coming.message is not None:
+                assert coming.a_grad is not None
+                self._aggregation.exchange.finish_back(coming.message, coming.a_grad)
             self._run(0, self._aggregation.boundary, coming, u_grad, g_grad)
         message = None
         if layer is not None:

@@ -19,13 +19,47 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from halowire.kernels import Csr, row_range
+from halowire.kernels import Csr, empty, row_range
 from halowire.layers import Aggregation, Kept, Layer, Rows
 from halowire.schedules.chunks import Chunks
-from halowire.schedules.history import History, zeros
 from halowire.schedules.hop_weight import STALE, hop_weight
 from halowire.schedules.timeline import Timeline
 from halowire.wire import BACKWARD, FORWARD, ChunkExchange
+
+
+class History:
+    """What is aggregated, of all rows: ``now`` ``[rows, width]``, one for each layer of the stage.
+
+    It is read whole by every chunk. At the start of an epoch it holds the snapshot, taken at the end of the last epoch
+    ``t`` with ``(t + 1) mod period == 0`` (zeros before the first), and chunk after chunk is overwritten by this
+    epoch's rows. With a period of 1 that is what the epoch before left.
+    """
+
+    def __init__(self, rows: int, widths: Sequence[int], period: int) -> None:
+        self._period = period
+        self.now = [zeros(rows, width) for width in widths]
+        self._then = [zeros(rows, width) for width in widths] if period > 1 else []
+
+    def begin(self) -> None:
+        """Back to the snapshot."""
+        for now, then in zip(self.now, self._then, strict=False):
+            now.copy_(then)
+
+    def end(self, epoch: int) -> None:
+        """Take a snapshot where one is due."""
+        if (epoch + 1) % self._period == 0:
+            for now, then in zip(self.now, self._then, strict=False):
+                then.copy_(now)
+
+    @property
+    def matrices(self) -> list[Tensor]:
+        """What the next epoch depends on."""
+        return self._then if self._period > 1 else self.now
+
+
+def zeros(rows: int, width: int) -> Tensor:
+    """float32 zeros whose rows begin on cache lines."""
+    return empty(rows, width).zero_()
 
 
 class ChunkSums:
@@ -133,7 +167,7 @@ class ChunkSums:
         for matrix in self._grads:
             matrix[at].mul_(factor)
         if self._exchange is not None:
-            places = self._exchange.places(self._exchange.routes.backward, self._parts_in_work(step))
+            places = self._exchange.routes.backward.places(self._parts_in_work(step))
             for matrix in self._other_grads:
                 matrix[places] = matrix[places] * factor
 

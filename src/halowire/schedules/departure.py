@@ -1,4 +1,4 @@
-"""Departure: what a layer sends leaves piece by piece, while the rest of it is still computed."""
+"""Departure: what a layer sends leaves piece by piece, and how its flight is hidden behind computation."""
 
 from __future__ import annotations
 
@@ -8,6 +8,18 @@ from torch import Tensor
 
 from halowire.layers import Incoming, Kept, Layer, Rows, empty_rows
 from halowire.wire import HaloExchange
+
+BOUNDARY_FIRST = "boundary first"
+"""The layer before launches it, once its boundary rows are done: its interior, and this layer's, hide the flight."""
+
+
+NOT_HIDDEN = "not hidden"
+"""The layer waits for its rows, and nothing is computed while they fly."""
+
+
+def plain_overlap(reason: str) -> str:
+    """The layer launches it itself, when all of its input is there: only its own inner product hides the flight."""
+    return f"plain overlap: {reason}"
 
 
 class Departure:

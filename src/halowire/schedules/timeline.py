@@ -29,7 +29,8 @@ class Timeline:
 
     def begin(self, recording: bool) -> None:
         """An epoch begins."""
-        self.recording, self._start = recording, self.clock()
+        self.recording = recording
+        self._start = self.clock()
         self.spans = []
 
     @contextmanager

@@ -16,16 +16,18 @@ from torch import Tensor, nn
 from halowire.errors import InputError
 
 KEPT = 2
+"""How many checkpoints a run folder keeps."""
+Tensors = dict[str, Tensor]
 
 
 @dataclass
 class Progress:
-    """How far a run is: next epoch, best validation result, totals over all workers so far."""
+    """How far a run is: the next epoch, the best validation result, the totals over all workers so far."""
 
     epoch: int = 0
     best_epoch: int = -1
     best: dict[str, float] = field(default_factory=dict)
-    best_weights: dict[str, Tensor] = field(default_factory=dict)
+    best_weights: Tensors = field(default_factory=dict)
     stale_evaluations: int = 0
     train_loss: float = float("nan")
     sent: dict[str, int] = field(default_factory=dict)
@@ -34,12 +36,8 @@ class Progress:
 
 
 def save_checkpoint(
-    run: Path,
-    progress: Progress,
-    model: dict[str, Tensor],
-    optimiser: dict[int, dict[str, Tensor]],
-    settings: dict[str, Any],
-) -> Path:
+    run: Path, progress: Progress, model: Tensors, optimiser: dict[int, Tensors], settings: dict[str, Any]
+) -> None:
     """Write ``checkpoints/epoch-<n>/`` with ``state.safetensors`` and ``state.json``; keep the newest few.
 
     ``model`` and ``optimiser`` are whole, the latter by the places of the parameters in the model.
@@ -61,10 +59,9 @@ def save_checkpoint(
     temporary.rename(final)
     for old in sorted(folder.glob("epoch-*"))[:-KEPT]:
         shutil.rmtree(old)
-    return final
 
 
-def _apart(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+def _apart(tensors: Tensors) -> Tensors:
     """``tensors`` on the CPU, none in the memory of another: a weight that a model uses twice has two names."""
     found, seen = {}, set[int]()
     for name, value in tensors.items():
@@ -75,7 +72,7 @@ def _apart(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     return found
 
 
-def save_wire(run: Path, epoch: int, rank: int, state: dict[str, Tensor]) -> None:
+def save_wire(run: Path, epoch: int, rank: int, state: Tensors) -> None:
     """Write what the wire of one worker remembers: delta references, running means, messages that are used later."""
     folder = run / "checkpoints"
     folder.mkdir(parents=True, exist_ok=True)
@@ -86,8 +83,8 @@ def save_wire(run: Path, epoch: int, rank: int, state: dict[str, Tensor]) -> Non
         old.unlink()
 
 
-def load_wire(run: Path, epoch: int, rank: int) -> dict[str, Tensor]:
-    """What :func:`save_wire` wrote."""
+def load_wire(run: Path, epoch: int, rank: int) -> Tensors:
+    """Read what :func:`save_wire` wrote for the worker ``rank`` after ``epoch``."""
     path = _wire_file(run, epoch, rank)
     try:
         return load_file(path)
@@ -105,15 +102,18 @@ def newest_checkpoint(run: Path) -> Path | None:
     return found[-1] if found else None
 
 
-def read_checkpoint(folder: Path) -> tuple[bytes, bytes]:
-    """The bytes of ``state.json`` and ``state.safetensors``: rank 0 reads them and shares them with the others."""
+def read_newest(run: Path) -> tuple[bytes, bytes]:
+    """The bytes of ``state.json`` and ``state.safetensors`` of the newest checkpoint; empty where there is none."""
+    folder = newest_checkpoint(run)
+    if folder is None:
+        return b"", b""
     try:
         return (folder / "state.json").read_bytes(), (folder / "state.safetensors").read_bytes()
     except OSError as error:
         raise InputError(f"checkpoint {folder} cannot be read ({error}); delete it to use the one before") from error
 
 
-def parse_checkpoint(record: bytes, tensors: bytes) -> tuple[dict[str, Any], dict[str, Tensor]]:
+def parse_checkpoint(record: bytes, tensors: bytes) -> tuple[dict[str, Any], Tensors]:
     """The JSON and the tensors of a checkpoint."""
     try:
         values = json.loads(record)
@@ -125,19 +125,15 @@ def parse_checkpoint(record: bytes, tensors: bytes) -> tuple[dict[str, Any], dic
 
 
 def restore(
-    record: dict[str, Any],
-    tensors: dict[str, Tensor],
-    model: nn.Module,
-    optimiser: torch.optim.Optimizer,
-    places: list[int],
+    record: dict[str, Any], tensors: Tensors, model: nn.Module, optimiser: torch.optim.Optimizer, places: list[int]
 ) -> Progress:
-    """Put a checkpoint into ``model`` and ``optimiser``, of the parameters ``places``; how far the run was."""
+    """Put a checkpoint into ``model`` and ``optimiser``, of the parameters ``places``; return how far the run was."""
     try:
         model.load_state_dict(_under(tensors, "model."))
     except RuntimeError as error:
         why = " ".join(str(error).split())
         raise InputError(f"the checkpoint holds the weights of another model ({why}); resume with the same") from None
-    states: dict[int, dict[str, Tensor]] = {}
+    states: dict[int, Tensors] = {}
     for name, value in _under(tensors, "optim.").items():
         index, _, key = name.partition(".")
         if int(index) in places:
@@ -149,21 +145,18 @@ def restore(
 
 def kept_split(run: Path) -> list[int]:
     """The blocks of every stage in the newest checkpoint; empty where there is none."""
-    newest = newest_checkpoint(run)
-    if newest is None:
-        return []
-    record, _ = parse_checkpoint(*read_checkpoint(newest))
-    return list(record["settings"].get("split", ()))
+    record, tensors = read_newest(run)
+    return list(parse_checkpoint(record, tensors)[0]["settings"].get("split", ())) if record else []
 
 
-def best_weights(run: Path) -> dict[str, Tensor]:
+def best_weights(run: Path) -> Tensors:
     """The weights of the best validation result of a run."""
-    newest = newest_checkpoint(run)
-    if newest is None:
+    record, tensors = read_newest(run)
+    if not record:
         raise InputError(f"run {run} has no checkpoint; train it first with `halowire train ... --out {run}`")
-    _, tensors = parse_checkpoint(*read_checkpoint(newest))
-    return _under(tensors, "best.") or _under(tensors, "model.")
+    _, found = parse_checkpoint(record, tensors)
+    return _under(found, "best.") or _under(found, "model.")
 
 
-def _under(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+def _under(tensors: Tensors, prefix: str) -> Tensors:
     return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}

@@ -1,4 +1,4 @@
-"""What a comparison is to run: every recipe with every seed, and which of it is done already."""
+"""What a comparison is to run: every recipe with every seed; and which of these runs are done already."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Recipes x seeds, with settings that override those of every recipe."""
+    """Runs of every recipe with every seed, under settings that override those of the recipes."""
 
     recipes: tuple[str, ...]
     seeds: tuple[int, ...]
@@ -72,7 +72,7 @@ class Comparison:
 
     @staticmethod
     def of(recipes: str | Sequence[str], seeds: int, settings: Mapping[str, Any], folder: Path) -> Comparison:
-        """Checked before any work is done; ``seeds`` counts from ``settings["seed"]``, or from 0."""
+        """The comparison, checked before any work is done; ``seeds`` count up from ``settings["seed"]``, or from 0."""
         names = tuple(name.strip() for name in (recipes.split(",") if isinstance(recipes, str) else recipes))
         if not any(names):
             raise InputError(f"--recipes names no recipe; give some of {', '.join(RECIPES)}, separated by commas")
@@ -128,31 +128,23 @@ class Comparison:
         return {name: reason for name, reason in found.items() if name in self.settings}
 
     def notes(self) -> list[str]:
-        """What the overrides do that one might not expect: a line for each."""
-        return self.replaced() + self.ignored()
+        """What the overrides do that one might not expect, a line for each.
 
-    def ignored(self) -> list[str]:
-        """A line for every recipe that some overrides have no effect on."""
-        found = {recipe: self.idle(recipe) for recipe in self.recipes}
-        return [
-            f"{recipe} runs without {'; '.join(f'--{dashed(name)} (it {why})' for name, why in idle.items())}"
-            for recipe, idle in found.items()
-            if idle
-        ]
-
-    def replaced(self) -> list[str]:
-        """A line for every override of something that a recipe sets itself."""
+        They replace what a recipe sets itself, or have no effect beside what it sets.
+        """
         plain, lines = Config().flat(), []
+        idle = {recipe: self.idle(recipe) for recipe in self.recipes}
         for name, value in self.settings.items():
             given = {recipe: recipe_config(recipe).flat()[name] for recipe in self.recipes}
-            own = [
-                f"{one} ({was})"
-                for one, was in given.items()
-                if was != plain[name] and was != value and name not in self.idle(one)
-            ]
+            kept = (plain[name], value)
+            own = [f"{one} ({was})" for one, was in given.items() if was not in kept and name not in idle[one]]
             if own:
                 flag = f"--{dashed(name)} {value}"
                 lines.append(f"{flag} applies to every recipe, also to what sets it itself: {', '.join(own)}")
+        for recipe, reasons in idle.items():
+            if reasons:
+                told = "; ".join(f"--{dashed(name)} (it {why})" for name, why in reasons.items())
+                lines.append(f"{recipe} runs without {told}")
         return lines
 
 

@@ -26,7 +26,7 @@ class _Piece:
 
 
 class FlatGradients:
-    """Makes every ``parameter.grad`` a view of one float32 buffer that begins with ``extras`` numbers more.
+    """Makes every ``parameter.grad`` a view of one float32 buffer that begins with ``extras`` other numbers.
 
     The extras (the loss, the wish to stop, what the console shows) are summed together with the gradients and so cost
     no message of their own. The buffer is cut into pieces of neighbouring parameters. Backward finishes the last layer
@@ -47,12 +47,15 @@ class FlatGradients:
         smallest: int = SMALLEST_PIECE,
     ) -> None:
         """``peers`` train the same parameters (all workers, if not given); ``early``: backward runs once per epoch."""
-        self._transport, self._peers = transport, peers or transport
-        self._codec, self.where = codec, "weight gradients"
+        self._transport = transport
+        self._peers = peers or transport
+        self._codec = codec
+        self.where = "weight gradients"
         sizes = [p.numel() for p in parameters]
         device = parameters[0].device if parameters else torch.device("cpu")
         self._buffer = torch.zeros(extras + sum(sizes), device=device)
-        self._extras, self.gradients = torch.split(self._buffer, [extras, sum(sizes)])
+        self._extras = self._buffer[:extras]
+        self.gradients = self._buffer[extras:]
         for parameter, part in zip(parameters, torch.split(self.gradients, sizes), strict=True):
             parameter.grad = part.view_as(parameter)
         whole = codec is not None or self._peers is not transport or not early
@@ -68,14 +71,14 @@ class FlatGradients:
                 parameter.register_post_accumulate_grad_hook(self.complete)  # type: ignore[no-untyped-call]
 
     def zero(self) -> None:
-        """Forget the last epoch."""
+        """Forget the gradients of the last epoch."""
         self._buffer.zero_()
         self._next = 0
         for piece in self._pieces:
             piece.missing = piece.stop - piece.first
 
     def reduce(self, extras: Sequence[float], epoch: int = 0) -> list[float]:
-        """Sum ``extras`` over all workers, the gradients over the peers; the sums of the extras, never coded."""
+        """Sum the gradients over the peers, ``extras`` over all workers; return the latter sums, which are exact."""
         self._extras.copy_(torch.tensor(extras))
         if self._codec is None and self._peers is self._transport:
             self._launch(len(self._pieces))
@@ -104,7 +107,7 @@ class FlatGradients:
         self._next = max(self._next, stop)
 
     def clip(self, largest: float, line: Transport | None = None) -> None:
-        """Scale the whole gradient down to the norm ``largest``, if it is longer; ``line`` holds the rest of it."""
+        """Scale the gradient down to the norm ``largest``, if it is longer; workers of ``line`` hold the rest of it."""
         if largest > 0:
             norm = torch.linalg.vector_norm(self.gradients)
             if line is not None and line.size > 1:

@@ -8,24 +8,20 @@ import torch
 from torch import Tensor
 
 from halowire.events import EVAL
-from halowire.layers import BOUNDARY_FIRST, Inputs, Model, Rows
+from halowire.layers import Inputs, Model, Rows
 from halowire.partitioning import Shard
-from halowire.schedules import BoundaryFirst, Part, Stage
+from halowire.schedules import BOUNDARY_FIRST, BoundaryFirst, Complete, Part, Stage
 from halowire.training.config import Config
 from halowire.training.model_setup import build_model, output_width, policy_for
-from halowire.training.runner import Complete, LossGradient, exchange_numbers, exchanges_rows, remembers
+from halowire.training.runner import Runner, loss_gradient, overlap_of
 from halowire.training.task import Learnt, Task
 from halowire.wire import HaloExchange, Transport
 
 CPU = torch.device("cpu")
 
 
-class GraphParallel:
-    """A whole model on every worker's own part, boundary rows first; see :class:`Runner`."""
-
-    line: Transport | None = None
-    one_backward = True
-    split: tuple[int, ...] = ()
+class GraphParallel(Runner):
+    """A whole model on every worker's own part, boundary rows first."""
 
     def __init__(
         self,
@@ -58,8 +54,8 @@ class GraphParallel:
         if train is not whole:
             self._evaluation = self._part(whole, HaloExchange(whole, transport, device, policy))
         self._schedule = BoundaryFirst(stage)
-        self._loss = LossGradient(task or Task.of(train, config.task, device))
-        self.task: Learnt = task or Task.of(whole, config.task, device)
+        self._train_task = task or Task.of(train, config.task, device)
+        self.task = task or Task.of(whole, config.task, device)
 
     def _part(self, shard: Shard, exchange: HaloExchange) -> Part:
         """``shard`` made ready; its features, where the model reads them over edges, cross the wire here, once."""
@@ -68,47 +64,26 @@ class GraphParallel:
 
     @property
     def boundary(self) -> int:
-        """How many rows of this worker have to do with others."""
+        """How many owned rows other workers need, or need rows of other workers."""
         return self._train.aggregation.boundary
 
     @torch.no_grad()
     def forward_backward(self, epoch: int, complete: Complete) -> Tensor:
-        """All segments forward, the loss, all segments backward."""
+        """Run all segments forward, the loss, and all segments backward."""
         rows = Rows.whole(self._train.ids, self._config.seed, epoch, training=True)
         with self._ledger.phase("forward"):
             logits, passed = self._schedule.forward(self._train, rows)
-            loss, grad = self._loss(logits, epoch)
+            loss, grad = loss_gradient(self._train_task, logits, epoch)
         with self._ledger.phase("backward"):
             self._schedule.backward(self._train, passed, grad, complete)
         return loss
 
     def logits(self) -> Tensor:
-        """float32, fresh, nothing dropped."""
+        """Logits of all owned rows."""
         with torch.no_grad(), self._ledger.account(EVAL):
             return self._schedule.forward(self._evaluation, Rows.whole(self._evaluation.ids))[0]
 
-    @property
-    def remembers(self) -> bool:
-        """Whether the exchange does, with delta coding or delayed rows."""
-        return remembers(self.exchange)
-
-    def state(self) -> dict[str, Tensor]:
-        """The state of the exchange."""
-        return self.exchange.state()
-
-    def load_state(self, state: dict[str, Tensor]) -> None:
-        """Put the exchange into ``state``."""
-        self.exchange.load_state(state)
-
     def facts(self) -> dict[str, Any]:
-        """Every layer runs boundary first; the share of the rows that need nothing from other workers."""
-        overlap = (
-            dict.fromkeys(exchange_numbers(self.model), BOUNDARY_FIRST)
-            if exchanges_rows(self.peers, self._config)
-            else {}
-        )
+        """How every exchange is hidden (boundary first), and the share of the rows that need no other worker."""
+        overlap = overlap_of(self.model, self.peers, self._config, BOUNDARY_FIRST)
         return {"overlap": overlap, "interior_share": self._train.aggregation.interior_share}
-
-    def events(self, epoch: int) -> dict[str, Any] | None:
-        """There is no timeline."""
-        return None

@@ -39,17 +39,11 @@ class Job:
 
     def write(self) -> None:
         """Write `config.json`: the settings, and under ``run`` the rest."""
-        rest = {
-            "graph": self.graph, "source": self.source, "shards": self._shards_name(), "workers": self.workers,
-            "resume": self.resume, "quiet": self.quiet, "tensorboard": self.tensorboard,
-            "table": self.table, "own_model": self.own_model,
-        }  # fmt: skip
-        write_json(self.run / "config.json", {**self.config.to_dict(), "run": rest})
-
-    def _shards_name(self) -> str:
-        """Relative where the shards are in the run folder, so that the folder can be moved."""
+        rest = {name: value for name, value in vars(self).items() if name not in ("run", "config")}
+        # A name alone where the shards are in the run folder, so that the folder can be moved.
         inside = self.shards.parent == self.run
-        return self.shards.name if inside else str(self.shards.absolute())
+        rest["shards"] = self.shards.name if inside else str(self.shards.absolute())
+        write_json(self.run / "config.json", {**self.config.to_dict(), "run": rest})
 
     @staticmethod
     def read(run: Path) -> Job:
@@ -76,8 +70,7 @@ def delete_run(run: Path, shards: bool) -> None:
 
 def changes_since(before: Job, workers: int, config: Config, fixed: Iterable[str]) -> Iterator[tuple[str, Any, Any]]:
     """Flag, value then and value now, of the number of workers and the ``fixed`` settings where they differ."""
-    old = before.config.flat()
-    new = config.flat()
+    old, new = before.config.flat(), config.flat()
     values = [("--workers", before.workers, workers)]
     values += [(f"--{name.replace('_', '-')}", old[name], new[name]) for name in fixed]
     return (value for value in values if value[1] != value[2])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Mapping
 
 from halowire.errors import InputError
@@ -45,9 +46,8 @@ def layer_ratios(rate: RateConfig, layers: Collection[int], sent: Collection[int
     of backward are those of forward.
     """
     ratios = {}
-    for layer, value in _pairs(
-        "--rate.layer-ratios", rate.layer_ratios, layers if sent is None else sent, "LAYER:RATIO", "4"
-    ):
+    named = layers if sent is None else sent
+    for layer, value in _pairs("--rate.layer-ratios", rate.layer_ratios, named, "LAYER:RATIO", "4"):
         try:
             ratios[layer] = float(value)
         except ValueError:
@@ -95,27 +95,20 @@ def fit_bits(base: int, widths: Mapping[int, int], share: float) -> LayerBits:
     """
     places = [(layer, way) for layer in widths for way in (BACKWARD, FORWARD) if layer > 0 or way == FORWARD]
     bits = dict.fromkeys(places, base)
-    room = share * sum(4 * widths[layer] for layer, _ in places) - sum(
-        _size(base, widths[layer]) for layer, _ in places
-    )
-    while (steps := _steps(bits, widths, room, places)) and room >= 0:
-        more, number, place = min(steps)
-        bits[places[place]] = number
+    room = sum(share * 4 * widths[layer] - _size(base, widths[layer]) for layer, _ in places)
+    while room >= 0:
+        steps = []
+        for number, (layer, way) in enumerate(places):
+            now, width = bits[layer, way], widths[layer]
+            more = _size(STEPS[now], width) - _size(now, width) if now in STEPS else math.inf
+            if more <= room:
+                steps.append((more, STEPS[now], number))
+        if not steps:
+            break
+        more, wider, number = min(steps)
+        bits[places[number]] = wider
         room -= more
     return bits
-
-
-def _steps(
-    bits: LayerBits, widths: Mapping[int, int], room: float, places: Collection[tuple[int, str]]
-) -> list[tuple[int, int, int]]:
-    """(more bytes, bits, number of the place) of every step that has room."""
-    found = []
-    for number, (layer, way) in enumerate(places):
-        now = bits[layer, way]
-        if now in STEPS:
-            more = _size(STEPS[now], widths[layer]) - _size(now, widths[layer])
-            found += [(more, STEPS[now], number)] if more <= room else []
-    return found
 
 
 def _size(bits: int, width: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
@@ -11,17 +12,18 @@ from torch import Tensor
 from halowire.errors import InputError
 from halowire.events import HITS, LINK_METRICS
 from halowire.graph import draw_negatives, pair_keys
+from halowire.kernels import Csr
 from halowire.partitioning import PartLinks, Shard
 from halowire.training.config import Config
-from halowire.training.metrics import SPLITS
-from halowire.training.pair_rows import PairRows
-from halowire.training.task import by_split
-from halowire.wire import Transport
+from halowire.training.task import SPLITS, by_split
+from halowire.wire import Crossing, Extend, HaloExchange, Policy, Transport
 
 Decoder = Callable[[Tensor, Tensor], Tensor]
 """``decoder(sources, targets)``: rows ``[m, k]`` each to scores ``[m]``, higher for likelier edges."""
 BLOCK = 1 << 22
 """Values of rows that are gathered at once while pairs are ranked."""
+PAIRS = 9_000
+"""The layer that the ledger books rows of pairs under, out of the way of the model's own."""
 
 
 def dot_product(sources: Tensor, targets: Tensor) -> Tensor:
@@ -30,7 +32,7 @@ def dot_product(sources: Tensor, targets: Tensor) -> Tensor:
 
 
 class LinkTask:
-    """The pairs of one worker: those whose source it owns. The other rows that they need are fetched."""
+    """The pairs whose source this worker owns; the rows that they need of other workers are fetched."""
 
     def __init__(
         self,
@@ -42,13 +44,17 @@ class LinkTask:
         decoder: Decoder = dot_product,
     ) -> None:
         """All workers make it together: they agree on the rows that ranking needs."""
-        self._links, self._shard, self._transport, self._device = links, shard, transport, device
-        self.decoder, self._seed, self._count = decoder, config.seed, config.task.train_negatives
+        self._links = links
+        self._shard = shard
+        self._transport = transport
+        self._device = device
+        self.decoder = decoder
+        self._seed = config.seed
+        self._count = config.task.train_negatives
         self.metric = "mrr" if config.task.metric == "auto" else config.task.metric
-        num_nodes = links.owner.numel()
+        self._num_nodes = links.owner.numel()
         # All training edges of a source are pairs of its owner, so this is all that its negatives must avoid.
-        self._known = pair_keys(links.train[0], links.train[1], num_nodes)
-        self._num_nodes, self._num_negatives = num_nodes, links.negatives["val"].shape[1]
+        self._known = pair_keys(links.train[0], links.train[1], self._num_nodes)
         self._ranked = {name: self._rows(links.ranked[name], links.negatives[name]) for name in SPLITS}
 
     def loss(self, rows: Tensor, epoch: int = 0) -> Tensor:
@@ -61,7 +67,8 @@ class LinkTask:
         return self.values(rows, epoch).sum() / (self._links.num_train * (1 + self._count))
 
     def values(self, rows: Tensor, epoch: int = 0) -> Tensor:
-        """The terms of that sum, ``[P (1 + train_negatives)]``: this worker's pairs, then their negatives."""
+        """The terms of the sum in :meth:`loss`, ``[P (1 + train_negatives)]``: of this worker's pairs, then of their
+        negatives."""
         pairs = self._links.train
         drawn = draw_negatives(pairs, self._count, self._known, self._num_nodes, self._seed, epoch)
         # Messages of the last epoch have long arrived; their buffers are not used again.
@@ -88,11 +95,12 @@ class LinkTask:
         transport.all_reduce(sums, "reduction of the metrics", account=None)
         values = dict(zip(LINK_METRICS, (sums[:, 1:] / sums[:, :1]).t().tolist(), strict=True))
         # Among fewer than K negatives every pair is a hit.
-        told = {name: found for name, found in values.items() if HITS.get(name, 0) <= self._num_negatives}
+        num_negatives = self._links.negatives["val"].shape[1]
+        told = {name: found for name, found in values.items() if HITS.get(name, 0) <= num_negatives}
         return by_split(told, self.metric)
 
     def _ranks(self, rows: Tensor, split: str) -> Tensor:
-        """float32 ``[q]``."""
+        """The rank of each of the ``q`` ranked pairs of ``split``, float32 ``[q]``."""
         pairs, negatives, plan = self._links.ranked[split], self._links.negatives[split], self._ranked[split]
         table, count = plan.table(rows), negatives.shape[1]
         block = max(1, BLOCK // max(1, count * table.shape[1]))
@@ -118,3 +126,63 @@ class LinkTask:
     def _rows(self, pairs: Tensor, negatives: Tensor) -> PairRows:
         nodes = torch.cat([pairs[1], negatives.reshape(-1)])
         return PairRows(nodes, self._links, self._shard, self._transport, self._device)
+
+
+class PairRows:
+    """The rows of ``nodes`` (rows of the whole graph, any shape) behind this worker's own, in one table.
+
+    All workers make one together: each tells the owners which of their rows it needs, once for all uses of them. Then
+    ``table(h)`` is ``[n + m, k]``: the ``n`` owned rows of ``h``, then ``m`` fetched ones in float32. Backward, the
+    gradients of the fetched rows return to their owners and are added there, as those of a halo are.
+    """
+
+    def __init__(
+        self, nodes: Tensor, links: PartLinks, shard: Shard, transport: Transport, device: torch.device
+    ) -> None:
+        self._links = links
+        self._shard = shard
+        self._transport = transport
+        self._device = device
+        self._num_nodes = links.owner.numel()
+        keys = torch.unique(self._keys(nodes.reshape(-1)))
+        owner = torch.div(keys, self._num_nodes, rounding_mode="floor")
+        self._wanted = keys[owner != shard.rank]
+        if transport.size > 1:
+            self._exchange = self._agree(owner[owner != shard.rank])
+
+    def table(self, rows: Tensor) -> Tensor:
+        """The owned ``rows`` ``[n, k]``, then the rows fetched from other workers."""
+        if self._transport.size == 1:
+            return rows
+        out: Tensor = Extend.apply(rows.contiguous(), Crossing(self._exchange, PAIRS, None))  # type: ignore[no-untyped-call]
+        return out
+
+    def places(self, nodes: Tensor) -> Tensor:
+        """The rows of ``nodes`` in the table, int64 in the shape of ``nodes``."""
+        own = self._links.owner[nodes] == self._shard.rank
+        away = torch.searchsorted(self._wanted, self._keys(nodes)) + self._shard.num_owned
+        return torch.where(own, self._links.place[nodes].long(), away).to(self._device)
+
+    def _keys(self, nodes: Tensor) -> Tensor:
+        """Numbers of ``nodes`` that ascend by owner, then by row of the graph."""
+        return self._links.owner[nodes].long() * self._num_nodes + nodes
+
+    def _agree(self, owner: Tensor) -> HaloExchange:
+        """Tell the owners, and hear from the others, which rows are needed."""
+        shard, transport = self._shard, self._transport
+        wanted = torch.bincount(owner, minlength=transport.size).tolist()
+        asked = transport.swap_counts(wanted, "counts of the pairs' rows")
+        nodes = self._wanted % self._num_nodes
+        sent = transport.swap(self._links.place[nodes], wanted, asked, "exchange of the pairs' rows").long()
+        # The exchange of a shard whose halo is what was asked for; every owned row may be sent, whatever its place.
+        pseudo = replace(
+            shard,
+            num_boundary=shard.num_owned,
+            halo_ids=nodes,
+            halo=Csr(torch.zeros(shard.num_owned + 1, dtype=torch.int64), torch.empty(0).int(), None, nodes.numel()),
+            symmetric_degree=torch.zeros(shard.num_owned + nodes.numel()),
+            send_index=sent,
+            send_counts=tuple(asked),
+            recv_counts=tuple(wanted),
+        )
+        return HaloExchange(pseudo, transport, self._device, Policy())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,27 +14,16 @@ from torch import Tensor, nn
 
 from halowire.errors import InputError, TrainingError
 from halowire.events import EVAL, GRADIENT, STAGE, TRAIN, EventLog, LedgerEntry, is_better
-from halowire.training.checkpoint import (
-    Progress,
-    load_wire,
-    newest_checkpoint,
-    parse_checkpoint,
-    read_checkpoint,
-    restore,
-    save_checkpoint,
-    save_wire,
-)
-from halowire.training.config import Config
+from halowire.training.checkpoint import Progress
+from halowire.training.config import Config, OptimConfig
 from halowire.training.flat import FlatGradients, broadcast_parameters
+from halowire.training.outcome import largest_memory, peak_memory, summarise, total_sent
+from halowire.training.run_state import RunState
 from halowire.training.runner import Runner
-from halowire.training.schedule import learning_rate
-from halowire.training.summary import largest_memory, peak_memory, summarise, total_sent
-from halowire.training.whole import Whole
 from halowire.wire import GradientCodec, HaloExchange, Transport
 
-# Numbers reduced together with the gradients: loss, wish to stop, bytes, change and norm of the halo rows, and the
-# seconds of rank 0.
 EXTRAS = 6
+"""Numbers reduced with the gradients: loss, wish to stop, bytes, change and norm of halo rows, seconds of rank 0."""
 
 
 class Observer(Protocol):
@@ -51,10 +40,10 @@ class Silent:
     """The observer that says nothing."""
 
     def epoch(self, epoch: int, loss: float, seconds: float, wire_bytes: int) -> None:
-        """Nothing."""
+        """Say nothing of an epoch."""
 
     def evaluated(self, epoch: int, metrics: dict[str, float]) -> None:
-        """Nothing."""
+        """Say nothing of an evaluation."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +59,7 @@ class Trainer:
     """Trains one model on this worker's shard, in step with the other workers."""
 
     def __init__(self, runner: Runner, config: Config, transport: Transport, run: Path) -> None:
-        """Give every worker the same weights."""
+        """Make ready what trains the model; all workers begin with the weights of rank 0."""
         self.config = config
         self.transport = transport
         self.run_folder = run
@@ -78,58 +67,45 @@ class Trainer:
         self.runner = runner
         self.model = runner.model
         self.parameters = list(runner.parameters.values())
-        self._whole = Whole(self.model, self.runner.parameters, self.runner.peers, transport)
         broadcast_parameters(list(self.model.parameters()), transport)
         bits = config.rate.weights
-        peers = runner.peers
-        self.codec = None if bits == 32 else GradientCodec(bits, peers, config.seed)
-        self.flat = FlatGradients(self.parameters, EXTRAS, transport, self.codec, peers, self.runner.one_backward)
+        codec = None if bits == 32 else GradientCodec(bits, runner.peers, config.seed)
+        self.flat = FlatGradients(self.parameters, EXTRAS, transport, codec, runner.peers, runner.one_backward)
         # A stage without parameters takes part in everything all the same; Adam refuses an empty list.
         trained = self.parameters or [nn.Parameter(torch.empty(0))]
-        self.optimiser = torch.optim.Adam(
-            trained, lr=config.optim.lr, weight_decay=config.optim.weight_decay, foreach=True
-        )
+        optim = config.optim
+        self.optimiser = torch.optim.Adam(trained, lr=optim.lr, weight_decay=optim.weight_decay, foreach=True)
         self.progress = Progress()
+        self._state = RunState(runner, self.optimiser, codec, config, transport, run)
         self._sent_before: dict[str, int] = {}
 
     def resume(self) -> None:
-        """Go on from the newest checkpoint, which rank 0 reads and shares; without one, start from the beginning."""
-        record = tensors = b""
-        if self.transport.rank == 0 and (newest := newest_checkpoint(self.run_folder)) is not None:
-            record, tensors = read_checkpoint(newest)
-        record = self.transport.broadcast_bytes(record, "sharing of the checkpoint")
-        tensors = self.transport.broadcast_bytes(tensors, "sharing of the checkpoint")
-        if not record:
-            return
-        values, state = parse_checkpoint(record, tensors)
-        _refuse_changes(values["settings"], self._settings())
-        self.progress = restore(values, state, self.model, self.optimiser, self._whole.own_places)
+        """Go on from the newest checkpoint; without one, start from the beginning."""
+        self.progress = self._state.load() or self.progress
         self._sent_before = dict(self.progress.sent)
-        if self._wire_remembers:
-            self._load_wire(load_wire(self.run_folder, self.progress.epoch, self.transport.rank))
 
     def run(self, hooks: Hooks | None = None) -> dict[str, Any]:
-        """Train to the end, or until told to stop; the summary, the same on every worker."""
+        """Train to the end, or until told to stop; return the summary, which is the same on every worker."""
         self.hooks = hooks or self.hooks
         log = EventLog(self.run_folder, self.transport.rank, self.progress.epoch or None)
         log.write("start", time=time.time(), **self._facts())
         status = "finished"
         self.transport.ledger.take()
-        while self.progress.epoch < self.config.epochs:
+        while self.progress.epoch < self.config.epochs and status == "finished":
             stop = self._epoch(log)
-            if self._evaluate_now() and self._evaluate(log):
+            last = self.progress.epoch == self.config.epochs
+            if (last or self._due(self.config.eval.every)) and self._evaluate(log):
                 status = "early-stopped"
-            elif stop and self.progress.epoch < self.config.epochs:
+            elif stop and not last:
                 status = "stopped"
-            self._checkpoint(status)
-            if status != "finished":
-                break
+            if last or status != "finished" or self._due(self.config.checkpoint.every):
+                self._checkpoint()
         self.settle()
-        log.write(
-            "end", time=time.time(), status=status, best_epoch=self.progress.best_epoch, peak_memory_bytes=peak_memory()
-        )
+        best, memory = self.progress.best_epoch, peak_memory()
+        log.write("end", time=time.time(), status=status, best_epoch=best, peak_memory_bytes=memory)
         log.close()
-        memory = largest_memory(self.transport)  # after all events are written: rank 0 reads them for the report
+        # After all events are written, which rank 0 reads for the report.
+        memory = largest_memory(self.transport)
         metric, graph = self.runner.task.metric, self.runner.shard.graph
         return summarise(self.config, graph, self.transport.size, metric, self.progress, memory, status)
 
@@ -139,7 +115,7 @@ class Trainer:
         self.transport.drain()
 
     def forward_backward(self, epoch: int) -> Tensor:
-        """One pass forward and backward; this worker's share of the loss.
+        """Run one pass forward and backward; return this worker's share of the loss.
 
         The weight gradients gather in ``self.flat``, whose ``reduce`` must follow: some are under way already.
         """
@@ -153,30 +129,37 @@ class Trainer:
         return self.runner.logits()
 
     def _epoch(self, log: EventLog) -> bool:
-        """Train one epoch; whether some worker was asked to stop."""
+        """Train one epoch; return whether some worker was asked to stop."""
         epoch, ledger = self.progress.epoch, self.transport.ledger
-        rate, wire = learning_rate(self.config.optim, epoch, self.config.epochs), self._wire_facts(epoch)
+        rate = learning_rate(self.config.optim, epoch, self.config.epochs)
+        wire = self._wire_facts(epoch)
         start = time.perf_counter()
         with ledger.account(TRAIN):
-            loss = float(self.forward_backward(epoch))
-            mine = [loss, float(self.hooks.should_stop()), wire_bytes(ledger.now)]
+            mine = [float(self.forward_backward(epoch)), float(self.hooks.should_stop()), wire_bytes(ledger.now)]
             mine += self.exchange.take_change()
             mine.append(time.perf_counter() - start if self.transport.rank == 0 else 0.0)
             with ledger.phase("reduce"):
-                total, stop, sent, change, norm, clock = self.flat.reduce(mine, epoch)
-            if not math.isfinite(total):
+                loss, stop, sent, change, norm, clock = self.flat.reduce(mine, epoch)
+            if not math.isfinite(loss):
                 raise TrainingError(
-                    f"the loss became {total} in epoch {epoch}; try a smaller --optim.lr or --optim.clip 1"
+                    f"the loss became {loss} in epoch {epoch}; try a smaller --optim.lr or --optim.clip 1"
                 )
-            self.steer(total, clock, change, norm)
+            self.steer(loss, clock, change, norm)
             with ledger.phase("optimise"):
                 self.flat.clip(self.config.optim.clip, self.runner.line)
                 self.optimiser.param_groups[0]["lr"] = rate
                 self.optimiser.step()
         seconds, entry = time.perf_counter() - start, ledger.take()
-        self._record(log, epoch, total, rate, seconds, entry, wire)
-        self.hooks.observer.epoch(epoch, total, seconds, int(sent))
-        self.progress.epoch, self.progress.train_loss = epoch + 1, total
+        log.write(
+            "epoch", epoch=epoch, loss=loss, lr=rate, seconds=seconds, phases=dict(entry.phases),
+            wire_bytes=wire_bytes(entry), stage_bytes=entry.sent[STAGE], gradient_bytes=entry.sent[GRADIENT],
+            exchanges=entry.exchange_list(), **wire,
+        )  # fmt: skip
+        if (more := self.runner.events(epoch)) is not None:
+            log.write("timeline", epoch=epoch, **more)
+        self.hooks.observer.epoch(epoch, loss, seconds, int(sent))
+        self.progress.epoch = epoch + 1
+        self.progress.train_loss = loss
         self.progress.epoch_seconds.append(seconds)
         self.progress.wait_seconds.append(entry.phases["wait"] + entry.phases["reduce"])
         return stop > 0
@@ -198,29 +181,12 @@ class Trainer:
             return bits
         return bits | {"synchronous": self.exchange.synchronise_next or policy.freshness.synchronous(epoch)}
 
-    def _record(
-        self,
-        log: EventLog,
-        epoch: int,
-        loss: float,
-        rate: float,
-        seconds: float,
-        entry: LedgerEntry,
-        wire: dict[str, Any],
-    ) -> None:
-        log.write(
-            "epoch", epoch=epoch, loss=loss, lr=rate, seconds=seconds, phases=dict(entry.phases),
-            wire_bytes=wire_bytes(entry), stage_bytes=entry.sent[STAGE], gradient_bytes=entry.sent[GRADIENT],
-            exchanges=entry.exchange_list(), **wire,
-        )  # fmt: skip
-        if (more := self.runner.events(epoch)) is not None:
-            log.write("timeline", epoch=epoch, **more)
-
-    def _evaluate_now(self) -> bool:
-        return self.progress.epoch % self.config.eval.every == 0 or self.progress.epoch == self.config.epochs
+    def _due(self, every: int) -> bool:
+        """Whether something is due that happens after every so many epochs; where ``every`` is 0, it never is."""
+        return every > 0 and self.progress.epoch % every == 0
 
     def _evaluate(self, log: EventLog) -> bool:
-        """Evaluate, remember the best weights; whether it is time to stop early."""
+        """Evaluate, remember the best weights, and return whether it is time to stop early."""
         progress, start = self.progress, time.perf_counter()
         logits = self.logits()
         with self.transport.ledger.account(EVAL):
@@ -231,85 +197,39 @@ class Trainer:
                 f"the {self.runner.task.metric} of the validation nodes is undefined, they lack a class or are all "
                 "alike; use another --task.metric or another split"
             )
-        log.write(
-            "eval",
-            epoch=progress.epoch - 1,
-            **metrics,
-            seconds=time.perf_counter() - start,
-            wire_bytes=entry.sent[EVAL],
-        )
+        seconds = time.perf_counter() - start
+        log.write("eval", epoch=progress.epoch - 1, **metrics, seconds=seconds, wire_bytes=entry.sent[EVAL])
         self.hooks.observer.evaluated(progress.epoch - 1, metrics)
         if not progress.best or is_better(self.runner.task.metric, metrics["val"], progress.best["val"]):
-            progress.best, progress.best_epoch, progress.stale_evaluations = metrics, progress.epoch - 1, 0
+            progress.best = metrics
+            progress.best_epoch = progress.epoch - 1
+            progress.stale_evaluations = 0
             progress.best_weights = {name: value.clone() for name, value in self.model.state_dict().items()}
         else:
             progress.stale_evaluations += 1
         return 0 < self.config.early_stop <= progress.stale_evaluations
 
-    def _checkpoint(self, status: str) -> None:
-        every = self.config.checkpoint.every
-        done = status != "finished" or self.progress.epoch == self.config.epochs
-        if not done and not (every and self.progress.epoch % every == 0):
-            return
+    def _checkpoint(self) -> None:
+        """Count the bytes that all workers sent so far, and save the run."""
         now = total_sent(self.transport)
         self.progress.sent = {account: self._sent_before.get(account, 0) + sent for account, sent in now.items()}
-        if not self.hooks.keep:
-            return
-        if self._wire_remembers:
-            base = self.exchange.policy.base
-            state = self.runner.state() | (self.codec.state if self.codec else {}) | (base.state() if base else {})
-            save_wire(self.run_folder, self.progress.epoch, self.transport.rank, state)
-        weights = self._whole.complete(self.model.state_dict())
-        moments = self._whole.optimiser(self.optimiser)
-        best = self.progress.best_weights
-        whole = replace(self.progress, best_weights=self._whole.complete(best) if best else {})
-        if self.transport.rank == 0:
-            save_checkpoint(self.run_folder, whole, weights, moments, self._settings())
+        if self.hooks.keep:
+            self._state.save(self.progress)
 
     @property
     def exchange(self) -> HaloExchange:
         """The exchange that training uses."""
         return self.runner.exchange
 
-    @property
-    def _wire_remembers(self) -> bool:
-        return self.runner.remembers or self.codec is not None or self.exchange.policy.base is not None
-
-    def _load_wire(self, state: dict[str, Tensor]) -> None:
-        weights = {name: value for name, value in state.items() if name.startswith("gradient.")}
-        if self.codec is not None:
-            self.codec.state = weights
-        base = {name: value for name, value in state.items() if name.startswith("base.")}
-        if self.exchange.policy.base is not None:  # before the messages, whose bits depend on it
-            self.exchange.policy.base.load_state(base)
-        rest = state.keys() - weights.keys() - base.keys()
-        self.runner.load_state({name: state[name] for name in rest})
-
-    def _settings(self) -> dict[str, Any]:
-        """What a resumed run must share with the one it continues."""
-        values = self.config.to_dict()
-        fixed = {
-            name: values[name]
-            for name in ("seed", "precision", "model", "optim", "rate", "freshness", "task", "recipe", "mesh")
-        }
-        length = {"epochs": self.config.epochs} if self.config.spans_the_run else {}
-        stages = {"split": list(self.runner.split)} if self.runner.split else {}
-        return fixed | length | stages | {"graph": self.runner.shard.graph, "workers": self.transport.size}
-
     def _facts(self) -> dict[str, Any]:
+        """What the start event tells of this worker."""
         shard = self.runner.shard
         return {
-            "rank": self.transport.rank,
-            "workers": self.transport.size,
-            "graph": shard.graph,
-            "recipe": self.config.recipe,
-            "nodes": shard.num_nodes,
-            "features": self.runner.num_features,
-            "classes": shard.num_classes,
-            "metric": self.runner.task.metric,
-            "owned_rows": shard.num_owned,
-            "halo_rows": shard.num_halo,
-        } | self.runner.facts()
+            "rank": self.transport.rank, "workers": self.transport.size, "graph": shard.graph,
+            "recipe": self.config.recipe, "nodes": shard.num_nodes, "features": self.runner.num_features,
+            "classes": shard.num_classes, "metric": self.runner.task.metric, "owned_rows": shard.num_owned,
+            "halo_rows": shard.num_halo, **self.runner.facts(),
+        }  # fmt: skip
 
 
 def wire_bytes(entry: LedgerEntry) -> int:
@@ -317,10 +237,20 @@ def wire_bytes(entry: LedgerEntry) -> int:
     return entry.sent[TRAIN] + entry.sent[STAGE]
 
 
-def _refuse_changes(before: dict[str, Any], now: dict[str, Any]) -> None:
-    for name, value in now.items():
-        if before.get(name) != value:
-            raise InputError(
-                f"the run to resume had {name} = {before.get(name)}, now it is {value}; resume with the same settings, "
-                "or train into a new folder"
-            )
+def learning_rate(config: OptimConfig, epoch: int, epochs: int) -> float:
+    """The learning rate of ``epoch`` (0-based) in a run of ``epochs``; a resumed run needs no state for it.
+
+    With ``s`` the share of the run after warm-up, 0 to 1: ``cosine`` is ``lr (1 + cos(pi s)) / 2``, ``linear`` is
+    ``lr (1 - s)``, ``step`` is ``lr * step_factor ** floor(epoch / step_every)``. Warm-up multiplies by
+    ``(epoch + 1) / warmup`` while that is below 1.
+    """
+    warm = min(1.0, (epoch + 1) / config.warmup) if config.warmup else 1.0
+    share = max(0, epoch - config.warmup) / max(1, epochs - config.warmup)
+    factor = 1.0
+    if config.schedule == "cosine":
+        factor = (1 + math.cos(math.pi * share)) / 2
+    elif config.schedule == "linear":
+        factor = 1 - share
+    elif config.schedule == "step":
+        factor = config.step_factor ** (epoch // config.step_every)
+    return config.lr * warm * factor

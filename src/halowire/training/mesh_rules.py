@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from halowire.kernels import MOST_HEADS
 from halowire.layers import MODELS
 from halowire.schedules import parse_split
 from halowire.training.config import Config, MeshConfig
-from halowire.training.rule import excludes, idle, needs, readable, within
-from halowire.training.situation import Situation, pipelined
+from halowire.training.rule import UNKNOWN, Situation, excludes, idle, needs, pipelined, readable, within
 from halowire.training.wire_rules import changes, late
 
 
@@ -24,202 +21,123 @@ def _has(config: Config, trait: str) -> bool:
 
 
 def _pipelined(config: Config, here: Situation) -> bool:
-    return here.mesh is not None and pipelined(config, here.mesh)
+    return here.mesh != UNKNOWN and pipelined(config, here.mesh)
 
 
 def _stages_fit(config: Config, here: Situation) -> None:
-    if here.mesh is not None:
+    if here.mesh != UNKNOWN:
         here.mesh.refuse_impossible(config.model.layers, here.mesh.chunks)
 
 
 def _split_fits(config: Config, here: Situation) -> None:
-    if here.mesh is not None and here.mesh.stages > 1 and config.mesh.split:
+    if here.mesh.stages > 1 and config.mesh.split:
         parse_split(config.mesh.split, here.mesh.stages, config.model.layers)
-
-
-def _workers(config: Config, here: Situation) -> Mapping[str, object]:
-    return {"workers": here.mesh and here.mesh.workers, "enough": 2 * config.mesh.parts}
 
 
 def _chunk_halos(here: Situation) -> bool:
     """Whether halo rows travel chunk by chunk."""
-    return here.several_chunks and here.several_parts
+    return here.mesh.chunks > 1 and here.mesh.parts > 1
+
+
+def _can_resend_input(config: Config, here: Situation) -> bool:
+    """Whether there are raw features of the halo to send in every epoch: the model sums them, in one stage."""
+    return _has(config, "sums_input") and config.model.residual <= 0 and not _pipelined(config, here)
+
+
+def _only_narrowed_rows(config: Config, outputs: int | None) -> bool:
+    """Whether all rows that travel are products with weights that make them narrower: those of the second layer."""
+    two_sums = _has(config, "sums_input") and config.mesh == MeshConfig() and config.model.layers == 2
+    return two_sums and outputs is not None and outputs < config.model.hidden
 
 
 MESH = (
     readable("mesh.stages", "be at most --model.layers", _stages_fit),
-    needs(
-        "task.kind=link",
-        "one stage and one chunk",
-        lambda c, here: c.task.kind == "link" and _pipelined(c, here),
-        "--task link runs in one stage and one chunk: a pair needs rows of all chunks at once",
-        "leave --mesh.* out",
-    ),
-    needs(
-        "mesh.parts",
-        "workers for two stages or more, where --mesh.stages is 0",
-        lambda c, here: not c.mesh.stages and c.mesh.parts > 1 and here.one_stage,
+    needs("task.kind=link", "one stage and one chunk", lambda c, here: c.task.kind == "link" and _pipelined(c, here),
+        "--task link runs in one stage and one chunk: a pair needs rows of all chunks at once", "leave --mesh.* out"),
+    needs("mesh.parts", "workers for two stages or more, where --mesh.stages is 0",
+        lambda c, here: not c.mesh.stages and c.mesh.parts > 1 and here.mesh.stages == 1,
         "--mesh.parts {mesh.parts} leaves one stage to {workers} workers, so that nothing is pipelined",
         "use {enough} workers or more, or --mesh.stages 1 if that is what you want",
-        _workers,
-    ),
-    idle("mesh.split", "without more than one stage", lambda c, here: here.one_stage),
-    idle(
-        "mesh.costs",
-        "without more than one stage, split by halowire",
-        lambda c, here: here.one_stage or (here.mesh is not None and bool(c.mesh.split)),
-    ),
-    idle(
-        "mesh.shuffle mesh.history mesh.gradient_rule",
-        "without more than one chunk",
-        lambda c, here: here.one_chunk,
-    ),
+        lambda c, here: {"workers": here.mesh.workers, "enough": 2 * c.mesh.parts}),
+    idle("mesh.split", "without more than one stage", lambda c, here: here.mesh.stages == 1),
+    idle("mesh.costs", "without more than one stage, split by halowire",
+        lambda c, here: here.mesh.stages == 1 or (here.mesh != UNKNOWN and bool(c.mesh.split))),
+    idle("mesh.shuffle mesh.history mesh.gradient_rule", "without more than one chunk",
+        lambda c, here: here.mesh.chunks == 1),
     readable("mesh.split", "name a number of layers for every stage, which add up to --model.layers", _split_fits),
-)
+)  # fmt: skip
 MODEL = (
-    needs(
-        "model.residual",
-        "a model that takes it, with 3 layers or more",
+    needs("model.residual", "a model that takes it, with 3 layers or more",
         lambda c, here: c.model.residual > 0 and (not _has(c, "takes_residual") or c.model.layers < 3),
         "--model.residual belongs to hidden layers of {models}: use one of them, with 3 layers or more",
-        words=lambda c, here: {"models": with_trait("takes_residual")},
-    ),
-    idle(
-        "model.heads",
-        "on a model without attention",
-        lambda c, here: not _has(c, "takes_heads"),
-        way_out="leave it out, or use {models}",
-        words=lambda c, here: {"models": with_trait("takes_heads")},
-    ),
+        words=lambda c, here: {"models": with_trait("takes_residual")}),
+    idle("model.heads", "on a model without attention", lambda c, here: not _has(c, "takes_heads"),
+        way_out="leave it out, or use {models}", words=lambda c, here: {"models": with_trait("takes_heads")}),
     within("model.heads", f"lie in 1 to {MOST_HEADS}", lambda heads: 1 <= heads <= MOST_HEADS),
-    needs(
-        "model.heads",
-        "a --model.hidden that it divides",
+    needs("model.heads", "a --model.hidden that it divides",
         lambda c, here: _has(c, "takes_heads") and c.model.layers > 1 and c.model.hidden % c.model.heads > 0,
         "--model.heads {model.heads} does not divide --model.hidden {model.hidden}, the heads' columns together",
-        "change one of them",
-    ),
-    needs(
-        "mesh.stages mesh.chunks mesh.keep=aggregates",
-        "a model that can be split",
+        "change one of them"),
+    needs("mesh.stages mesh.chunks mesh.keep=aggregates", "a model that can be split",
         lambda c, here: _pipelined(c, here) and not _has(c, "can_split"),
         "--model.name {model.name} runs in one stage and one chunk: it needs all edges of a row at once",
-        "use --mesh.stages 1, --mesh.chunks 1 and --mesh.keep all, or another model",
-    ),
-    excludes(
-        "rate.rows",
-        "models of attention",
-        lambda c, here: c.rate.rows < 1 and _has(c, "takes_heads"),
+        "use --mesh.stages 1, --mesh.chunks 1 and --mesh.keep all, or another model"),
+    excludes("rate.rows", "models of attention", lambda c, here: c.rate.rows < 1 and _has(c, "takes_heads"),
         "--rate.rows has no meaning for --model.name {model.name}: a row that does not arrive has no score, and "
         "scaling the others would change theirs",
-        "use fewer bits or columns",
-    ),
-    needs(
-        "rate.resend_input",
-        "a model that sums its input, without --model.residual, in one stage and one chunk",
-        lambda c, here: (
-            c.rate.resend_input and (not _has(c, "sums_input") or c.model.residual > 0 or _pipelined(c, here))
-        ),
-        "--rate.resend-input belongs to plain {models} in one stage",
-        "leave it out",
-        lambda c, here: {"models": with_trait("sums_input")},
-    ),
-    idle(
-        "rate.decay",
-        "where all rows that travel are products with narrowing weights",
-        lambda c, here: (
-            changes(c)
-            and _has(c, "sums_input")
-            and c.mesh == MeshConfig()
-            and c.model.layers == 2
-            and here.outputs is not None
-            and here.outputs < c.model.hidden
-        ),
+        "use fewer bits or columns"),
+    needs("rate.resend_input", "a model that sums its input, without --model.residual, in one stage and one chunk",
+        lambda c, here: c.rate.resend_input and not _can_resend_input(c, here),
+        "--rate.resend-input belongs to plain {models} in one stage", "leave it out",
+        lambda c, here: {"models": with_trait("sums_input")}),
+    idle("rate.decay", "where all rows that travel are products with narrowing weights",
+        lambda c, here: changes(c) and _only_narrowed_rows(c, here.outputs),
         sentence="--rate.decay {value:g} has no effect: of 2 layers, only the products with the narrowing weights of "
         "the last one travel, {outputs} columns instead of {model.hidden}, and those as they are",
         way_out="leave it out (instead of the recipe delta, use two-levels)",
-        words=lambda c, here: {"outputs": here.outputs},
-    ),
-)
+        words=lambda c, here: {"outputs": here.outputs}),
+)  # fmt: skip
 WIRE_ON_MESH = (
-    excludes(
-        "freshness.mode=delayed freshness.mode=adaptive",
-        "several stages",
-        lambda c, here: here.several_stages and late(c),
+    excludes("freshness.mode=delayed freshness.mode=adaptive", "several stages",
+        lambda c, here: here.mesh.stages > 1 and late(c),
         "--freshness.mode {freshness.mode} has no meaning between stages: a stage cannot go on without its input",
-        "use fresh rows, or one stage",
-    ),
-    excludes(
-        "rate.rows",
-        "several stages",
-        lambda c, here: here.several_stages and c.rate.rows < 1,
+        "use fresh rows, or one stage"),
+    excludes("rate.rows", "several stages", lambda c, here: here.mesh.stages > 1 and c.rate.rows < 1,
         "--rate.rows has no meaning between stages: a row that does not arrive has no value to go on with",
-        "use fewer bits or columns, or one stage",
-    ),
-    excludes(
-        "rate.nodes=degree",
-        "several stages or chunks",
-        lambda c, here: c.rate.nodes == "degree" and (here.several_stages or here.several_chunks),
+        "use fewer bits or columns, or one stage"),
+    excludes("rate.nodes=degree", "several stages or chunks",
+        lambda c, here: c.rate.nodes == "degree" and (here.mesh.stages > 1 or here.mesh.chunks > 1),
         "--rate.nodes degree ranks the halo nodes of whole parts, which neither stages nor chunks send",
-        "use one stage and --mesh.chunks 1",
-    ),
-    idle(
-        "rate.weights",
-        "with several stages of one part: only the parts of a stage add up their weight gradients",
-        lambda c, here: here.several_stages and not here.several_parts,
+        "use one stage and --mesh.chunks 1"),
+    idle("rate.weights", "with several stages of one part: only the parts of a stage add up their weight gradients",
+        lambda c, here: here.mesh.stages > 1 and here.mesh.parts == 1,
         sentence="--rate.weights {value} has no effect with one part: only the parts of a stage add up their weight "
         "gradients",
-        way_out="leave it out, or use more parts",
-    ),
-    excludes(
-        "rate.schedule=budget",
-        "several chunks in several parts",
+        way_out="leave it out, or use more parts"),
+    excludes("rate.schedule=budget", "several chunks in several parts",
         lambda c, here: c.rate.schedule == "budget" and _chunk_halos(here),
         "--rate.schedule budget cannot plan halo rows that several parts exchange chunk by chunk",
-        "use --mesh.chunks 1, one part, or another schedule",
-    ),
-    excludes(
-        "rate.gain",
-        "several stages",
-        lambda c, here: here.several_stages and c.rate.gain < 1,
-        "--rate.gain {rate.gain:g} belongs to halo rows; between stages changes are kept whole: use --rate.gain 1",
-    ),
-    excludes(
-        "rate.share",
-        "several stages",
-        lambda c, here: here.several_stages and c.rate.share > 0,
+        "use --mesh.chunks 1, one part, or another schedule"),
+    excludes("rate.gain", "several stages", lambda c, here: here.mesh.stages > 1 and c.rate.gain < 1,
+        "--rate.gain {rate.gain:g} belongs to halo rows; between stages changes are kept whole: use --rate.gain 1"),
+    excludes("rate.share", "several stages", lambda c, here: here.mesh.stages > 1 and c.rate.share > 0,
         "--rate.share {rate.share:g} fits bits to the rows of a halo, stages send others",
-        "use --rate.share 0 with --rate.bits or --rate.layers",
-    ),
-    excludes(
-        "freshness.mode=never",
-        "several stages of one part",
-        lambda c, here: here.several_stages and not here.several_parts and c.freshness.mode == "never",
+        "use --rate.share 0 with --rate.bits or --rate.layers"),
+    excludes("freshness.mode=never", "several stages of one part",
+        lambda c, here: here.mesh.stages > 1 and here.mesh.parts == 1 and c.freshness.mode == "never",
         "--freshness.mode never has no effect with one part: no edges lie between workers",
-        "use more parts, or leave it out",
-    ),
-    excludes(
-        "rate.decay",
-        "several chunks in several parts",
-        lambda c, here: _chunk_halos(here) and changes(c),
+        "use more parts, or leave it out"),
+    excludes("rate.decay", "several chunks in several parts", lambda c, here: _chunk_halos(here) and changes(c),
         "--rate.decay {rate.decay:g} does not go with several chunks in several parts: chunks send halo rows after "
         "dropout, not their changes",
-        "turn it off with --rate.decay -1, or use --mesh.chunks 1 or --mesh.parts 1",
-    ),
-    excludes(
-        "freshness.mode=delayed freshness.mode=adaptive",
-        "several chunks in several parts",
+        "turn it off with --rate.decay -1, or use --mesh.chunks 1 or --mesh.parts 1"),
+    excludes("freshness.mode=delayed freshness.mode=adaptive", "several chunks in several parts",
         lambda c, here: _chunk_halos(here) and late(c),
         "--freshness.mode {freshness.mode} does not go with several chunks in several parts: halo rows of chunks are "
         "this epoch's",
-        "use --mesh.chunks 1 or --mesh.parts 1",
-    ),
-    excludes(
-        "rate.rows",
-        "several chunks in several parts",
-        lambda c, here: _chunk_halos(here) and c.rate.rows < 1,
+        "use --mesh.chunks 1 or --mesh.parts 1"),
+    excludes("rate.rows", "several chunks in several parts", lambda c, here: _chunk_halos(here) and c.rate.rows < 1,
         "--rate.rows does not go with several chunks in several parts: all halo rows of a chunk travel",
-        "use --mesh.chunks 1 or --mesh.parts 1",
-    ),
-)
+        "use --mesh.chunks 1 or --mesh.parts 1"),
+)  # fmt: skip
 MESH_RULES = (*MESH, *MODEL, *WIRE_ON_MESH)

@@ -1,14 +1,25 @@
-"""How a run ended: finished, interrupted or failed, and how it goes on from there."""
+"""The outcome of a run: the numbers of `summary.json`, how it ended, and how it goes on from there."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+import resource
+import statistics
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from halowire.errors import Interrupted, TrainingError, WorkerError
-from halowire.training.checkpoint import newest_checkpoint
+from halowire.events import ACCOUNTS, EVAL, GRADIENT, SETUP, STAGE, TRAIN
+from halowire.kernels import kernels_in_use
+from halowire.training.checkpoint import Progress, newest_checkpoint
+from halowire.training.config import Config
 from halowire.training.job import Job
+from halowire.training.rule import mesh_of
+from halowire.training.task import SPLITS
+from halowire.wire import Transport
 
 
 @dataclass(frozen=True)
@@ -45,13 +56,63 @@ def _way_on(job: Job) -> str:
     """How far a run that ended early came, and how it goes on: by a command, or by the same call in a program."""
     newest = newest_checkpoint(job.run)
     if newest is None:
-        return (
-            f"stopped before the first checkpoint; {'overwrite=True' if job.own_model else '--overwrite'} starts again"
-        )
-    same = (
-        f"the same call with resume=True, out={str(job.run)!r}"
-        if job.own_model
-        else f"the same command with --resume --out {job.run}"
-    )
+        again = "overwrite=True" if job.own_model else "--overwrite"
+        return f"stopped before the first checkpoint; {again} starts again"
+    way = f"call with resume=True, out={str(job.run)!r}" if job.own_model else f"command with --resume --out {job.run}"
+    same = f"the same {way}"
     epoch = int(newest.name.removeprefix("epoch-"))
     return f"stopped with a checkpoint after epoch {epoch} of {job.config.epochs}; {same} goes on"
+
+
+def peak_memory() -> int:
+    """The largest resident set of this process so far, in bytes.
+
+    Linux keeps it per program in ``VmHWM``; what ``getrusage`` says outlives ``exec``, so that a worker would report
+    the peak of the launcher, which held the whole graph.
+    """
+    status = Path("/proc/self/status")
+    if status.exists():
+        found = re.search(r"^VmHWM:\s+(\d+) kB", status.read_text(), re.MULTILINE)
+        if found:
+            return int(found[1]) * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def total_sent(transport: Transport) -> dict[str, int]:
+    """Bytes sent by all workers since this process started, per account."""
+    mine = torch.tensor([transport.ledger.totals[account] for account in ACCOUNTS], dtype=torch.int64)
+    return dict(zip(ACCOUNTS, transport.all_reduce(mine, "reduction of the totals", SETUP).tolist(), strict=True))
+
+
+def largest_memory(transport: Transport) -> int:
+    """The peak memory of the largest worker, in bytes."""
+    each = torch.zeros(transport.size, dtype=torch.int64)
+    each[transport.rank] = peak_memory()
+    return int(transport.all_reduce(each, "reduction of the memory", SETUP).max())
+
+
+def summarise(
+    config: Config, graph: str, workers: int, metric: str, progress: Progress, memory: int, status: str
+) -> dict[str, Any]:
+    """The numbers of `summary.json`; `val` and `test` are those of the best validation result."""
+    epochs = max(1, progress.epoch)
+    sent = {account: progress.sent.get(account, 0) for account in ACCOUNTS}
+    return {
+        "graph": graph, "recipe": config.recipe, "model": config.model.name,
+        "workers": workers, "mesh": asdict(mesh_of(config, workers)),
+        "epochs": progress.epoch, "seed": config.seed,
+        "metric": metric, "train_loss": progress.train_loss,
+        "val": progress.best.get("val"), "test": progress.best.get("test"),
+        "epoch_seconds": _median(progress.epoch_seconds), "wait_seconds": _median(progress.wait_seconds),
+        "wire_bytes_per_epoch": (sent[TRAIN] + sent[STAGE]) / epochs,
+        "halo_bytes_per_epoch": sent[TRAIN] / epochs, "stage_bytes_per_epoch": sent[STAGE] / epochs,
+        "wire_bytes_total": sum(sent.values()), "setup_wire_bytes": sent[SETUP], "eval_wire_bytes": sent[EVAL],
+        "gradient_bytes_per_epoch": sent[GRADIENT] / epochs,
+        "peak_memory_bytes": memory, "kernels": kernels_in_use(), "best_epoch": progress.best_epoch,
+        "other_metrics": {name: value for name, value in progress.best.items() if name not in SPLITS},
+        "status": status,
+    }  # fmt: skip
+
+
+def _median(values: list[float]) -> float | None:
+    return statistics.median(values) if values else None

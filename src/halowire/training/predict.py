@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -31,30 +30,25 @@ def check_format(out: Path) -> None:
         )
 
 
-class Holder(Protocol):
-    """Who has logits: a view, or a runner."""
-
-    @property
-    def shard(self) -> Shard:
-        """The rows that the logits are of."""
-
-
 def predict(runner: Runner, run: Path) -> Tensor:
     """Logits ``[n, C]`` of the owned rows (of none where another stage has them), from the best weights of ``run``."""
     runner.model.load_state_dict(best_weights(run))
     return runner.logits()
 
 
-def gather_predictions(logits: Tensor, holder: Holder, transport: Transport) -> tuple[Tensor, Tensor] | None:
-    """(logits, original ids) of all nodes in the order of the user's graph, on rank 0; None elsewhere."""
+def gather_predictions(logits: Tensor, shard: Shard, transport: Transport) -> tuple[Tensor, Tensor] | None:
+    """(logits, original ids) of all nodes in the order of the user's graph, on rank 0; None elsewhere.
+
+    ``logits`` are those of the first rows of ``shard``: of all, or of none where another stage has them.
+    """
     counts = torch.zeros(transport.size, dtype=torch.int64)
     count = counts[transport.rank] = logits.shape[0]
     with transport.ledger.account(EVAL):
         transport.all_reduce(counts, "gathering of the predictions", EVAL)
-        each = [int(count) for count in counts]
-        rows = transport.gather_rows(holder.shard.rows[:count], each, "gathering of the predictions")
-        ids = transport.gather_rows(holder.shard.ids[:count], each, "gathering of the predictions")
-        values = transport.gather_rows(logits.cpu(), each, "gathering of the predictions")
+        each, where = [int(count) for count in counts], "gathering of the predictions"
+        rows = transport.gather_rows(shard.rows[:count], each, where)
+        ids = transport.gather_rows(shard.ids[:count], each, where)
+        values = transport.gather_rows(logits.cpu(), each, where)
     if rows is None or ids is None or values is None:
         return None
     order = rows.argsort()
@@ -76,16 +70,12 @@ def write_predictions(logits: Tensor, ids: Tensor, multi_label: bool, out: Path,
 
 def _lines(logits: Tensor, ids: Tensor, multi_label: bool, regression: bool) -> Iterator[list[object]]:
     """The rows of a ``.csv`` file, the names of the columns first."""
-    if not regression:
-        yield ["id", "class"]
-        yield from map(list, zip(ids.tolist(), _classes(logits, multi_label), strict=True))
-        return
-    width = logits.shape[1]
-    yield ["id", *(["value"] if width == 1 else [f"value{column}" for column in range(width)])]
-    yield from ([node, *row] for node, row in zip(ids.tolist(), logits.tolist(), strict=True))
-
-
-def _classes(logits: Tensor, multi_label: bool) -> list[object]:
-    if not multi_label:
-        return list(logits.argmax(1).tolist())
-    return [" ".join(str(c) for c in row.nonzero()[:, 0].tolist()) for row in logits > 0]
+    names, rows = ["class"], logits.argmax(1, keepdim=True).tolist()
+    if regression:
+        width = logits.shape[1]
+        names = ["value"] if width == 1 else [f"value{column}" for column in range(width)]
+        rows = logits.tolist()
+    elif multi_label:
+        rows = [[" ".join(str(c) for c in row.nonzero()[:, 0].tolist())] for row in logits > 0]
+    yield ["id", *names]
+    yield from ([node, *row] for node, row in zip(ids.tolist(), rows, strict=True))

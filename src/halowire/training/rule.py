@@ -1,19 +1,68 @@
-"""A rule of settings: which values one takes, what it needs, what it excludes, and where it has no effect."""
+"""A rule of settings (what they take, need or exclude, where they have no effect) and the situation it is judged in."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, Literal, NamedTuple
 
+from halowire.schedules import Mesh
 from halowire.training.config import Config
-from halowire.training.situation import Situation
+
+Caller = Literal["train", "fit", "distribute", "pairs"]
+"""Who uses the settings: `train` and `compare`, ``fit``, ``distribute``, or ``shard_links``."""
+
+UNKNOWN = Mesh(0, 0, 0)
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What is known, beside the settings, where they are used.
+
+    Attributes:
+        mesh: stages, parts and chunks of the run; all 0 while the number of workers is not known.
+        caller: who uses the settings.
+        given: names of the settings that the user gave, as opposed to those that a recipe filled.
+        codec: a codec of the user's own codes the rows.
+        drops: the user's model drops values or edges before its rows travel.
+        outputs: columns of the model's output; None while the graph is not known.
+    """
+
+    mesh: Mesh = UNKNOWN
+    caller: Caller = "train"
+    given: Sequence[str] = ()
+    codec: bool = False
+    drops: bool = False
+    outputs: int | None = None
+
+    @property
+    def own_model(self) -> bool:
+        """Whether the model is the user's own."""
+        return self.caller in ("fit", "distribute")
+
+
+def mesh_of(config: Config, workers: int) -> Mesh:
+    """The mesh that the settings ask for."""
+    return Mesh.of(config.mesh.stages, config.mesh.parts, config.mesh.chunks, workers, config.model.layers)
+
+
+def pipelined(config: Config, mesh: Mesh) -> bool:
+    """Whether chunks through stages is the schedule: with several of either, or where aggregates alone are kept."""
+    return mesh.stages > 1 or mesh.chunks > 1 or config.mesh.keep == "aggregates"
+
 
 When = Callable[[Config, Situation], bool]
 """Whether a rule is broken."""
 Words = Callable[[Config, Situation], Mapping[str, object]]
 """What a sentence names that is no setting."""
+NO_EFFECT = "--{flag} has no effect {note}"
+
+
+def no_words(config: Config, here: Situation) -> Mapping[str, object]:
+    """The words of a sentence that names settings alone."""
+    return {}
 
 
 class Kind(Enum):
@@ -33,7 +82,7 @@ class Setting(NamedTuple):
 
     @property
     def flag(self) -> str:
-        """As on the command line: ``--rate.nodes degree``."""
+        """The setting as on the command line: ``--rate.nodes degree``."""
         return f"--{dashed(self.name)} {self.value}".strip()
 
 
@@ -58,7 +107,7 @@ class Rule:
     note: str
     sentence: str
     way_out: str = ""
-    words: Words = lambda config, here: {}
+    words: Words = no_words
 
     @property
     def text(self) -> str:
@@ -80,7 +129,7 @@ class Rule:
         return text.format_map(values)
 
 
-def within(names: str, limit: str, holds: Callable[[Any], bool], words: Words = lambda config, here: {}) -> Rule:
+def within(names: str, limit: str, holds: Callable[[Any], bool], words: Words = no_words) -> Rule:
     """Every one of ``names`` must ``limit``, such as *be at least 1*."""
     settings = parse_settings(names)
 
@@ -105,10 +154,9 @@ def idle(
     names: str,
     reason: str,
     when: When,
-    *,
-    sentence: str = "--{flag} has no effect {note}",
+    sentence: str = NO_EFFECT,
     way_out: str = "leave it out",
-    words: Words = lambda config, here: {},
+    words: Words = no_words,
 ) -> Rule:
     """Any of ``names`` that differs from its default has no effect ``reason``, such as *without --rate.decay*."""
     settings = parse_settings(names)
@@ -117,20 +165,6 @@ def idle(
         return changed(config, settings) if when(config, here) else []
 
     return Rule(settings, Kind.IDLE, broken_by, reason, sentence, way_out, words)
-
-
-def needs(
-    names: str, note: str, when: When, sentence: str, way_out: str = "", words: Words = lambda config, here: {}
-) -> Rule:
-    """The settings need ``note``, and do not have it ``when``."""
-    return _judged(Kind.NEEDS, names, note, when, sentence, way_out, words)
-
-
-def excludes(
-    names: str, note: str, when: When, sentence: str, way_out: str = "", words: Words = lambda config, here: {}
-) -> Rule:
-    """The settings exclude ``note``; where it is empty, they exclude each other."""
-    return _judged(Kind.EXCLUDES, names, note, when, sentence, way_out, words)
 
 
 def parse_settings(names: str) -> tuple[Setting, ...]:
@@ -150,10 +184,18 @@ def dashed(name: str) -> str:
     return name.replace("_", "-")
 
 
-def _judged(kind: Kind, names: str, note: str, when: When, sentence: str, way_out: str, words: Words) -> Rule:
+def _judged(
+    kind: Kind, names: str, note: str, when: When, sentence: str, way_out: str = "", words: Words = no_words
+) -> Rule:
     settings = parse_settings(names)
 
     def broken_by(config: Config, here: Situation) -> list[str]:
         return [settings[0].name] if when(config, here) else []
 
     return Rule(settings, kind, broken_by, note, sentence, way_out, words)
+
+
+needs = partial(_judged, Kind.NEEDS)
+"""The settings need ``note``, and do not have it ``when``."""
+excludes = partial(_judged, Kind.EXCLUDES)
+"""The settings exclude ``note``; where it is empty, they exclude each other."""

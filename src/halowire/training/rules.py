@@ -10,12 +10,22 @@ from collections.abc import Sequence
 
 from halowire.errors import InputError
 from halowire.events import HITS, LINK_METRICS
-from halowire.training.config import Config
+from halowire.training.config import Config, MeshConfig
 from halowire.training.mesh_rules import MESH_RULES
-from halowire.training.own_model_rules import OWN_MODEL_RULES
 from halowire.training.recipes import RECIPES, filled_groups
-from halowire.training.rule import Kind, Rule, excludes, idle, needs, within
-from halowire.training.situation import Situation
+from halowire.training.rule import (
+    Caller,
+    Kind,
+    Rule,
+    Setting,
+    Situation,
+    changed,
+    excludes,
+    idle,
+    needs,
+    parse_settings,
+    within,
+)  # fmt: skip
 from halowire.training.wire_rules import WIRE_RULES
 
 LONGEST_WAIT = 1e6
@@ -23,6 +33,8 @@ THREADS_PER_CORE = 8
 LINKS_LEARN = (
     "--task link learns from the edges of all nodes, by cross entropy: leave --task.inductive and --task.loss out"
 )
+CODED = "rate.bits rate.backward_bits rate.share rate.base rate.nodes rate.layers"
+"""Settings that decide on the bits of a value."""
 NOWHERE = Situation()
 """Nothing is known but the settings."""
 
@@ -40,75 +52,100 @@ def _learns_nodes(config: Config, here: Situation) -> bool:
     return _link(config) and (config.task.inductive or config.task.loss != "auto")
 
 
+def _all_of(*groups: str) -> list[str]:
+    return [name for name in Config().flat() if name.startswith(groups)]
+
+
+def _all_but(*groups: str) -> list[str]:
+    return [name for name in Config().flat() if not name.startswith(groups)]
+
+
+def _unused(caller: Caller, names: Sequence[str], on: str, way_out: str = "") -> Rule:
+    """The settings ``names``, which ``caller`` has no use for, are refused where the user gave them."""
+    settings = tuple(Setting(name) for name in names)
+
+    def broken_by(config: Config, here: Situation) -> list[str]:
+        given = (name.replace("-", "_") for name in here.given)
+        return [name for name in given if name in names] if here.caller == caller else []
+
+    return Rule(settings, Kind.IDLE, broken_by, f"on {on}", "the setting {setting} has no effect {note}", way_out)
+
+
+def _coded(config: Config, here: Situation) -> list[str]:
+    return changed(config, parse_settings(CODED)) if here.codec else []
+
+
+# The tables are set by hand: the settings, what the rule says of them, when it is broken; the sentence and the way out.
 NUMBERS = (
     within(
         "epochs model.layers model.hidden eval.every optim.step_every mesh.history task.negatives task.train_negatives",
-        "be at least 1",
-        lambda number: number >= 1,
-    ),
-    within(
-        "early_stop threads seed checkpoint.every optim.warmup optim.clip optim.weight_decay",
-        "be at least 0",
-        lambda number: number >= 0,
-    ),
-    within(
-        "mesh.stages mesh.parts mesh.chunks", "be at least 1, or 0 to let halowire choose", lambda number: number >= 0
-    ),
+        "be at least 1", lambda number: number >= 1),
+    within("early_stop threads seed checkpoint.every optim.warmup optim.clip optim.weight_decay", "be at least 0",
+        lambda number: number >= 0),
+    within("mesh.stages mesh.parts mesh.chunks", "be at least 1, or 0 to let halowire choose",
+        lambda number: number >= 0),
     within("seed", "be below 2**63", lambda seed: seed < 2**63),
     within("model.dropout", "lie in 0 <= p < 1", lambda share: 0 <= share < 1),
     within("model.residual", "lie in 0 <= r < 1", lambda share: 0 <= share < 1),
     within("optim.lr optim.step_factor", "be above 0 and finite", lambda number: 0 < number < float("inf")),
-    within(
-        "deadline", f"be above 0 and at most {LONGEST_WAIT:.0f} seconds", lambda seconds: 0 < seconds <= LONGEST_WAIT
-    ),
-    within(
-        "threads",
-        f"be at most {THREADS_PER_CORE} times the {{cores}} cores of this machine",
-        lambda threads: threads <= THREADS_PER_CORE * _cores(),
-        lambda c, here: {"cores": _cores()},
-    ),
+    within("deadline", f"be above 0 and at most {LONGEST_WAIT:.0f} seconds",
+        lambda seconds: 0 < seconds <= LONGEST_WAIT),
+    within("threads", f"be at most {THREADS_PER_CORE} times the {{cores}} cores of this machine",
+        lambda threads: threads <= THREADS_PER_CORE * _cores(), lambda c, here: {"cores": _cores()}),
     within("task.val_share task.test_share", "lie in 0 < s < 1", lambda share: 0 < share < 1),
-)
+)  # fmt: skip
 TASKS = (
-    idle(
-        "partition.metis partition.balance",
-        "without --partition.method metis",
-        lambda c, here: c.partition.method != "metis",
-    ),
-    idle(
-        "optim.step_every optim.step_factor",
-        "without --optim.schedule step",
-        lambda c, here: c.optim.schedule != "step",
-    ),
-    idle(
-        "task.val_share task.test_share task.negatives task.train_negatives",
-        "without --task link",
-        lambda c, here: not _link(c),
-    ),
-    needs(
-        "task.kind=link",
-        f"one of the metrics {', '.join(LINK_METRICS)}",
+    idle("partition.metis partition.balance", "without --partition.method metis",
+        lambda c, here: c.partition.method != "metis"),
+    idle("optim.step_every optim.step_factor", "without --optim.schedule step",
+        lambda c, here: c.optim.schedule != "step"),
+    idle("task.val_share task.test_share task.negatives task.train_negatives", "without --task link",
+        lambda c, here: not _link(c)),
+    needs("task.kind=link", f"one of the metrics {', '.join(LINK_METRICS)}",
         lambda c, here: _link(c) and c.task.metric not in ("auto", *LINK_METRICS),
-        "metric {task.metric} has no meaning for links",
-        "use one of {metrics}",
-        lambda c, here: {"metrics": ", ".join(LINK_METRICS)},
-    ),
-    needs(
-        "task.metric",
-        "as many --task.negatives as its number, for links",
+        "metric {task.metric} has no meaning for links", "use one of {metrics}",
+        lambda c, here: {"metrics": ", ".join(LINK_METRICS)}),
+    needs("task.metric", "as many --task.negatives as its number, for links",
         lambda c, here: _link(c) and HITS.get(c.task.metric, 0) > c.task.negatives,
-        "--task.metric {task.metric} is always 1 among {task.negatives} negatives",
-        "give more of them",
-    ),
+        "--task.metric {task.metric} is always 1 among {task.negatives} negatives", "give more of them"),
     *(excludes(f"task.kind=link {other}", "", _learns_nodes, LINKS_LEARN) for other in ("task.inductive", "task.loss")),
-    excludes(
-        "task.kind=link freshness.mode=never",
-        "",
-        lambda c, here: _link(c) and c.freshness.mode == "never",
-        "--task link learns edges between workers too, which --freshness.mode never leaves out",
-    ),
-)
-RULES: tuple[Rule, ...] = (*NUMBERS, *TASKS, *OWN_MODEL_RULES, *WIRE_RULES, *MESH_RULES)
+    excludes("task.kind=link freshness.mode=never", "", lambda c, here: _link(c) and c.freshness.mode == "never",
+        "--task link learns edges between workers too, which --freshness.mode never leaves out"),
+)  # fmt: skip
+OWN_MODEL = (
+    _unused("distribute", _all_but("rate.", "freshness.", "seed", "epochs"), "a distributed model",
+        "it uses rate.* and freshness.*"),
+    _unused("fit", _all_of("model.", "mesh.", "graph."), "a model of one's own"),
+    _unused("pairs", _all_but("task.", "seed"), "pairs", "they depend on task.* and seed"),
+    excludes("task.inductive", "fit", lambda c, here: here.caller == "fit" and c.task.inductive,
+        "fit trains a model of one's own in float32 on the whole graph", "leave task.inductive out"),
+    idle("rate.weights", "in a loop of one's own, which sums the weight gradients in float32",
+        lambda c, here: here.caller == "distribute", way_out="leave it out, or train with halowire.fit"),
+    excludes("freshness.mode=never", "a model of one's own",
+        lambda c, here: here.own_model and c.freshness.mode == "never",
+        "recipe {recipe} leaves out the edges between workers; a model of one's own sees all edges: give it a graph "
+        "without them, or another recipe"),
+    excludes("mesh.stages mesh.parts mesh.chunks", "a model of one's own",
+        lambda c, here: here.own_model and c.mesh != MeshConfig(),
+        "recipe {recipe} splits the layers over the workers; a model of one's own has all of them on every worker: "
+        "use a recipe without stages, such as sylvie-a"),
+    idle("rate.resend_input", "on a model of one's own, which decides itself what it reads of its input",
+        lambda c, here: here.own_model),
+    excludes("rate.schedule=budget", "--rate.nodes degree and a model of one's own",
+        lambda c, here: here.own_model and c.rate.schedule == "budget" and c.rate.nodes == "degree",
+        "--rate.schedule budget does not plan for --rate.nodes degree with a model of one's own", "drop one of them"),
+    idle("rate.decay rate.gain", "on a model that drops values or edges before its rows travel",
+        lambda c, here: here.drops and c.rate.decay >= 0,
+        sentence="--rate.decay {rate.decay:g} codes changes of rows, but this model drops values or edges before its "
+        "rows travel, which changes all of them in every epoch",
+        way_out="set its dropout to 0, or use a recipe without changes, such as two-levels"),
+    Rule(parse_settings(CODED), Kind.EXCLUDES, _coded, "a codec of one's own",
+        "a codec of one's own decides on the bits of a value, and so does --{flag} {value}",
+        "drop one, or use a recipe that sends float32 (exact, pipegcn, varco, bns)"),
+    excludes("rate.schedule=budget", "a codec of one's own", lambda c, here: here.codec and c.rate.schedule == "budget",
+        "--rate.schedule budget cannot plan with a codec of one's own", "use another schedule"),
+)  # fmt: skip
+RULES: tuple[Rule, ...] = (*NUMBERS, *TASKS, *OWN_MODEL, *WIRE_RULES, *MESH_RULES)
 
 
 def refuse(config: Config, here: Situation = NOWHERE) -> None:

@@ -1,4 +1,4 @@
-"""Reading and cutting a graph as the settings say; what training needs of it."""
+"""What a run trains on: a graph that is read and cut as the settings say, or shards that were cut before."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from halowire.errors import InputError
 from halowire.graph import Graph, LinkSplit, check, load, message_graph, random_split, split_links
-from halowire.partitioning import Cutting, cut_shards
+from halowire.partitioning import EDGE, Cutting, cut_shards, is_shard_folder, links_record, read_manifest
 from halowire.training.config import Config, GraphConfig
 from halowire.training.model_setup import output_width, travelling_widths
 
@@ -21,10 +21,10 @@ class Console(Protocol):
     """Who tells the user how good a cut is."""
 
     def line(self, text: str, /) -> None:
-        """A line of the report."""
+        """Print a line on the cut."""
 
     def warn(self, text: str, /) -> None:
-        """Something to look at."""
+        """Print a warning."""
 
 
 def load_source(graph: Any, source: GraphConfig, regression: bool = False) -> Graph:
@@ -41,7 +41,7 @@ def load_source(graph: Any, source: GraphConfig, regression: bool = False) -> Gr
 
 
 def _split(graph: Graph) -> Graph:
-    """Other masks, at random among the labelled nodes; data sets such as Amazon's have none of their own."""
+    """``graph`` with random masks of the labelled nodes; data sets such as Amazon's have none of their own."""
     if graph.y is None:
         raise InputError(f"graph {graph.name!r} has no labels, so --graph.split random has nothing to split")
     labelled = graph.y >= 0 if graph.y.dim() == 1 else torch.isfinite(graph.y).all(1)
@@ -67,13 +67,10 @@ def load_for(graph: Any, config: Config) -> Graph:
 
 def refuse_untrainable(graph: Graph, link: bool = False) -> None:
     """Refuse a graph that lacks what training needs; ``link``: its edges are learnt, so that it needs no labels."""
-    if link and graph.x is not None:
-        return
-    needed = {"features (x)": graph.x} if link else {
-        "features (x)": graph.x, "labels (y)": graph.y, "train_mask": graph.train_mask, "val_mask": graph.val_mask,
-        "test_mask": graph.test_mask,
-    }  # fmt: skip
-    missing = [name for name, value in needed.items() if value is None]
+    names = {"x": "features (x)"}
+    if not link:
+        names |= {"y": "labels (y)", "train_mask": "train_mask", "val_mask": "val_mask", "test_mask": "test_mask"}
+    missing = [name for attribute, name in names.items() if getattr(graph, attribute) is None]
     if missing:
         raise InputError(
             f"graph {graph.name!r} has no {', '.join(missing)}; training needs "
@@ -111,3 +108,74 @@ def cut_for(
         widths = travelling_widths(config.model, graph.num_features, output_width(config, graph.num_classes))
     how = Cutting(**vars(config.partition), seed=config.seed, inductive=config.task.inductive)
     return cut_shards(graph, num_parts, out, how, widths, console.line, console.warn, links)
+
+
+def is_shards(graph: Any) -> bool:
+    """Whether ``graph`` names a folder of shards."""
+    return isinstance(graph, str | Path) and is_shard_folder(Path(graph))
+
+
+def refuse_other_cut(shards: Path, num_parts: int, config: Config, default: Config) -> None:
+    """Refuse settings of a run that do not fit its folder of shards, or come too late for it.
+
+    ``default``: the settings of the recipe alone.
+    """
+    manifest = read_manifest(shards)
+    if manifest["num_parts"] != num_parts:
+        raise InputError(
+            f"{shards} holds {manifest['num_parts']} shards, but the workers are {num_parts} parts; they must be equal"
+        )
+    if config.task.inductive and not manifest["inductive"]:
+        raise InputError(
+            f"{shards} was cut for transductive training; cut it again with `halowire partition --inductive`"
+        )
+    files = manifest["parts"][0]["shard"]["files"]
+    refuse_edge_tensors(name.removeprefix(EDGE) for name in files if name.startswith(EDGE))
+    if config.task.kind == "link":
+        _refuse_other_links(shards, config)
+    if config.graph != default.graph:
+        raise InputError(
+            f"{shards} holds shards: --graph.* settings belong to `halowire partition`, which read the graph"
+        )
+    if config.partition.method not in (default.partition.method, manifest.get("method")):
+        raise InputError(
+            f"{shards} was cut by {manifest.get('method')}; --partition.method {config.partition.method} belongs to "
+            "`halowire partition`"
+        )
+    for name in ("metis", "balance"):
+        now, usual = getattr(config.partition, name), getattr(default.partition, name)
+        # Shards from before this was recorded were cut as usual.
+        then = manifest.get(name, usual)
+        if now not in (usual, then):
+            raise InputError(
+                f"{shards} was cut with --partition.{name} {then}; --partition.{name} {now} belongs to "
+                "`halowire partition`"
+            )
+
+
+def _refuse_other_links(shards: Path, config: Config) -> None:
+    found = links_record(shards)
+    for name in ("val_share", "test_share", "negatives", "seed"):
+        now = config.seed if name == "seed" else getattr(config.task, name)
+        if found[name] != now:
+            flag = f"--{'seed' if name == 'seed' else 'task.' + name.replace('_', '-')}"
+            raise InputError(f"the edges of {shards} were held out with {flag} {found[name]}, now it is {now}")
+
+
+def refuse_other_shards(shards: Path, workers: int, config: Config, graph: Graph | None) -> None:
+    """Refuse shards of an earlier comparison that were cut in another way, or from another graph."""
+    manifest = read_manifest(shards)
+    pairs = {
+        "parts": (manifest["num_parts"], workers),
+        "method": (manifest.get("method"), config.partition.method),
+        "metis": (manifest.get("metis", "auto"), config.partition.metis),
+        "balance": (manifest.get("balance", "both"), config.partition.balance),
+        "seed": (manifest.get("seed"), config.seed),
+        "inductive": (bool(manifest["inductive"]), config.task.inductive),
+    }
+    if graph is not None:
+        pairs["nodes"] = manifest["num_nodes"], graph.num_nodes
+        pairs["edges"] = manifest["num_edges"], graph.num_edges
+    for name, (then, now) in pairs.items():
+        if then != now:
+            raise InputError(f"{shards} was cut with {name} {then}, now it is {now}; choose another --out or remove it")

@@ -11,12 +11,13 @@ import torch
 from torch import Tensor
 
 from halowire.kernels import Csr
-from halowire.layers import Aggregation, Inputs, Model, plain_overlap
+from halowire.layers import Aggregation, Inputs, Model
 from halowire.partitioning import Shard
 from halowire.schedules import (
     Border,
     Chunks,
     ChunkSums,
+    Complete,
     Mesh,
     Pipeline,
     Seat,
@@ -29,15 +30,15 @@ from halowire.schedules import (
     ideal_bubble,
     measured_costs,
     parse_split,
+    plain_overlap,
     predicted_costs,
     renumber,
     split,
 )
 from halowire.training.config import Config
-from halowire.training.model_setup import build_model, policy_for
-from halowire.training.runner import Complete, LossGradient, exchange_numbers, exchanges_rows, remembers
-from halowire.training.task import Learnt, Task
-from halowire.training.wire_bytes import StageLink
+from halowire.training.model_setup import StageLink, build_model, policy_for
+from halowire.training.runner import Runner, loss_gradient, overlap_of
+from halowire.training.task import Task
 from halowire.wire import ChunkExchange, Circle, HaloExchange, Policy, Routes, Transport
 
 TIMELINE_EPOCH = 2
@@ -46,19 +47,13 @@ a run may end with one of them."""
 CPU = torch.device("cpu")
 
 
-class Staged:
-    """One stage of a model on one part, chunk after chunk; see :class:`Runner`."""
+class Staged(Runner):
+    """One stage of a model on one part, chunk after chunk."""
 
     one_backward = False
 
     def __init__(
-        self,
-        train: Shard,
-        whole: Shard,
-        config: Config,
-        mesh: Mesh,
-        transport: Transport,
-        split: Sequence[int] = (),
+        self, train: Shard, whole: Shard, config: Config, mesh: Mesh, transport: Transport, split: Sequence[int] = ()
     ) -> None:
         """``train`` and ``whole`` are one shard unless training leaves out nodes or edges; all workers call this.
 
@@ -69,7 +64,7 @@ class Staged:
         self.recorded_epoch = TIMELINE_EPOCH
         seat = self.seat
         self.peers = seat.peers
-        self.line: Transport | None = seat.line
+        self.line = seat.line
         self.num_features = whole.num_features
         self.model: Model = build_model(config.model, self.num_features, whole.num_classes, config.seed)
         self.split = tuple(split or self._choose_split(train))
@@ -89,25 +84,25 @@ class Staged:
             evaluation = self._side(whole, Chunks.whole(whole.num_owned), policy)[0]
         self.shard = whole
         found = Task.of(whole, config.task, CPU)
-        self.task: Learnt = found if seat.last else found.part(slice(0, 0))
+        self.task = found if seat.last else found.part(slice(0, 0))
         self.pipeline = Pipeline(
             seat, self._stage, side, evaluation, _chunk_loss(train, chunks, config), config.mesh.keep == "all",
             self._timeline,
         )  # fmt: skip
 
     def forward_backward(self, epoch: int, complete: Complete) -> Tensor:
-        """All chunks through this worker's stage and back; gradients are complete when all of them are done."""
+        """Send all chunks through this worker's stage and back; gradients are complete when all of them are done."""
         return self.pipeline.forward_backward(self._config.seed, epoch, epoch <= self.recorded_epoch)
 
     def logits(self) -> Tensor:
-        """Those of this part on the last stage, none on the others."""
+        """Logits of all rows of this part on the last stage, of none on the others."""
         found = self.pipeline.logits()
         return found if self.seat.last else found.new_zeros(0, self.shard.num_classes)
 
     @property
     def remembers(self) -> bool:
-        """Historical rows do, and the wires with delta coding or delayed rows."""
-        return self.seat.mesh.chunks > 1 or remembers(self.exchange)
+        """Whether there are historical rows of chunks, or the exchange has a state."""
+        return self.seat.mesh.chunks > 1 or super().remembers
 
     def state(self) -> dict[str, Tensor]:
         """The state of the exchange and of the stage links, and the historical rows."""
@@ -123,11 +118,8 @@ class Staged:
         self.exchange.load_state({name: value for name, value in state.items() if not name.startswith(others)})
 
     def facts(self) -> dict[str, Any]:
-        """The split; every layer launches its own exchange, so only its own sums hide it."""
-        overlap = {}
-        if exchanges_rows(self.peers, self._config):
-            words = plain_overlap("chunks of a pipeline")
-            overlap = {str(number): words for number in exchange_numbers(self.model)}
+        """How the layers are split, and how every exchange is hidden: by the sums of its own layer alone."""
+        overlap = overlap_of(self.model, self.peers, self._config, plain_overlap("chunks of a pipeline"))
         return {"overlap": overlap, "split": list(self.split)}
 
     def events(self, epoch: int) -> dict[str, Any] | None:
@@ -201,7 +193,7 @@ class Staged:
     def _chunk_sums(self, shard: Shard, chunks: Chunks, edges: Aggregation, policy: Policy) -> ChunkSums:
         mesh, swaps = self._config.mesh, None
         if self.seat.mesh.parts > 1:
-            routes = Routes.of(shard, edges.halo, chunks, edges.exchange)
+            routes = Routes.of(shard, edges.halo, chunks.numbers(), chunks.count, edges.exchange)
             swaps = ChunkExchange(routes, self.seat.peers, policy, shard.ids)
         widths = [layer.width for layer in self._stage.layers]
         return ChunkSums(edges, swaps, chunks, widths, mesh.history, mesh.gradient_rule, self._timeline)
@@ -210,8 +202,8 @@ class Staged:
 def _chunk_loss(shard: Shard, chunks: Chunks, config: Config) -> Callable[[int, Tensor], tuple[Tensor, Tensor]]:
     """The loss of every chunk; it holds no runner, which would otherwise hold itself through its pipeline."""
     task = Task.of(shard, config.task, CPU)
-    losses = [LossGradient(task.part(chunks.at(chunk))) for chunk in range(chunks.count)]
-    return lambda chunk, logits: losses[chunk](logits, 0)
+    tasks = [task.part(chunks.at(chunk)) for chunk in range(chunks.count)]
+    return lambda chunk, logits: loss_gradient(tasks[chunk], logits, 0)
 
 
 def _values(x: Tensor | Csr | None) -> int:

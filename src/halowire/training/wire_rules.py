@@ -6,7 +6,7 @@ import re
 
 from halowire.kernels import CODE_BITS
 from halowire.training.config import Config, RateConfig
-from halowire.training.rule import Rule, changed, excludes, idle, needs, parse_settings, readable, within
+from halowire.training.rule import Rule, Situation, changed, excludes, idle, needs, parse_settings, readable, within
 from halowire.wire import BASES, parse_steps
 
 RATE = " ".join(f"rate.{name}" for name in vars(RateConfig()) if name != "weights")
@@ -73,33 +73,27 @@ def _coded(rate: RateConfig) -> set[int]:
 
 
 def _code_rules(code: str, takes: tuple[int, ...]) -> list[Rule]:
-    """A code needs bits that it exists in, in the direction that it is for."""
+    """The rules that ``code`` has no effect without the bits that it exists in, one for each direction."""
     number = str(takes[0]) if len(takes) == 1 else f"{', '.join(map(str, takes[:-1]))} or {takes[-1]}"
     reason = f"without a rate of {number} bit{'s' * (number != '1')}"
 
-    def forward(config: Config) -> bool:
+    def forward(config: Config, here: Situation) -> bool:
         return config.rate.code == code and not _follows_loss(config) and not _coded(config.rate) & set(takes)
 
-    def backward(config: Config) -> bool:
-        other = config.rate.backward_code != code or _follows_loss(config)
-        return not other and not backward_bits(config.rate) & set(takes)
+    def backward(config: Config, here: Situation) -> bool:
+        own = config.rate.backward_code == code and not _follows_loss(config)
+        return own and not backward_bits(config.rate) & set(takes)
 
-    rules = [idle(f"rate.backward_code={code}", reason, lambda c, here: backward(c))]
-    if code != RateConfig().code:
-        rules.insert(0, idle(f"rate.code={code}", reason, lambda c, here: forward(c)))
-    return rules
+    rules = [idle(f"rate.backward_code={code}", reason, backward)]
+    return rules if code == RateConfig().code else [idle(f"rate.code={code}", reason, forward), *rules]
 
 
 def _excludes_share(name: str) -> Rule:
-    """A setting that decides on the bits of a row, as a share does."""
+    """The rule that ``rate.share`` and the setting ``name`` exclude each other: both decide on the bits of a row."""
     setting = parse_settings(name)
-    return excludes(
-        f"{name} rate.share",
-        "",
-        lambda c, here: c.rate.share > 0 and bool(changed(c, setting)),
+    return excludes(f"{name} rate.share", "", lambda c, here: c.rate.share > 0 and bool(changed(c, setting)),
         "--rate.share and --{flag} both decide on the bits of a row",
-        "drop one (--rate.share 0 turns off that of a recipe)",
-    )
+        "drop one (--rate.share 0 turns off that of a recipe)")  # fmt: skip
 
 
 RANGES = (
@@ -112,130 +106,66 @@ RANGES = (
     within("freshness.sync_every", "be at least 1, or 0 for never", lambda epochs: epochs >= 0),
     within("freshness.smoothing", "lie in 0 <= m < 1", lambda momentum: 0 <= momentum < 1),
     within("freshness.threshold", "be at least 0", lambda share: share >= 0),
-    readable(
-        "rate.steps",
-        "be EPOCH:RATIO pairs that start at epoch 0",
-        lambda c, here: c.rate.schedule == "steps" and parse_steps(c.rate.steps),
-    ),
-)
+    readable("rate.steps", "be EPOCH:RATIO pairs that start at epoch 0",
+        lambda c, here: c.rate.schedule == "steps" and parse_steps(c.rate.steps)),
+)  # fmt: skip
 TOGETHER = (
-    excludes(
-        "rate.rows rate.decay",
-        "",
-        lambda c, here: c.rate.rows < 1 and changes(c),
-        "--rate.rows and --rate.decay do not go together: the change of a row not sent is unknown",
-    ),
-    excludes(
-        "rate.rows freshness.smoothing",
-        "",
-        lambda c, here: c.rate.rows < 1 and c.freshness.smoothing > 0,
-        "--rate.rows and --freshness.smoothing do not go together: every epoch samples other rows",
-    ),
-    excludes(
-        "rate.nodes=degree rate.rows",
-        "",
-        lambda c, here: c.rate.nodes == "degree" and c.rate.rows < 1,
-        "bits by degree rank all rows of a list, but only some are sampled",
-        "drop one of the two",
-    ),
-    excludes(
-        "rate.nodes=degree rate.decay",
-        "",
-        lambda c, here: c.rate.nodes == "degree" and changes(c),
-        "--rate.nodes degree and --rate.decay do not go together: a row has other bits for other peers, so its "
-        "owner would need a reconstruction for each of them",
-    ),
-    excludes(
-        "rate.rescale rate.decay",
-        "",
-        lambda c, here: c.rate.rescale and changes(c),
-        "--rate.rescale and --rate.decay do not go together: a reconstruction keeps the columns that do not "
-        "travel, so there is nothing to make up for",
-        "leave one out",
-    ),
-    excludes(
-        "rate.rescale rate.columns=first",
-        "",
-        lambda c, here: c.rate.rescale and c.rate.columns == "first",
+    excludes("rate.rows rate.decay", "", lambda c, here: c.rate.rows < 1 and changes(c),
+        "--rate.rows and --rate.decay do not go together: the change of a row not sent is unknown"),
+    excludes("rate.rows freshness.smoothing", "", lambda c, here: c.rate.rows < 1 and c.freshness.smoothing > 0,
+        "--rate.rows and --freshness.smoothing do not go together: every epoch samples other rows"),
+    excludes("rate.nodes=degree rate.rows", "", lambda c, here: c.rate.nodes == "degree" and c.rate.rows < 1,
+        "bits by degree rank all rows of a list, but only some are sampled", "drop one of the two"),
+    excludes("rate.nodes=degree rate.decay", "", lambda c, here: c.rate.nodes == "degree" and changes(c),
+        "--rate.nodes degree and --rate.decay do not go together: a row has other bits for other peers, so its owner "
+        "would need a reconstruction for each of them"),
+    excludes("rate.rescale rate.decay", "", lambda c, here: c.rate.rescale and changes(c),
+        "--rate.rescale and --rate.decay do not go together: a reconstruction keeps the columns that do not travel, "
+        "so there is nothing to make up for",
+        "leave one out"),
+    excludes("rate.rescale rate.columns=first", "", lambda c, here: c.rate.rescale and c.rate.columns == "first",
         "--rate.rescale and --rate.columns first do not go together: the other columns never travel, and larger "
         "values do not stand for them",
-        "leave one out",
-    ),
-    needs(
-        "freshness.mode=adaptive",
-        "--rate.base loss or loss-per-second",
+        "leave one out"),
+    needs("freshness.mode=adaptive", "--rate.base loss or loss-per-second",
         lambda c, here: c.freshness.mode == "adaptive" and not _follows_loss(c),
-        "--freshness.mode adaptive follows the bits: add --rate.base loss, or use delayed",
-    ),
-    needs(
-        "rate.base=loss rate.base=loss-per-second",
-        "--rate.bits 1, 2, 4 or 8",
+        "--freshness.mode adaptive follows the bits: add --rate.base loss, or use delayed"),
+    needs("rate.base=loss rate.base=loss-per-second", "--rate.bits 1, 2, 4 or 8",
         lambda c, here: _follows_loss(c) and c.rate.bits not in BASES,
-        "--rate.base {rate.base} starts from 1, 2, 4 or 8 bits, not {rate.bits}",
-        "set --rate.bits",
-    ),
-    excludes(
-        "rate.schedule=budget rate.base=loss rate.base=loss-per-second",
-        "",
+        "--rate.base {rate.base} starts from 1, 2, 4 or 8 bits, not {rate.bits}", "set --rate.bits"),
+    excludes("rate.schedule=budget rate.base=loss rate.base=loss-per-second", "",
         lambda c, here: c.rate.schedule == "budget" and _follows_loss(c),
-        "--rate.schedule budget cannot plan with --rate.base {rate.base}: its bits are not known yet",
-    ),
-    needs(
-        "rate.max_ratio rate.min_ratio",
-        "1 <= min <= max < infinity",
+        "--rate.schedule budget cannot plan with --rate.base {rate.base}: its bits are not known yet"),
+    needs("rate.max_ratio rate.min_ratio", "1 <= min <= max < infinity",
         lambda c, here: _falls(c) and not 1 <= c.rate.min_ratio <= c.rate.max_ratio < float("inf"),
         "--rate.max-ratio is {rate.max_ratio:g} and --rate.min-ratio {rate.min_ratio:g}; the ratio falls from the "
-        "first to the second, so they must satisfy 1 <= min <= max < infinity",
-    ),
-    needs(
-        "rate.share",
-        "--rate.bits 1, 2, 4 or 8",
-        lambda c, here: c.rate.share > 0 and c.rate.bits not in BASES,
-        "--rate.share starts from 1, 2, 4 or 8 bits, not {rate.bits}",
-        "set --rate.bits 1",
-    ),
+        "first to the second, so they must satisfy 1 <= min <= max < infinity"),
+    needs("rate.share", "--rate.bits 1, 2, 4 or 8", lambda c, here: c.rate.share > 0 and c.rate.bits not in BASES,
+        "--rate.share starts from 1, 2, 4 or 8 bits, not {rate.bits}", "set --rate.bits 1"),
     *(_excludes_share(f"rate.{name}") for name in ("layers", "backward_bits", "base", "nodes")),
-    needs(
-        "rate.nodes=degree",
-        "a base of 1, 2, 4 or 8 bits",
+    needs("rate.nodes=degree", "a base of 1, 2, 4 or 8 bits",
         lambda c, here: c.rate.nodes == "degree" and not _follows_loss(c) and bool(_ungradable(c)),
-        "bits by degree start from a base of 1, 2, 4 or 8 bits, not {bits}",
-        "set --rate.bits",
-        lambda c, here: {"bits": max(_ungradable(c))},
-    ),
-)
+        "bits by degree start from a base of 1, 2, 4 or 8 bits, not {bits}", "set --rate.bits",
+        lambda c, here: {"bits": max(_ungradable(c))}),
+)  # fmt: skip
 IDLE = (
     idle(RATE, "with --freshness.mode never, which sends no rows", lambda c, here: _silent(c)),
-    idle(
-        "freshness.sync_every freshness.smoothing freshness.threshold",
-        "without --freshness.mode delayed",
-        lambda c, here: not late(c),
-    ),
+    idle("freshness.sync_every freshness.smoothing freshness.threshold", "without --freshness.mode delayed",
+        lambda c, here: not late(c)),
     *(rule for code, takes in CODE_BITS.items() for rule in _code_rules(code, takes)),
     idle("rate.gain", "without --rate.decay: nothing is kept", lambda c, here: not changes(c)),
-    idle(
-        "rate.backward_bits rate.layers",
+    idle("rate.backward_bits rate.layers",
         "where --rate.base follows the loss: all layers and directions have its bits",
-        lambda c, here: _follows_loss(c),
-    ),
-    idle(
-        "rate.nodes=degree",
-        "on 8 bits, the most of any grade; use a base of 1, 2 or 4",
-        lambda c, here: not _follows_loss(c) and forward_bits(c.rate) | backward_bits(c.rate) == {8},
-    ),
+        lambda c, here: _follows_loss(c)),
+    idle("rate.nodes=degree", "on 8 bits, the most of any grade; use a base of 1, 2 or 4",
+        lambda c, here: not _follows_loss(c) and forward_bits(c.rate) | backward_bits(c.rate) == {8}),
     idle("rate.ratio", "without --rate.schedule constant", lambda c, here: c.rate.schedule != "constant"),
     idle("rate.steps", "without --rate.schedule steps", lambda c, here: c.rate.schedule != "steps"),
     idle("rate.budget", "without --rate.schedule budget", lambda c, here: c.rate.schedule != "budget"),
-    idle(
-        "rate.max_ratio rate.min_ratio",
-        "without --rate.schedule linear or exponential",
-        lambda c, here: not _falls(c),
-    ),
+    idle("rate.max_ratio rate.min_ratio", "without --rate.schedule linear or exponential",
+        lambda c, here: not _falls(c)),
     idle("rate.slope", "without --rate.schedule linear", lambda c, here: c.rate.schedule != "linear"),
-    idle(
-        "rate.columns rate.rescale rate.spare_last",
-        "without a ratio of columns",
-        lambda c, here: not _drops_columns(c),
-    ),
-)
+    idle("rate.columns rate.rescale rate.spare_last", "without a ratio of columns",
+        lambda c, here: not _drops_columns(c)),
+)  # fmt: skip
 WIRE_RULES = (*RANGES, *TOGETHER, *IDLE)

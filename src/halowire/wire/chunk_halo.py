@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -12,29 +12,16 @@ from torch import Tensor
 from halowire.kernels import Csr
 from halowire.partitioning import Shard
 from halowire.wire.code_error import MEASURED_ROWS, CodeError
-from halowire.wire.feature_exchange import exchange_flat
 from halowire.wire.halo_exchange import HaloExchange
 from halowire.wire.memory import Memory
 from halowire.wire.message import Message, Wire
-from halowire.wire.policy import Policy
-from halowire.wire.rate import FORWARD
+from halowire.wire.policy import FORWARD, Policy
 from halowire.wire.route import Route
 from halowire.wire.terms import Draw, Terms
 from halowire.wire.transport import Transport
 
 RowLists = list[list[Tensor]]
 """Row numbers, int64, by peer and chunk."""
-
-
-class Numbered(Protocol):
-    """The chunks of a part: how many there are, and the chunk of every row."""
-
-    @property
-    def count(self) -> int:
-        """Number of chunks."""
-
-    def numbers(self) -> Tensor:
-        """The chunk of every row, int64 ``[n]``."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,18 +33,28 @@ class ChunkRoute:
     take: RowLists
     size: int
 
+    @staticmethod
+    def of(rows: Sequence[Tensor], own: Tensor, numbers: Sequence[Tensor], count: int) -> ChunkRoute:
+        """Group by chunk the owned ``rows`` for every peer, and the places of those that come from every peer.
+
+        ``own`` ``[n]`` is the chunk of every owned row, ``numbers[p]`` those of the rows from ``p``; ``count`` chunks.
+        """
+        send = [_by_chunk(mine, own[mine], count) for mine in rows]
+        ends = list(itertools.accumulate((peer.numel() for peer in numbers), initial=0))
+        spans = [torch.arange(first, last) for first, last in itertools.pairwise(ends)]
+        take = [_by_chunk(span, peer, count) for span, peer in zip(spans, numbers, strict=True)]
+        return ChunkRoute(send, take, ends[-1])
+
     def places(self, chunks: list[int]) -> Tensor:
         """Where in the halo the rows land while every part ``p`` has its chunk ``chunks[p]`` in work."""
-        return torch.cat(self._taken(chunks))
+        return torch.cat([peer[chunk] for peer, chunk in zip(self.take, chunks, strict=True)])
 
     def in_work(self, chunks: list[int], part: int, ids: Tensor) -> Route:
         """The route of the chunks in work, seen from ``part``, whose owned rows have the original ``ids``."""
-        send, take = [peer[chunks[part]] for peer in self.send], self._taken(chunks)
-        counts = [rows.numel() for rows in send], [rows.numel() for rows in take]
-        return Route(ids, torch.cat(send), None, *counts, self.size, torch.cat(take))
-
-    def _taken(self, chunks: list[int]) -> list[Tensor]:
-        return [peer[chunk] for peer, chunk in zip(self.take, chunks, strict=True)]
+        send = [peer[chunks[part]] for peer in self.send]
+        received = [peer[chunk].numel() for peer, chunk in zip(self.take, chunks, strict=True)]
+        sent = [rows.numel() for rows in send]
+        return Route(ids, torch.cat(send), None, sent, received, self.size, self.places(chunks))
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,56 +71,49 @@ class Routes:
     transposed: Csr
 
     @staticmethod
-    def of(shard: Shard, halo: Csr, chunks: Numbered, exchange: HaloExchange) -> Routes:
-        """Agree with the peers; ``halo`` ``[n, h]`` is the normalised matrix of the edges from other parts."""
-        own = chunks.numbers()
-        theirs = exchange.fetch(own.float()[:, None], layer=0)[:, 0].long()
-        offset = [0, *torch.tensor(shard.recv_counts).cumsum(0).tolist()]
-        send = [
-            _by_chunk(rows, own[rows], chunks.count) for rows in torch.split(shard.send_index, list(shard.send_counts))
-        ]
-        take = [
-            _by_chunk(torch.arange(first, last), theirs[first:last], chunks.count)
-            for first, last in itertools.pairwise(offset)
-        ]
-        forward = ChunkRoute(send, take, shard.num_halo)
-        return Routes(forward, *_backward(shard, halo, chunks, offset, exchange.transport))
+    def of(shard: Shard, halo: Csr, own: Tensor, count: int, exchange: HaloExchange) -> Routes:
+        """Agree with the peers; ``halo`` ``[n, h]`` is the normalised matrix of the edges from other parts.
+
+        ``own`` ``[n]`` is the chunk of every owned row, ``count`` the number of chunks of a part.
+        """
+        theirs = exchange.fetch(own.float()[:, None])[:, 0].long()
+        sent = torch.split(shard.send_index, list(shard.send_counts))
+        forward = ChunkRoute.of(sent, own, torch.split(theirs, list(shard.recv_counts)), count)
+        needed, numbers, transposed = _backward(shard, halo, own, sent, exchange.transport)
+        return Routes(forward, ChunkRoute.of(needed, own, numbers, count), transposed)
 
 
 def _backward(
-    shard: Shard, halo: Csr, chunks: Numbered, offset: list[int], transport: Transport
-) -> tuple[ChunkRoute, Csr]:
-    """Every part tells its peers which of its rows read theirs: row, edge and weight."""
-    own, parts = chunks.numbers(), len(offset) - 1
+    shard: Shard, halo: Csr, own: Tensor, sent: Sequence[Tensor], transport: Transport
+) -> tuple[list[Tensor], list[Tensor], Csr]:
+    """Every part tells its peers which of its rows read theirs: row, edge and weight.
+
+    Returned are the owned rows that read from every peer, the chunks of the peers' rows that read from here, and the
+    matrix of the edges from here to those.
+    """
     row, column = halo.row_index().long(), halo.indices.long()
     weight = torch.ones(row.numel()) if halo.weight is None else halo.weight
     needed: list[Tensor] = []
     edges: list[tuple[Tensor, Tensor, Tensor]] = []
-    for first, last in itertools.pairwise(offset):
+    for first, last in itertools.pairwise(itertools.accumulate(shard.recv_counts, initial=0)):
         mine = (column >= first) & (column < last)
         rows, places = torch.unique(row[mine], return_inverse=True)
         needed.append(rows)
         edges.append((places, column[mine] - first, weight[mine]))
     numbers = _swap([own[rows] for rows in needed], transport)
     places, sources, weights = (_swap([edge[kind] for edge in edges], transport) for kind in range(3))
-    start = [0, *torch.tensor([peer.numel() for peer in numbers]).cumsum(0).tolist()]
-    sent = torch.split(shard.send_index, list(shard.send_counts))
-    rows_of = torch.cat([sent[peer][sources[peer]] for peer in range(parts)])
-    columns_of = torch.cat([places[peer] + start[peer] for peer in range(parts)])
-    matrix = Csr.from_edges(rows_of, columns_of, shard.num_owned, start[-1], torch.cat(weights))
-    send = [_by_chunk(rows, own[rows], chunks.count) for rows in needed]
-    take = [_by_chunk(torch.arange(start[peer], start[peer + 1]), numbers[peer], chunks.count) for peer in range(parts)]
-    return ChunkRoute(send, take, start[-1]), matrix
+    ends = list(itertools.accumulate((peer.numel() for peer in numbers), initial=0))
+    rows_of = torch.cat([mine[source] for mine, source in zip(sent, sources, strict=True)])
+    columns_of = torch.cat([place + start for place, start in zip(places, ends, strict=False)])
+    return needed, numbers, Csr.from_edges(rows_of, columns_of, shard.num_owned, ends[-1], torch.cat(weights))
 
 
 def _swap(parts: list[Tensor], transport: Transport) -> list[Tensor]:
     """Send ``parts[p]`` to every peer ``p``; what each of them sent."""
+    where = "agreement on the chunks"
     counts = [part.numel() for part in parts]
-    table = torch.zeros(transport.size, transport.size, dtype=torch.int64)
-    table[transport.rank] = torch.tensor(counts)
-    transport.all_reduce(table, "agreement on the chunks", account=None)
-    expected = [int(count) for count in table[:, transport.rank]]
-    return list(torch.split(exchange_flat(torch.cat(parts), counts, expected, transport), expected))
+    expected = transport.swap_counts(counts, where)
+    return list(torch.split(transport.swap(torch.cat(parts), counts, expected, where), expected))
 
 
 def _by_chunk(rows: Tensor, numbers: Tensor, count: int) -> list[Tensor]:
@@ -148,7 +138,7 @@ class ChunkExchange:
         rank = self._wire.transport.rank
         way = self.routes.forward if direction == FORWARD else self.routes.backward
         route = way.in_work(chunks, rank, self._ids)
-        terms = Terms.of(self._policy, epoch, layer, direction, rows.shape[1], Draw.chunk(layer, direction))
+        terms = Terms.of(self._policy, Draw.chunk(layer, direction), epoch, rows.shape[1])
         where = f"epoch {epoch}, layer {layer}, {direction}, chunk {chunks[rank]}"
         message = Message(self._wire, route, terms, where).open(layer, direction)
         message.launch(rows)
@@ -160,9 +150,5 @@ class ChunkExchange:
     def finish(self, message: Message, halo: Tensor) -> None:
         """Wait, and write what arrived to its places in ``halo`` ``[h, k]``; columns not sent become zero."""
         message.wait()
-        with self._wire.transport.ledger.phase("pack"):
+        with self._wire.packing():
             message.write(halo)
-
-    def places(self, route: ChunkRoute, chunks: list[int]) -> Tensor:
-        """Where in the halo the rows of the chunks in work are."""
-        return route.places(chunks)

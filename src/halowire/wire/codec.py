@@ -5,15 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from halowire.kernels import Csr, Packing, aggregate_packed, code_for, pack_rows, take_rows, unpack_rows
-from halowire.wire.rate import FULL, Rate
-
-FLOAT_BYTES = 4
+from halowire.kernels import Csr, Packing, aggregate_packed, pack_rows, take_rows, unpack_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +19,8 @@ class Source:
     Attributes:
         ids: original id of every row of the matrix that is encoded, int64 ``[n]``.
         index: row of the matrix at every place in the message, int64 ``[m]``; None: row ``i`` at place ``i``.
-        targets: the inverse as a matrix ``[n, m]``: the places of every row, so that a row is quantised only once.
+        targets: the inverse as a matrix ``[n, m]``: the places of every row, so that a row is quantised only once;
+            where it is given it counts, and ``index`` does not.
         columns: the columns that travel, int64; None for all.
         stream: key of this message's random numbers.
     """
@@ -35,43 +32,36 @@ class Source:
     stream: int
 
 
-class Codec(Protocol):
+class Codec(ABC):
     """Turns float32 rows into bytes and back."""
 
+    @abstractmethod
     def sizes(self, counts: Sequence[int], columns: int) -> list[int]:
         """Bytes of every peer's part of a message, for ``counts`` rows of ``columns`` values each."""
 
+    @abstractmethod
     def encode(self, rows: Tensor, source: Source, out: Tensor) -> None:
         """Write the message of ``source`` into ``out``, uint8 ``[sum of sizes]``."""
 
+    @abstractmethod
     def decode(self, data: Tensor, columns: int) -> Tensor:
         """The rows in ``data``, float32 ``[m, columns]``; may share its memory."""
 
+    @abstractmethod
     def aggregate(self, matrix: Csr, data: Tensor, columns: int, out: Tensor) -> None:
         """``out += matrix @ decode(data)``, without writing the decoded rows to memory where that is possible."""
 
+    @abstractmethod
     def samples(self, count: int) -> list[tuple[Uniform, Tensor]]:
         """At most about ``count`` rows of the encoded matrix, to measure the error of their codec on."""
 
 
-class Uniform(ABC):
+class Uniform(Codec):
     """A codec that gives every row the same bytes."""
 
     @abstractmethod
     def row_bytes(self, columns: int) -> int:
         """Bytes of one row of ``columns`` values on the wire."""
-
-    @abstractmethod
-    def encode(self, rows: Tensor, source: Source, out: Tensor) -> None:
-        """Write the message of ``source`` into ``out``, uint8 ``[sum of sizes]``."""
-
-    @abstractmethod
-    def decode(self, data: Tensor, columns: int) -> Tensor:
-        """The rows in ``data``, float32 ``[m, columns]``; may share its memory."""
-
-    @abstractmethod
-    def aggregate(self, matrix: Csr, data: Tensor, columns: int, out: Tensor) -> None:
-        """``out += matrix @ decode(data)``, without writing the decoded rows to memory where that is possible."""
 
     def sizes(self, counts: Sequence[int], columns: int) -> list[int]:
         """Bytes of every peer's part: its rows times the bytes of a row."""
@@ -87,7 +77,7 @@ class Full(Uniform):
 
     def row_bytes(self, columns: int) -> int:
         """``4 k`` bytes for ``k`` columns."""
-        return FLOAT_BYTES * columns
+        return 4 * columns
 
     def encode(self, rows: Tensor, source: Source, out: Tensor) -> None:
         """Gather the rows straight into the send buffer."""
@@ -121,10 +111,10 @@ class Packed(Uniform):
         """Quantise and pack every row once, and write it to all its places in the message."""
         targets = None if source.targets is None else (source.targets.indptr, source.targets.indices)
         columns = None if source.columns is None else source.columns.int()
+        ids = source.ids
         if source.index is not None and source.targets is None:
-            rows, ids = rows[source.index], source.ids[source.index]
-        else:
-            ids = source.ids
+            rows = rows[source.index]
+            ids = ids[source.index]
         pack_rows(rows, self.packing, source.stream, ids, out, columns, targets)
 
     def decode(self, data: Tensor, columns: int) -> Tensor:
@@ -134,8 +124,3 @@ class Packed(Uniform):
     def aggregate(self, matrix: Csr, data: Tensor, columns: int, out: Tensor) -> None:
         """Decode the rows in registers, straight into the sums."""
         aggregate_packed(matrix.indptr, matrix.indices, matrix.weight, data, self.packing, columns, out, True)
-
-
-def codec_of(rate: Rate) -> Uniform:
-    """The codec for the bits of ``rate``, the same for all rows."""
-    return Full() if rate.bits == FULL else Packed(Packing(rate.bits, code_for(rate.code, rate.bits)))

@@ -11,10 +11,10 @@ from torch import Tensor
 
 from halowire.kernels import Csr, code_for
 from halowire.partitioning import Shard
-from halowire.wire.codec import Codec, Source, Uniform, codec_of
-from halowire.wire.policy import Policy
-from halowire.wire.rate import FORWARD, Rate
+from halowire.wire.codec import Codec, Source, Uniform
+from halowire.wire.policy import FORWARD, Policy, Rate, codec_of
 from halowire.wire.route import inverse_of
+from halowire.wire.terms import alike
 
 BASES = (1, 2, 4, 8)
 
@@ -49,9 +49,8 @@ def sent_degree(shard: Shard) -> Tensor:
 
 def grade_counts(shard: Shard) -> Tensor:
     """Halo rows of one worker in every grade of base 1, then of base 2, of base 4, of base 8; int64 ``[10]``."""
-    degree, counts = halo_degree(shard), shard.recv_counts
-    each = [grades_of(degree, counts, base).bincount(minlength=len(grade_bits(base))) for base in BASES]
-    return torch.cat(each)
+    grades = {base: grades_of(halo_degree(shard), shard.recv_counts, base) for base in BASES}
+    return torch.cat([found.bincount(minlength=len(grade_bits(base))) for base, found in grades.items()])
 
 
 def by_base(counts: Tensor) -> dict[int, tuple[int, ...]]:
@@ -79,19 +78,14 @@ class Grade:
     targets: Csr | None
 
 
-class Graded:
+class Graded(Codec):
     """Codes one end's list of rows, grouped by peer; the message for a peer is its grades one after another.
 
     Both ends make their own from the same degrees: the owner of the send list, the receiver of the halo list.
     """
 
     def __init__(
-        self,
-        degree: Tensor,
-        counts: tuple[int, ...],
-        rate: Rate,
-        index: Tensor | None = None,
-        rows: int = 0,
+        self, degree: Tensor, counts: tuple[int, ...], rate: Rate, index: Tensor | None = None, rows: int = 0
     ) -> None:
         """``degree`` of every row of the list; ``index`` where its rows are among the ``rows`` of a matrix."""
         self._cut: WeakKeyDictionary[Csr, list[Csr]] = WeakKeyDictionary()
@@ -108,23 +102,18 @@ class Graded:
 
     def sizes(self, counts: Sequence[int], columns: int) -> list[int]:
         """The row formula summed over the grades of every peer; ``counts`` are those of the list."""
-        widths = [grade.codec.row_bytes(columns) for grade in self.grades]
-        peers = zip(*(grade.counts for grade in self.grades), strict=True)
-        return [sum(count * width for count, width in zip(peer, widths, strict=True)) for peer in peers]
+        return [sum(sizes) for sizes in zip(*self._bytes(columns), strict=True)]
 
     def encode(self, rows: Tensor, source: Source, out: Tensor) -> None:
-        """Pack grade by grade, then move every peer's piece to its place."""
-        columns = rows.shape[1] if source.columns is None else source.columns.numel()
-        for grade, slices in zip(self.grades, self._slices(columns), strict=True):
-            size = grade.places.numel() * grade.codec.row_bytes(columns)
-            packed = torch.empty(size, dtype=torch.uint8, device=out.device)
+        """Pack grade by grade, then move every peer's part of it to its place."""
+        sizes = self._bytes(rows.shape[1] if source.columns is None else source.columns.numel())
+        parts = []
+        for grade, size in zip(self.grades, sizes, strict=True):
+            packed = torch.empty(sum(size), dtype=torch.uint8, device=out.device)
             own = Source(source.ids, grade.index, grade.targets, source.columns, source.stream)
             grade.codec.encode(rows, own, packed)
-            start = 0
-            for piece in slices:
-                stop = start + piece.stop - piece.start
-                out[piece] = packed[start:stop]
-                start = stop
+            parts.append(torch.split(packed, size))
+        torch.cat([part for peer in zip(*parts, strict=True) for part in peer], out=out)
 
     def decode(self, data: Tensor, columns: int) -> Tensor:
         """The rows in the order of the list."""
@@ -147,44 +136,33 @@ class Graded:
 
     def _packed(self, data: Tensor, columns: int) -> list[tuple[Grade, Tensor]]:
         """Every grade with its bytes of all peers."""
-        slices = self._slices(columns)
-        return [(g, torch.cat([data[piece] for piece in part])) for g, part in zip(self.grades, slices, strict=True)]
+        sizes = zip(*self._bytes(columns), strict=True)
+        parts = torch.split(data, [size for peer in sizes for size in peer])
+        return [(grade, torch.cat(parts[number :: len(self.grades)])) for number, grade in enumerate(self.grades)]
 
-    def _slices(self, columns: int) -> list[list[slice]]:
-        """Where the bytes of every grade and peer lie in the message."""
-        slices: list[list[slice]] = [[] for _ in self.grades]
-        start = 0
-        for peer in range(len(self.grades[0].counts)):
-            for grade, found in zip(self.grades, slices, strict=True):
-                stop = start + grade.counts[peer] * grade.codec.row_bytes(columns)
-                found.append(slice(start, stop))
-                start = stop
-        return slices
+    def _bytes(self, columns: int) -> list[list[int]]:
+        """Bytes of every peer's part, by grade."""
+        return [grade.codec.sizes(grade.counts, columns) for grade in self.grades]
 
 
 class HaloCodecs:
     """The codecs of a shard's halo messages: of graded rows, each end codes its own list."""
 
-    def __init__(self, shard: Shard, policy: Policy) -> None:
+    def __init__(self, shard: Shard) -> None:
         # The shard itself, with features and edges, is not kept alive by its codecs.
-        self._policy = policy
+        self._owner = (sent_degree(shard), shard.send_counts)
+        self._receiver = (halo_degree(shard), shard.recv_counts)
         self._send_index = shard.send_index
         self._boundary = shard.num_boundary
-        self._counts = (shard.send_counts, shard.recv_counts)
-        self._degrees = (sent_degree(shard), halo_degree(shard))
-        self._graded: dict[tuple[int, str], tuple[Graded, Graded]] = {}
+        self._graded: dict[Rate, tuple[Graded, Graded]] = {}
 
-    def of(self, rate: Rate, direction: str) -> tuple[Codec, Codec]:
+    def of(self, policy: Policy, rate: Rate, direction: str) -> tuple[Codec, Codec]:
         """How this worker encodes its own rows, and how it decodes those of its peers."""
-        if self._policy.codec is not None or not rate.graded:
-            codec = self._policy.codec or codec_of(rate)
-            return codec, codec
-        key = (rate.bits, rate.code)
+        if policy.codec is not None or not rate.graded:
+            return alike(policy, rate, direction)
+        key = Rate(rate.bits, rate.code)
         if key not in self._graded:
-            self._graded[key] = self._grade(rate)
+            own = Graded(*self._owner, key, self._send_index, self._boundary)
+            self._graded[key] = own, Graded(*self._receiver, key)
         owner, receiver = self._graded[key]
         return (owner, receiver) if direction == FORWARD else (receiver, owner)
-
-    def _grade(self, rate: Rate) -> tuple[Graded, Graded]:
-        owner = Graded(self._degrees[0], self._counts[0], rate, self._send_index, self._boundary)
-        return owner, Graded(self._degrees[1], self._counts[1], rate)

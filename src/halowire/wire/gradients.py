@@ -45,12 +45,9 @@ class GradientCodec:
     def _sum_segment(self, rows: Tensor, counts: list[int], epoch: int, where: str) -> Tensor:
         """Send every owner its rows; the sum of this worker's own segment."""
         rank = self._transport.rank
-        error = self.state.setdefault("gradient.sent", torch.zeros_like(rows))
-        wanted = rows + error
-        packed, seen = self._code(wanted, epoch, 2 * rank)
-        error.copy_(wanted - seen)
+        wanted, packed, _ = self._code("gradient.sent", rows, epoch, 2 * rank)
         own = torch.split(wanted, counts)[rank]
-        torch.split(error, counts)[rank].zero_()  # the own segment does not travel
+        torch.split(self.state["gradient.sent"], counts)[rank].zero_()  # the own segment does not travel
         arrived = self._swap(list(torch.split(packed, counts)), [counts[rank]] * len(counts), where)
         arrived[rank] = own
         return torch.stack(arrived).sum(0)
@@ -58,30 +55,26 @@ class GradientCodec:
     def _share_segment(self, total: Tensor, counts: list[int], epoch: int, where: str) -> list[Tensor]:
         """Send the own segment to all; all segments, as every worker sees them."""
         rank = self._transport.rank
-        error = self.state.setdefault("gradient.shared", torch.zeros_like(total))
-        wanted = total + error
-        packed, seen = self._code(wanted, epoch, 2 * rank + 1)
-        error.copy_(wanted - seen)
+        _, packed, seen = self._code("gradient.shared", total, epoch, 2 * rank + 1)
         segments = self._swap([packed] * len(counts), counts, where)
         segments[rank] = seen
         return segments
 
     def _swap(self, parts: list[Tensor], counts: list[int], where: str) -> list[Tensor]:
         """Send ``parts[p]`` to every other worker ``p``; the decoded rows from each, nothing from oneself."""
-        rank, width = self._transport.rank, self._packing.row_bytes(WIDTH)
-        sent = [part.numel() if peer != rank else 0 for peer, part in enumerate(parts)]
-        sizes = [count * width if peer != rank else 0 for peer, count in enumerate(counts)]
-        send = torch.cat([part.reshape(-1) for peer, part in enumerate(parts) if peer != rank])
-        received = torch.empty(sum(sizes), dtype=torch.uint8)
-        self._transport.ledger.sent(send.numel())
-        self._transport.wait(self._transport.all_to_all(send, sent, received, sizes, where))
-        self._transport.settle(send)
-        rows = unpack_rows(received, self._packing, WIDTH)
-        return list(torch.split(rows, [size // width for size in sizes]))
+        others = [peer for peer in range(len(parts)) if peer != self._transport.rank]
+        sent = [len(part) if peer in others else 0 for peer, part in enumerate(parts)]
+        expected = [count if peer in others else 0 for peer, count in enumerate(counts)]
+        data = self._transport.swap(torch.cat([parts[peer] for peer in others]), sent, expected, where)
+        return list(torch.split(unpack_rows(data, self._packing, WIDTH), expected))
 
-    def _code(self, rows: Tensor, epoch: int, stream: int) -> tuple[Tensor, Tensor]:
-        """Bytes ``[n, row_bytes]`` of ``rows``, and what their receiver sees."""
+    def _code(self, name: str, rows: Tensor, epoch: int, stream: int) -> tuple[Tensor, Tensor, Tensor]:
+        """``v = rows + e``, its bytes ``[n, row_bytes]`` and ``Q(v)``; ``e = v - Q(v)`` is kept as ``name``."""
+        error = self.state.setdefault(name, torch.zeros_like(rows))
+        wanted = rows + error
         packed = torch.empty(len(rows), self._packing.row_bytes(WIDTH), dtype=torch.uint8)
-        ids = torch.arange(len(rows))
-        pack_rows(rows, self._packing, stream_key(self._seed, epoch, 0, STREAM + stream), ids, packed)
-        return packed, unpack_rows(packed, self._packing, WIDTH)
+        key = stream_key(self._seed, epoch, 0, STREAM + stream)
+        pack_rows(wanted, self._packing, key, torch.arange(len(rows)), packed)
+        seen = unpack_rows(packed, self._packing, WIDTH)
+        error.copy_(wanted - seen)
+        return wanted, packed, seen

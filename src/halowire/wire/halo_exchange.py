@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -9,13 +11,11 @@ from halowire.errors import InputError
 from halowire.kernels import Csr, Drop, activate
 from halowire.partitioning import Shard
 from halowire.wire.code_error import CodeError
-from halowire.wire.codec_check import check_codec
 from halowire.wire.graded import HaloCodecs
 from halowire.wire.memory import Memory
 from halowire.wire.message import Arrival, Message, Wire
-from halowire.wire.own_codec import RowCodec
-from halowire.wire.policy import Policy
-from halowire.wire.rate import BACKWARD, FORWARD
+from halowire.wire.own_codec import RowCodec, check_codec
+from halowire.wire.policy import BACKWARD, FORWARD, Policy
 from halowire.wire.route import HaloRoutes, Piece, Route
 from halowire.wire.terms import Draw, Terms
 from halowire.wire.transport import Transport
@@ -40,29 +40,24 @@ class HaloExchange:
         self.num_boundary = shard.num_boundary
         self.num_halo = shard.num_halo
         self.synchronise_next = False
+        self.epoch: int | None = None
         freshness = self.policy.freshness
         # A user's codec may depend on the rows that are encoded together: its messages leave as a whole.
         cut = device.type == "cpu" and not isinstance(self.policy.codec, RowCodec)
         self._routes = HaloRoutes(shard, device, self.policy.seed, self.policy.piece_rows if cut else None)
         self.halo_ids = self._routes.halo_ids
-        self._codecs = HaloCodecs(shard, self.policy)
+        self._codecs = HaloCodecs(shard)
         self._rank = shard.rank
         self._wire = Wire(transport, self.memory)
         # Of the running mean of late rows only the error of the code is known.
         self._error = CodeError(transport.ledger, freshness.delayed and not freshness.smoothing)
         self._change = (0.0, 0.0)
-        self._epoch: int | None = None
         self._sent: dict[tuple[int, str], Message] = {}
         self._late: dict[tuple[int, str], Message | None] = {}
 
     def begin(self, epoch: int | None) -> None:
         """What follows belongs to training epoch ``epoch``; None: set-up or evaluation, which are exact."""
-        self._epoch = epoch
-
-    @property
-    def epoch(self) -> int | None:
-        """The training epoch that messages belong to; None: they are exact."""
-        return self._epoch
+        self.epoch = epoch
 
     @property
     def cuts(self) -> tuple[int, ...]:
@@ -84,15 +79,28 @@ class HaloExchange:
     @property
     def watches(self) -> bool:
         """Whether the change of the rows from epoch to epoch decides when to synchronise."""
-        return self._epoch is not None and self.policy.freshness.threshold > 0
+        return self.epoch is not None and self.policy.freshness.threshold > 0
 
-    def fetch(self, rows: Tensor, layer: int) -> Tensor:
+    def fetch(self, rows: Tensor) -> Tensor:
         """The halo's ``rows`` ``[h, k]``, exactly and at once: for set-up."""
         self.begin(None)
-        message = self.start(rows, layer)
+        message = self.start(rows, layer=0)
         assert message is not None
         message.wait()
         return message.rows().clone()
+
+    def fetch_sparse(self, rows: Csr) -> Csr:
+        """The halo's ``rows`` ``[h, F]`` of a sparse matrix, exactly and at once: for set-up."""
+        sent, received = self._routes.counts
+        out = rows.select_rows(self._routes.send_index)
+        # Row lengths first, so that the receiver knows the sizes; then the columns; then the values, if there are any.
+        lengths = out.indptr.diff()
+        where = "exchange of the features"
+        arrived = self.transport.swap(lengths, sent, received, where)
+        sizes = _sums(lengths, sent), _sums(arrived, received)
+        indices = self.transport.swap(out.indices, *sizes, where)
+        weight = None if out.weight is None else self.transport.swap(out.weight, *sizes, where)
+        return Csr(torch.nn.functional.pad(arrived.cumsum(0), (1, 0)), indices, weight, rows.num_cols)
 
     def start(self, rows: Tensor, layer: int, delta: bool = False) -> Message | None:
         """Launch the owned ``rows`` ``[n, k]`` towards the peers' halos; the message whose rows are to be used.
@@ -106,18 +114,29 @@ class HaloExchange:
 
     def start_back(self, halo_grad: Tensor, layer: int) -> Message | None:
         """Launch the gradients of the halo rows ``[h, k]`` towards their owners."""
-        message = self.load_back(layer, halo_grad.shape[1])
+        message = self.load(layer, halo_grad.shape[1], direction=BACKWARD)
         for piece in message.pieces_back:
             message.add_piece(halo_grad, piece)
         return self.launch(message, halo_grad)
 
-    def load(self, layer: int, width: int, delta: bool = False) -> Message:
-        """:meth:`start` piece by piece: a message of ``width`` columns whose rows are still to be computed."""
-        return self._load(layer, FORWARD, width, delta)
-
-    def load_back(self, layer: int, width: int) -> Message:
-        """:meth:`start_back` piece by piece."""
-        return self._load(layer, BACKWARD, width)
+    def load(self, layer: int, width: int, delta: bool = False, direction: str = FORWARD) -> Message:
+        """A message of ``width`` columns on its way, whose rows follow piece by piece, and then :meth:`launch`."""
+        epoch, freshness = self.epoch, self.policy.freshness
+        if epoch is None:
+            return self._open(self._routes.all(direction), Terms.exact(layer, direction, width), EXACT_SLOT)
+        route, terms = self._agree(epoch, layer, direction, width, delta)
+        if not freshness.delayed:
+            return self._open(route, terms, 0)
+        # In delayed epochs the message before this one is used in its place.
+        previous = self._sent.pop((layer, direction), None)
+        self._late.pop((layer, direction), None)
+        if not (self.synchronise_next or freshness.synchronous(epoch)):
+            self._late[layer, direction] = previous
+        elif previous is not None:
+            previous.wait()
+            if self._keeps_rows(previous.terms):
+                self._rows(previous)
+        return self._open(route, terms, epoch % 2)
 
     def launch(self, message: Message, rows: Tensor, watched: Tensor | None = None) -> Message | None:
         """All ``rows`` of the message are computed, ``[>= boundary, k]`` or ``[h, k]``; the message to be used.
@@ -145,20 +164,20 @@ class HaloExchange:
     def arrive(self, message: Message | None, drop: Drop | None = None) -> Arrival:
         """:meth:`finish` for one range of rows after another: wait here, and add to each when it is its turn."""
         if message is None:
-            return Arrival(self._wire)
+            return Arrival(None)
         message.wait()
-        with self.transport.ledger.phase("pack"):
+        with self._wire.packing():
             if drop is None and not self._keeps_rows(message.terms):
-                return Arrival(self._wire, message)
+                return Arrival(message)
             rows = self._rows(message)
-            return Arrival(self._wire, message, rows if drop is None else activate(rows, None, None, False, drop)[0])
+            return Arrival(message, rows if drop is None else activate(rows, None, None, False, drop)[0])
 
     def finish_rows(self, message: Message | None, width: int) -> Tensor:
         """The halo rows ``[h, width]`` of ``message`` itself, zeros without one; valid until the next message."""
         if message is None:
             return torch.zeros(self.num_halo, width, device=self.halo_ids.device)
         message.wait()
-        with self.transport.ledger.phase("pack"):
+        with self._wire.packing():
             return self._rows(message)
 
     def finish_back(self, message: Message | None, out: Tensor) -> None:
@@ -203,34 +222,11 @@ class HaloExchange:
         self._change = (0.0, 0.0)
         return change
 
-    def _load(self, layer: int, direction: str, width: int, delta: bool = False) -> Message:
-        """A message on its way, and in delayed epochs the one before it, which is used in its place."""
-        epoch, freshness = self._epoch, self.policy.freshness
-        if epoch is None:
-            exact = Terms.exact(layer, direction, width)
-            return self._open(self._routes.all(direction), exact, EXACT_SLOT)
-        route, terms = self._agree(epoch, layer, direction, width, delta)
-        if not freshness.delayed:
-            return self._open(route, terms, 0)
-        previous = self._sent.pop((layer, direction), None)
-        self._late.pop((layer, direction), None)
-        if not (self.synchronise_next or freshness.synchronous(epoch)):
-            self._late[layer, direction] = previous
-        elif previous is not None:
-            previous.wait()
-            if self._keeps_rows(previous.terms):
-                self._rows(previous)
-        return self._open(route, terms, epoch % 2)
-
     def _agree(self, epoch: int, layer: int, direction: str, width: int, delta: bool) -> tuple[Route, Terms]:
         """Route and terms of a training message; backward, the rows that travel are those of forward."""
-        policy = self.policy
-        route = self._routes.sampled(direction, policy.rates(epoch, layer, FORWARD).rows, epoch)
+        route = self._routes.sampled(direction, self.policy.rates(epoch, layer, FORWARD).rows, epoch)
         draw = Draw.halo(layer, direction, self._rank)
-        codecs = self._codecs.of
-        return route, Terms.of(
-            policy, epoch, layer, direction, width, draw, share=route.share, delta=delta, codecs=codecs
-        )
+        return route, Terms.of(self.policy, draw, epoch, width, route.share, delta, self._codecs.of)
 
     def _open(self, route: Route, terms: Terms, slot: int) -> Message:
         """``slot`` tells apart messages of one layer and direction that may be under way together."""
@@ -272,3 +268,8 @@ class HaloExchange:
         last = self.memory.matrix("last", *rows.shape)
         self._change = (float((rows - last).square().sum()), float(rows.square().sum()))
         last.copy_(rows)
+
+
+def _sums(lengths: Tensor, counts: Sequence[int]) -> list[int]:
+    """The sum of the ``lengths`` of every peer, which has ``counts[p]`` of them."""
+    return [int(part.sum()) for part in torch.split(lengths, list(counts))]

@@ -1,9 +1,12 @@
-"""A message: rows under way by a route and under terms, from encoding them to adding them up at the other end."""
+"""A message: rows under way, from encoding them to adding them up at the other end.
+
+Its route says which rows go where, its terms how they travel; the policy sets the terms anew in every epoch.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import torch
@@ -33,6 +36,10 @@ class Wire:
     label: str = ""
     account: str | None = None
 
+    def packing(self) -> AbstractContextManager[None]:
+        """What follows is booked as encoding and decoding."""
+        return self.transport.ledger.phase("pack")
+
 
 class Message:
     """Rows under way; ``open`` first, then ``launch`` or ``expect``, then ``wait``, then ``rows`` or ``write``.
@@ -52,8 +59,10 @@ class Message:
         self._where = where
         self._tag = tag
         self._kept = kept
-        self._sizes = terms.sizes(route)
-        self._pieces = terms.pieces(route)
+        self._sent_bytes = terms.codec.sizes(route.sent, terms.sent_columns)
+        self._expected_bytes = terms.decoder.sizes(route.received, terms.sent_columns)
+        # The rows of a piece of the route do not lie together where every grade of rows has bits of its own.
+        self._pieces = route.pieces if isinstance(terms.codec, Uniform) else None
         self._pending: Pending | None = None
         self._send: Tensor
         self._received: Tensor
@@ -80,12 +89,11 @@ class Message:
         ``key`` tells apart messages of an exchange that are under way together. Rows that travel as they lie may leave
         from the matrix ``send`` and arrive in ``received``, both contiguous, without a copy.
         """
-        transport, memory = self._wire.transport, self._wire.memory
+        transport = self._wire.transport
         self._in_place = send is not None or received is not None
-        with nullcontext() if self._in_place else transport.ledger.phase("pack"):
-            self._send = memory.buffer(sum(self._sizes[0]), *key, "send") if send is None else _bytes_of(send)
-            into = memory.buffer(sum(self._sizes[1]), *key, "recv") if received is None else _bytes_of(received)
-            self._received = into
+        with nullcontext() if self._in_place else self._wire.packing():
+            self._send = self._room(send, sum(self._sent_bytes), *key, "send")
+            self._received = self._room(received, sum(self._expected_bytes), *key, "recv")
             transport.settle(self._send)
         if self._pieces is not None:
             arriving = self._in_bytes(self._pieces.arriving)
@@ -94,23 +102,16 @@ class Message:
 
     def add(self, rows: Tensor, stop: int) -> None:
         """The first ``stop`` of ``rows`` ``[n, width]`` are computed: send the pieces that are complete."""
-        pieces = self._pieces
-        if pieces is None:
+        if self._pieces is None:
             return
-        ready = pieces.ready[sum(cut < stop for cut in pieces.cuts)]
-        leaving = pieces.leaving[self._left : ready]
-        with self._wire.transport.ledger.phase("pack"):
-            self._encode_rows(rows, slice(self._done, stop), leaving)
-        self._dispatch(leaving)
+        ready = self._pieces.ready[sum(cut < stop for cut in self._pieces.cuts)]
+        self._load(rows, slice(self._done, stop), self._pieces.leaving[self._left : ready])
         self._done = stop
         self._left = ready
 
     def add_piece(self, rows: Tensor, piece: Piece) -> None:
         """The rows of ``piece`` among ``rows`` ``[n, width]`` are computed: send them."""
-        part = slice(piece.start, piece.stop)
-        with self._wire.transport.ledger.phase("pack"):
-            self._encode_piece(rows[part], self.route.ids[part], None, piece)
-        self._dispatch([piece])
+        self._load(rows, piece.at, [piece])
 
     @property
     def pieces_back(self) -> tuple[Piece, ...]:
@@ -121,8 +122,8 @@ class Message:
         """All ``rows`` ``[n, width]`` are computed: send what has not left yet, and book the bytes."""
         if self._pending is None:
             if not self._in_place:
-                with self._wire.transport.ledger.phase("pack"):
-                    self._encode(rows)
+                with self._wire.packing():
+                    self._encode(rows, slice(0, len(rows)), [Piece(0, 0, 0, sum(self.route.sent))])
             self.expect()
         ledger, account = self._wire.transport.ledger, self._wire.account
         with nullcontext() if account is None or self.terms.epoch < 0 else ledger.account(account):
@@ -130,9 +131,8 @@ class Message:
 
     def expect(self) -> None:
         """Exchange the bytes as they are now: for a message to which this worker adds nothing."""
-        sent, received = self._sizes
         self._pending = self._wire.transport.all_to_all(
-            self._send, sent, self._received, received, self._where, self._tag
+            self._send, self._sent_bytes, self._received, self._expected_bytes, self._where, self._tag
         )
 
     def wait(self) -> Tensor:
@@ -160,8 +160,9 @@ class Message:
             return terms.delta.rows(kept, values, terms.columns)
         if places is None and terms.columns is None:
             return self._values()
-        full = torch.zeros(self.route.size, terms.width, device=self._received.device)
-        self._put(full)
+        make = torch.empty if places is None else torch.zeros
+        full = make(self.route.size, terms.width, device=self._received.device)
+        self.write(full)
         return full
 
     def write(self, out: Tensor, kept: Tensor | None = None) -> None:
@@ -169,23 +170,31 @@ class Message:
 
         Columns that did not travel become zero, rows that did not travel stay.
         """
+        columns, places = self.terms.columns, self.route.places
+        at = slice(None) if places is None else places
         if self.terms.delta is not None:
             out.copy_(self.rows(kept))
-            return
-        if self.terms.columns is not None:
-            out[slice(None) if self.route.places is None else self.route.places] = 0
-        self._put(out)
-
-    def add_up(self, matrix: Csr, out: Tensor) -> None:
-        """``out += matrix @ rows`` for a message that is here, its rows decoded in registers; see :class:`Arrival`."""
-        terms, data = self.terms, self._received
-        used = self.route.arrived(matrix).scaled(terms.factor)
-        if terms.columns is None:
-            terms.decoder.aggregate(used, data, terms.width, out)
+        elif columns is None:
+            out[at] = self._values()
         else:
-            part = torch.zeros(out.shape[0], terms.sent_columns, device=out.device)
-            terms.decoder.aggregate(used, data, terms.sent_columns, part)
-            add_columns(out, terms.columns, part)
+            out[at] = 0
+            out[at if places is None else places[:, None], columns] = self._values()
+
+    def add_up(self, matrix: Csr, out: Tensor, rows: Tensor | None = None) -> None:
+        """``out += matrix @ rows`` for a message that is here; without ``rows``, it is decoded in registers."""
+        terms, data = self.terms, self._received
+        with self._wire.packing():
+            if rows is not None:
+                matrix.matmul(rows, out=out, accumulate=True)
+                return
+            places = self.route.places
+            used = (matrix if places is None else matrix.select_columns(places)).scaled(terms.factor)
+            if terms.columns is None:
+                terms.decoder.aggregate(used, data, terms.width, out)
+            else:
+                part = torch.zeros(out.shape[0], terms.sent_columns, device=out.device)
+                terms.decoder.aggregate(used, data, terms.sent_columns, part)
+                add_columns(out, terms.columns, part)
 
     def seen(self, rows: Tensor, index: Tensor, codec: Uniform) -> Tensor:
         """What the receiver makes of the rows ``index`` of ``rows``; they are coded again with the same numbers."""
@@ -196,7 +205,7 @@ class Message:
             return terms.delta.rows(self._kept[index], change, terms.columns)
         wanted = rows[index]
         data = torch.empty(len(wanted) * codec.row_bytes(terms.sent_columns), dtype=torch.uint8, device=rows.device)
-        codec.encode(wanted, self._source(route.ids[index], None, None), data)
+        codec.encode(wanted, self._source(route.ids[index]), data)
         seen = torch.zeros_like(wanted)
         # The factor for sampled rows makes up for rows that did not travel: it is no error of those that did.
         add_columns(seen, terms.columns, codec.decode(data, terms.sent_columns) * (terms.factor * route.share))
@@ -207,50 +216,32 @@ class Message:
         values = self.terms.decoder.decode(self._received, self.terms.sent_columns)
         return values if self.terms.factor == 1 else values * self.terms.factor
 
-    def _put(self, out: Tensor) -> None:
-        """The values into their rows and columns of ``out``."""
-        columns, places = self.terms.columns, self.route.places
-        if columns is None:
-            out[slice(None) if places is None else places] = self._values()
-        else:
-            out[slice(None) if places is None else places[:, None], columns] = self._values()
-
-    def _dispatch(self, pieces: Sequence[Piece]) -> None:
+    def _load(self, rows: Tensor, new: slice, leaving: Sequence[Piece]) -> None:
+        """Encode the rows ``new``, and send the pieces that are ``leaving``."""
         assert self._pending is not None
-        self._wire.transport.dispatch(self._pending, self._in_bytes(pieces))
+        with self._wire.packing():
+            self._encode(rows, new, leaving)
+        self._wire.transport.dispatch(self._pending, self._in_bytes(leaving))
 
-    def _in_bytes(self, pieces: Sequence[Piece]) -> list[Piece]:
-        row_bytes = self.terms.row_bytes
-        return [piece.times(row_bytes) for piece in pieces]
-
-    def _encode(self, rows: Tensor) -> None:
-        """Encode the whole message."""
-        route = self.route
-        if self.terms.delta is None:
-            self.terms.codec.encode(rows, self._source(route.ids, route.index, route.targets), self._send)
-            return
-        self._encode_changes(rows, slice(0, rows.shape[0]))
-        if route.index is not None:
-            self._take(route.index, self._send)
-
-    def _encode_rows(self, rows: Tensor, new: slice, leaving: Sequence[Piece]) -> None:
-        """Encode the rows ``new``, and of what is gathered by place, the pieces that leave."""
+    def _encode(self, rows: Tensor, new: slice, leaving: Sequence[Piece]) -> None:
+        """Write the bytes of the pieces ``leaving``; the rows in ``new`` were computed since the last call."""
         terms, route = self.terms, self.route
-        assert route.index is not None and route.targets is not None
         if terms.delta is not None:
             self._encode_changes(rows, new)
-            for piece in leaving:
-                self._take(route.index[piece.start : piece.stop], self._bytes(piece))
-        elif not isinstance(terms.codec, Packed):
-            for piece in leaving:
-                self._encode_piece(rows, route.ids, route.index[piece.start : piece.stop], piece)
-        else:
+            if route.index is not None:
+                for piece in leaving:
+                    out = self._bytes(piece).view(-1, terms.row_bytes)
+                    take_rows(self._changes(), route.index[piece.at], out=out)
+        elif isinstance(terms.codec, Packed) and route.targets is not None:
             # Every row is quantised once, and written to its places with all peers.
-            targets = row_range(route.targets, new.start, new.stop)
-            terms.codec.encode(rows[new], self._source(route.ids[new], None, targets), self._send)
-
-    def _encode_piece(self, rows: Tensor, ids: Tensor, index: Tensor | None, piece: Piece) -> None:
-        self.terms.codec.encode(rows, self._source(ids, index, None), self._bytes(piece))
+            targets = route.targets if self._pieces is None else row_range(route.targets, new.start, new.stop)
+            terms.codec.encode(rows[new], self._source(route.ids[new], targets=targets), self._send)
+        elif route.index is None:
+            for piece in leaving:
+                terms.codec.encode(rows[piece.at], self._source(route.ids[piece.at]), self._bytes(piece))
+        else:
+            for piece in leaving:
+                terms.codec.encode(rows, self._source(route.ids, route.index[piece.at]), self._bytes(piece))
 
     def _encode_changes(self, rows: Tensor, new: slice) -> None:
         """Encode the changes of the rows ``new``, and take the same step as their receivers."""
@@ -258,7 +249,7 @@ class Message:
         assert terms.delta is not None and self._kept is not None
         kept, packed = self._kept[new], self._changes()[new].view(-1)
         change = terms.delta.change(rows[new], kept)
-        terms.codec.encode(change, self._source(self.route.ids[new], None, None), packed)
+        terms.codec.encode(change, self._source(self.route.ids[new]), packed)
         terms.delta.step(kept, terms.codec.decode(packed, terms.sent_columns), terms.columns)
 
     def _changes(self) -> Tensor:
@@ -268,14 +259,19 @@ class Message:
             return self._send.view(-1, size)
         return self._wire.memory.buffer(size * count, "delta", self.terms.layer).view(-1, size)
 
-    def _take(self, index: Tensor, out: Tensor) -> None:
-        take_rows(self._changes(), index, out=out.view(-1, self.terms.row_bytes))
+    def _in_bytes(self, pieces: Sequence[Piece]) -> list[Piece]:
+        row_bytes = self.terms.row_bytes
+        return [piece.times(row_bytes) for piece in pieces]
 
     def _bytes(self, piece: Piece) -> Tensor:
-        part = piece.times(self.terms.row_bytes)
-        return self._send[part.start : part.stop]
+        """The bytes of ``piece`` in the send buffer."""
+        return self._send if self._pieces is None else self._send[piece.times(self.terms.row_bytes).at]
 
-    def _source(self, ids: Tensor, index: Tensor | None, targets: Csr | None) -> Source:
+    def _room(self, matrix: Tensor | None, nbytes: int, *key: object) -> Tensor:
+        """The bytes of ``matrix``; without one, memory of the exchange."""
+        return self._wire.memory.buffer(nbytes, *key) if matrix is None else matrix.view(-1).view(torch.uint8)
+
+    def _source(self, ids: Tensor, index: Tensor | None = None, targets: Csr | None = None) -> Source:
         return Source(ids, index, targets, self.terms.columns, self.terms.stream)
 
 
@@ -286,8 +282,7 @@ class Arrival:
     ``rows`` ``[size, width]`` are given where they had to be written to memory. Without a message nothing is added.
     """
 
-    wire: Wire
-    message: Message | None = None
+    message: Message | None
     rows: Tensor | None = None
 
     def add(self, matrix: Csr, out: Tensor) -> None:
@@ -295,14 +290,5 @@ class Arrival:
 
         Of sampled rows, only the edges from those that travelled are summed.
         """
-        if self.message is None:
-            return
-        with self.wire.transport.ledger.phase("pack"):
-            if self.rows is not None:
-                matrix.matmul(self.rows, out=out, accumulate=True)
-            else:
-                self.message.add_up(matrix, out)
-
-
-def _bytes_of(matrix: Tensor) -> Tensor:
-    return matrix.view(-1).view(torch.uint8)
+        if self.message is not None:
+            self.message.add_up(matrix, out, self.rows)

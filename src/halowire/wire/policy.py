@@ -1,4 +1,4 @@
-"""The policy of a wire: everything that both ends must agree on, and so derive from what both of them know."""
+"""The policy of a wire: how rows travel in an epoch, layer and direction. Both ends derive it from what both know."""
 
 from __future__ import annotations
 
@@ -9,12 +9,85 @@ import torch
 from torch import Tensor
 
 from halowire.errors import InputError
-from halowire.wire.base_bit import BaseBit
-from halowire.wire.codec import Uniform
-from halowire.wire.freshness import Freshness
-from halowire.wire.memory import Delta
-from halowire.wire.rate import EXACT, FORWARD, Rate
-from halowire.wire.subset import column_subset
+from halowire.kernels import CODE_BITS, Packing, code_for, row_keys
+from halowire.wire.codec import Full, Packed, Uniform
+from halowire.wire.rate_schedule import BaseBit
+
+FORWARD, BACKWARD = "forward", "backward"
+FULL = 32
+BITS = (FULL, 16, 8, 4, 2, 1)
+COLUMN_STREAM = 101
+
+
+@dataclass(frozen=True)
+class Rate:
+    """What is sent of a halo row at one epoch, layer and direction.
+
+    Attributes:
+        bits: bits per value that travels: 32 (float32), 16 (bf16), or 8, 4, 2, 1 quantised per row.
+        code: quantiser: ``minmax`` (stochastic, unbiased) or, up to 4 bits, ``levels`` (two conditional means, or 4 or
+            16 levels around their middle).
+        ratio: VARCO's compression ratio ``c``: ``max(1, int(F / c))`` of ``F`` columns travel, the same for all rows.
+        rows: BNS-GCN's share ``p`` of the halo rows that travel.
+        graded: ``bits`` is the base; halo nodes of higher in-degree get more, up to 8.
+    """
+
+    bits: int = FULL
+    code: str = "minmax"
+    ratio: float = 1.0
+    rows: float = 1.0
+    graded: bool = False
+
+    def __post_init__(self) -> None:
+        if self.bits not in BITS:
+            raise InputError(f"a value cannot travel in {self.bits} bits; use one of {', '.join(map(str, BITS))}")
+        if self.code not in CODE_BITS:
+            raise InputError(f"code {self.code!r} is unknown; use one of {', '.join(CODE_BITS)}")
+        if self.bits < 16 and self.bits not in CODE_BITS[self.code]:
+            takes = ", ".join(map(str, CODE_BITS[self.code]))
+            raise InputError(f"the code `{self.code}` takes {takes} bits, not {self.bits}; use `minmax`")
+        if not self.ratio >= 1:
+            raise InputError(f"the ratio of columns is {self.ratio}; it must be at least 1 (all columns)")
+        if self.graded and self.bits > 8:
+            raise InputError(f"bits by degree start from a base of 1, 2, 4 or 8 bits, not {self.bits}; set --rate.bits")
+
+    def columns(self, width: int) -> int:
+        """How many of ``width`` columns travel: at least one."""
+        return max(1, int(width / self.ratio)) if width else 0
+
+
+EXACT = Rate()
+"""float32, all rows and all columns."""
+
+
+def codec_of(rate: Rate) -> Uniform:
+    """The codec for the bits of ``rate``, the same for all rows."""
+    return Full() if rate.bits == FULL else Packed(Packing(rate.bits, code_for(rate.code, rate.bits)))
+
+
+@dataclass(frozen=True)
+class Freshness:
+    """``fresh`` uses the rows of this epoch; ``delayed`` uses last epoch's while this epoch's are under way.
+
+    Attributes:
+        delayed: use the messages of the previous epoch (zeros at first), forward and backward.
+        sync_every: Sylvie's bound: epoch ``t`` (from 0) is synchronous if ``(t + 1) mod sync_every == 0``; 0: never.
+        smoothing: PipeGCN's momentum ``m``: ``avg = m avg + (1 - m) received`` is used instead of ``received``; 0: off.
+        threshold: synchronise the next epoch when layer 1's halo rows, before dropout, changed by more than this
+            share of their norm; 0: off.
+        adaptive: Sylvie's adaptive execution: synchronous from a rise of the base bit to its next fall.
+    """
+
+    delayed: bool = False
+    sync_every: int = 0
+    smoothing: float = 0.0
+    threshold: float = 0.0
+    adaptive: bool = False
+
+    def synchronous(self, epoch: int) -> bool:
+        """Whether ``epoch`` uses its own rows, whatever was measured in training."""
+        return not self.delayed or (self.sync_every > 0 and (epoch + 1) % self.sync_every == 0)
+
 
 Rates = Callable[[int, int, str], Rate]
 
@@ -54,20 +127,20 @@ class Policy:
     piece_rows: int = 8192
     codec: Uniform | None = None
 
-    def __post_init__(self) -> None:
-        if self.decay is not None and not 0 <= self.decay <= 1:
-            raise InputError(f"--rate.decay is {self.decay}; it must lie in 0 <= g <= 1")
-        if not 0 < self.gain <= 1:
-            raise InputError(f"--rate.gain is {self.gain}; it must lie in 0 < a <= 1")
-
-    @property
-    def delta(self) -> Delta | None:
-        """The rule of delta coding; None: rows travel as they are."""
-        return None if self.decay is None else Delta(self.decay, self.gain)
-
-    def columns(self, epoch: int, layer: int, width: int, key: int | None = None) -> Tensor | None:
-        """The columns of ``width`` that travel, ascending; None: all. ``key`` draws them, that of ``layer`` if None."""
+    def columns(self, epoch: int, layer: int, width: int, key: int) -> Tensor | None:
+        """The columns of ``width`` that travel, drawn with ``key``, ascending; None: all of them."""
         count = self.rates(epoch, layer, FORWARD).columns(width)
         if self.first_columns and count < width:
             return torch.arange(count)
-        return column_subset(width, count, self.seed, epoch, layer if key is None else key)
+        return column_subset(width, count, self.seed, epoch, key)
+
+
+def column_subset(width: int, count: int, seed: int, epoch: int, layer: int) -> Tensor | None:
+    """``count`` of ``width`` columns, ascending int64, the same for all nodes and workers; None for all of them.
+
+    The columns with the smallest of ``width`` random keys: a uniform subset without replacement.
+    """
+    if count >= width:
+        return None
+    keys = row_keys(seed, epoch, layer, torch.arange(width), COLUMN_STREAM)
+    return keys.argsort()[:count].sort().values

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -9,13 +10,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from halowire.kernels import Csr
+from halowire.kernels import Csr, row_keys
 from halowire.partitioning import Shard
-from halowire.wire.rate import FORWARD
-from halowire.wire.subset import row_subset
+from halowire.wire.policy import FORWARD
 
 PIECES = 4
 """Pieces of a message to a peer that gets enough rows; computing the rows cannot hide the last quarter of a message."""
+ROW_STREAM = 102
+"""The stream of the random numbers that sample rows."""
 
 
 class Piece(NamedTuple):
@@ -25,6 +27,11 @@ class Piece(NamedTuple):
     number: int
     start: int
     stop: int
+
+    @property
+    def at(self) -> slice:
+        """The places themselves."""
+        return slice(self.start, self.stop)
 
     def times(self, row_bytes: int) -> Piece:
         """The same piece, counted in bytes."""
@@ -48,7 +55,7 @@ class Pieces:
     def of(index: Tensor, sent: Sequence[int], received: Sequence[int], boundary: int, least: int) -> Pieces:
         """Cut the messages of at least ``least`` rows; ``index`` are the owned rows of the send list."""
         pieces = list_pieces(sent, least)
-        needed = [int(index[piece.start : piece.stop].max()) + 1 for piece in pieces]
+        needed = [int(index[piece.at].max()) + 1 for piece in pieces]
         cut_peers = {piece.peer for piece in pieces if piece.number}
         ends: dict[int, int] = {}
         for piece, rows in zip(pieces, needed, strict=True):
@@ -67,13 +74,12 @@ class Pieces:
 
 def list_pieces(counts: Sequence[int], least: int) -> list[Piece]:
     """The pieces of a list with ``counts[p]`` rows for every peer ``p``: all first pieces, all second ones, ..."""
-    found, start = [], 0
+    found = []
+    start = 0
     for peer, count in enumerate(counts):
         parts = PIECES if count >= max(least, PIECES) else min(count, 1)
-        bounds = (
-            [start + count * number // PIECES for number in range(PIECES + 1)] if parts > 1 else [start, start + count]
-        )
-        found += [Piece(peer, number, bounds[number], bounds[number + 1]) for number in range(parts)]
+        ends = [start + count * number // max(parts, 1) for number in range(parts + 1)]
+        found += [Piece(peer, number, *ends[number : number + 2]) for number in range(parts)]
         start += count
     return sorted(found, key=lambda piece: (piece.number, piece.peer))
 
@@ -114,9 +120,9 @@ class Route:
         none = [0] * peers
         return Route(ids, None, None, *((full, none) if sends else (none, full)), size=count)
 
-    def arrived(self, matrix: Csr) -> Csr:
-        """The columns of ``matrix`` ``[r, size]`` whose rows travel, in the order of the message."""
-        return matrix if self.places is None else matrix.select_columns(self.places)
+
+Counts = tuple[tuple[int, ...], tuple[int, ...]]
+"""How many rows go to every peer, and how many come from each."""
 
 
 class HaloRoutes:
@@ -126,16 +132,16 @@ class HaloRoutes:
         """``seed`` draws the sampled rows; messages of ``piece_rows`` rows leave in pieces, with None none does."""
         # The shard itself, with features and edges, is not kept alive by its routes.
         self._seed = seed
-        self._send_index = shard.send_index
+        self.send_index = shard.send_index
         self._send_ids = shard.ids[shard.send_index]
         self._sampled_from = shard.halo_ids
-        self._counts = (shard.send_counts, shard.recv_counts)
+        self.counts = (shard.send_counts, shard.recv_counts)
         self.boundary_ids = shard.ids[: shard.num_boundary].to(device)
         self.halo_ids = shard.halo_ids.to(device)
         self.pieces: Pieces | None = None
         if piece_rows is not None:
-            self.pieces = Pieces.of(shard.send_index, *self._counts, shard.num_boundary, piece_rows)
-        self._all = self._both(shard.send_index, None, *self._counts, 1.0, self.pieces)
+            self.pieces = Pieces.of(shard.send_index, *self.counts, shard.num_boundary, piece_rows)
+        self._all = self._both(shard.send_index, None, self.counts, 1.0, self.pieces)
         self._sampled: tuple[tuple[int, float], tuple[Route, Route]] | None = None
 
     def all(self, direction: str) -> Route:
@@ -147,30 +153,42 @@ class HaloRoutes:
         if share == 1:
             return self.all(direction)
         if self._sampled is None or self._sampled[0] != (epoch, share):
-            self._sampled = ((epoch, share), self._sample(share, epoch))
+            kept, sent = row_subset(self._send_ids, self.counts[0], share, self._seed, epoch)
+            places, received = row_subset(self._sampled_from, self.counts[1], share, self._seed, epoch)
+            both = self._both(self.send_index[kept], places, (sent, received), share, None)
+            self._sampled = ((epoch, share), both)
         return self._sampled[1][direction != FORWARD]
 
-    def _sample(self, share: float, epoch: int) -> tuple[Route, Route]:
-        kept, sent = row_subset(self._send_ids, self._counts[0], share, self._seed, epoch)
-        places, received = row_subset(self._sampled_from, self._counts[1], share, self._seed, epoch)
-        return self._both(self._send_index[kept], places, sent, received, share, None)
-
     def _both(
-        self,
-        index: Tensor,
-        places: Tensor | None,
-        sent: Sequence[int],
-        received: Sequence[int],
-        share: float,
-        pieces: Pieces | None,
+        self, index: Tensor, places: Tensor | None, counts: Counts, share: float, pieces: Pieces | None
     ) -> tuple[Route, Route]:
         """The way out and the way back, which is the same list read from the other end."""
-        inverse = inverse_of(index, self.boundary_ids.numel())
-        halo = self.halo_ids
-        out = Route(self.boundary_ids, index, inverse, sent, received, halo.numel(), places, share=share, pieces=pieces)
+        boundary, halo, (sent, received) = self.boundary_ids, self.halo_ids, counts
+        inverse = inverse_of(index, boundary.numel())
+        out = Route(boundary, index, inverse, sent, received, halo.numel(), places, share=share, pieces=pieces)
         turned = None if pieces is None else pieces.turned()
         back = Route(halo, places, None, received, sent, index.numel(), sums=inverse, share=share, pieces=turned)
         return out, back
+
+
+def sample_size(count: int, share: float) -> int:
+    """How many of ``count`` rows that go to one peer travel: ``max(1, round(p m))``, none of none."""
+    return min(count, max(1, round(share * count)))
+
+
+def row_subset(
+    ids: Tensor, counts: tuple[int, ...], share: float, seed: int, epoch: int
+) -> tuple[Tensor, tuple[int, ...]]:
+    """Positions of the sampled rows of a list grouped by peer, ascending, and how many each group keeps.
+
+    ``ids`` are the original ids of the list, ``counts`` its groups. Of each group, the :func:`sample_size` rows with
+    the smallest keys stay; owner and receiver hold the same list and so agree.
+    """
+    keys = row_keys(seed, epoch, 0, ids, ROW_STREAM)
+    sizes = tuple(sample_size(count, share) for count in counts)
+    groups = zip(torch.split(keys, list(counts)), sizes, itertools.accumulate(counts, initial=0), strict=False)
+    kept = [start + group.argsort()[:size].sort().values for group, size, start in groups]
+    return (torch.cat(kept) if kept else torch.empty(0, dtype=torch.int64)), sizes
 
 
 def inverse_of(index: Tensor, rows: int) -> Csr:

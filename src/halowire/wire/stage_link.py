@@ -11,8 +11,7 @@ from halowire.events import STAGE
 from halowire.wire.code_error import CodeError
 from halowire.wire.memory import Memory
 from halowire.wire.message import Message, Wire
-from halowire.wire.policy import Policy
-from halowire.wire.rate import BACKWARD
+from halowire.wire.policy import BACKWARD, Policy
 from halowire.wire.route import Route
 from halowire.wire.terms import Draw, Terms
 from halowire.wire.transport import Transport
@@ -43,7 +42,7 @@ class StageLink:
         self._outgoing: list[Message] = []
         self._into: Tensor | None = None
         self._arrived: Message | None = None
-        self._terms_of: dict[tuple[int | None, str, int], Terms] = {}
+        self._terms_of: dict[tuple[int, str, int], Terms] = {}
 
     def expect(self, places: Sequence[slice], into: Tensor, direction: str, epoch: int | None) -> None:
         """Post the receives of all chunks ``places``, in the order in which they will come, for ``into`` ``[n, k]``."""
@@ -54,17 +53,17 @@ class StageLink:
             message.open(direction, number, received=into[at] if terms.plain else None).expect()
             self._incoming[number] = message
 
-    def take(self, number: int, direction: str) -> None:
+    def take(self, number: int) -> None:
         """Wait for the ``number``-th chunk; after :meth:`unpack` its rows are in their place."""
         self._arrived = self._incoming.pop(number)
         self._arrived.wait()
 
-    def unpack(self, at: slice, direction: str, epoch: int | None) -> None:
+    def unpack(self, at: slice) -> None:
         """Decode the chunk that was taken last, whose rows are ``at``; there is nothing to do for float32."""
         assert self._into is not None and self._arrived is not None
         terms = self._arrived.terms
         if not terms.plain:
-            with self._wire.transport.ledger.phase("pack"):
+            with self._wire.packing():
                 self._arrived.write(self._into[at], self._kept(terms, at))
         self._arrived = None
 
@@ -91,17 +90,15 @@ class StageLink:
         return Message(self._wire, route, terms, where, tag, self._kept(terms, at) if sends else None)
 
     def _terms(self, epoch: int | None, direction: str, width: int) -> Terms:
+        """The terms of an epoch and direction, which all chunks share."""
+        if epoch is None:
+            return Terms.exact(self._layer, direction, width)
         key = (epoch, direction, width)
         if key not in self._terms_of:
             self._terms_of = {old: terms for old, terms in self._terms_of.items() if old[0] == epoch}
-            self._terms_of[key] = self._agree(epoch, direction, width)
+            draw = Draw.stage(self._layer, direction, self._kind)
+            self._terms_of[key] = Terms.of(self._policy, draw, epoch, width, delta=True)
         return self._terms_of[key]
-
-    def _agree(self, epoch: int | None, direction: str, width: int) -> Terms:
-        if epoch is None:
-            return Terms.exact(self._layer, direction, width)
-        draw = Draw.stage(self._layer, direction, self._kind)
-        return Terms.of(self._policy, epoch, self._layer, direction, width, draw, delta=True)
 
     def _kept(self, terms: Terms, at: slice) -> Tensor | None:
         """The rows ``at`` of the memory of delta coding."""

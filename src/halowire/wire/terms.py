@@ -1,4 +1,4 @@
-"""The terms of one message: what both ends know of it without a word on the wire."""
+"""The terms of one message, which the policy sets: what both ends know of it without a word on the wire."""
 
 from __future__ import annotations
 
@@ -8,37 +8,50 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from halowire.kernels import stream_key
-from halowire.wire.codec import Codec, Full, Uniform, codec_of
+from halowire.wire.codec import Codec, Full, Uniform
 from halowire.wire.memory import Delta
-from halowire.wire.policy import Policy
-from halowire.wire.rate import BACKWARD, EXACT, FORWARD, Rate
-from halowire.wire.route import Pieces, Route
+from halowire.wire.policy import BACKWARD, EXACT, FORWARD, Policy, Rate, codec_of
 
-Codecs = Callable[[Rate, str], tuple[Codec, Codec]]
+Codecs = Callable[[Policy, Rate, str], tuple[Codec, Codec]]
 """How a worker encodes its own rows and decodes those of its peers, at a rate and in a direction."""
+
+
+def alike(policy: Policy, rate: Rate, direction: str) -> tuple[Codec, Codec]:
+    """Every row is coded alike, with the policy's own codec or the one for the bits of ``rate``."""
+    codec = policy.codec or codec_of(rate)
+    return codec, codec
 
 
 @dataclass(frozen=True)
 class Draw:
-    """What makes the random numbers of a kind of message its own: the key of its columns, the stream of its bits."""
+    """Where a message belongs, and what makes its random numbers its own.
 
+    Attributes:
+        layer: the layer whose input travels.
+        direction: ``forward`` or ``backward``.
+        columns: the key of the columns that travel.
+        bits: the stream of the rounding of their values.
+    """
+
+    layer: int
+    direction: str
     columns: int
     bits: int
 
     @staticmethod
     def halo(layer: int, direction: str, rank: int) -> Draw:
         """A halo message; backward, every sender ``rank`` has a stream of its own, as several send the same node."""
-        return Draw(layer, 200 if direction == FORWARD else 1000 + rank)
+        return Draw(layer, direction, layer, 200 if direction == FORWARD else 1000 + rank)
 
     @staticmethod
     def chunk(layer: int, direction: str) -> Draw:
         """The halo message of chunks in work."""
-        return Draw(layer, 500 if direction == FORWARD else 1500)
+        return Draw(layer, direction, layer, 500 if direction == FORWARD else 1500)
 
     @staticmethod
     def stage(layer: int, direction: str, kind: int) -> Draw:
         """A stage link's message; its columns are drawn from negative keys, so that they are not those of a halo."""
-        return Draw(-1 - 2 * layer - kind, 300 + 2 * kind + (direction == BACKWARD))
+        return Draw(layer, direction, -1 - 2 * layer - kind, 300 + 2 * kind + (direction == BACKWARD))
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,29 +91,26 @@ class Terms:
     @staticmethod
     def of(
         policy: Policy,
-        epoch: int,
-        layer: int,
-        direction: str,
-        width: int,
         draw: Draw,
-        *,
+        epoch: int,
+        width: int,
         share: float = 1.0,
         delta: bool = False,
-        codecs: Codecs | None = None,
+        code: Codecs = alike,
     ) -> Terms:
         """The terms that ``policy`` sets for a training message; backward, the columns are those of forward.
 
         ``share``: that of the rows that travel. ``delta``: rows may travel as changes, where the policy has a decay.
-        ``codecs``: by default every row is coded alike, with the policy's codec or the one for the rate's bits.
         """
+        layer, direction = draw.layer, draw.direction
         columns = policy.columns(epoch, layer, width, draw.columns)
-        changes = policy.delta if delta and direction == FORWARD else None
+        changes = None
+        if delta and direction == FORWARD and policy.decay is not None:
+            changes = Delta(policy.decay, policy.gain)
         factor = 1.0 / share
         if columns is not None and policy.rescale and changes is None:
             factor *= width / columns.numel()
-        rate = policy.rates(epoch, layer, direction)
-        one = policy.codec or codec_of(rate)
-        both = (one, one) if codecs is None else codecs(rate, direction)
+        both = code(policy, policy.rates(epoch, layer, direction), direction)
         stream = stream_key(policy.seed, epoch, layer, draw.bits)
         return Terms(epoch, layer, direction, width, *both, columns, factor, stream, changes)
 
@@ -119,12 +129,3 @@ class Terms:
     def plain(self) -> bool:
         """Whether the rows travel as they lie in memory."""
         return isinstance(self.codec, Full) and self.columns is None and self.delta is None
-
-    def pieces(self, route: Route) -> Pieces | None:
-        """The pieces in which a message leaves by ``route``; None where it leaves as a whole."""
-        return route.pieces if isinstance(self.codec, Uniform) else None
-
-    def sizes(self, route: Route) -> tuple[list[int], list[int]]:
-        """Bytes sent to and received from every peer by ``route``."""
-        columns = self.sent_columns
-        return self.codec.sizes(route.sent, columns), self.decoder.sizes(route.received, columns)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,8 +20,9 @@ from halowire.wire.route import PIECES, Piece
 
 DEFAULT_DEADLINE = 600.0
 
-
 Works = tuple[dist.Work, ...]
+Sizes = Sequence[int]
+"""A number of bytes or rows for every peer."""
 
 
 @dataclass
@@ -57,9 +59,9 @@ class Transport:
     """One worker's end of the wire. With one worker there is no process group and every call is empty.
 
     Halo messages travel on a process group, and so on connections, of their own: they and the reduction of weight
-    gradients never queue behind each other. The ledger counts what this worker sends: for an
-    all-to-all the bytes for the other ranks, for a reduction of ``B`` bytes the ring's ``2 (P - 1) / P * B``, for a
-    broadcast ``B`` for each receiving rank.
+    gradients never queue behind each other. The ledger counts what this worker sends: for an all-to-all the bytes for
+    the other ranks, for a reduction of ``B`` bytes the ring's ``2 (P - 1) / P * B``, for a broadcast ``B`` for each
+    receiving rank.
     """
 
     def __init__(
@@ -82,13 +84,7 @@ class Transport:
         self._expected: dict[int, Pending] = {} if self._halos is None else _EXPECTED.setdefault(self._halos, {})
 
     def all_to_all(
-        self,
-        send: Tensor,
-        send_bytes: Sequence[int],
-        received: Tensor,
-        recv_bytes: Sequence[int],
-        where: str,
-        tag: int | None = None,
+        self, send: Tensor, send_bytes: Sizes, received: Tensor, recv_bytes: Sizes, where: str, tag: int | None = None
     ) -> Pending:
         """Launch one message to every peer: uint8 ``send`` split by ``send_bytes`` into uint8 ``received``.
 
@@ -165,8 +161,8 @@ class Transport:
         for piece in pieces:
             if piece.peer == self.rank:
                 raise ValueError("a worker does not send to itself")
-            part, member = buffer[piece.start : piece.stop], self.members[piece.peer]
-            work = operation(part, member, group=self._halos, tag=tag + piece.number)
+            member = self.members[piece.peer]
+            work = operation(buffer[piece.at], member, group=self._halos, tag=tag + piece.number)
             assert work is not None
             works.append(work)
         return tuple(works)
@@ -200,23 +196,36 @@ class Transport:
             self.broadcast(torch.frombuffer(mine, dtype=torch.uint8), where)
         return bytes(mine)
 
-    def gather_rows(self, rows: Tensor, counts: Sequence[int], where: str) -> Tensor | None:
+    def swap(self, rows: Tensor, sent: Sizes, received: Sizes, where: str) -> Tensor:
+        """Send ``sent[p]`` of the ``rows`` ``[n, ...]``, grouped by peer, to every peer ``p``; the rows that they sent.
+
+        ``received[p]`` are the rows that come from ``p``; :meth:`swap_counts` asks for them where they are not known.
+        """
+        data = rows.contiguous().view(-1).view(torch.uint8)
+        width = rows.element_size() * math.prod(rows.shape[1:])
+        arrived = torch.empty(sum(received) * width, dtype=torch.uint8, device=rows.device)
+        self.ledger.sent(data.numel())
+        sizes = [count * width for count in sent], [count * width for count in received]
+        self.wait(self.all_to_all(data, sizes[0], arrived, sizes[1], where))
+        self.settle(data)
+        return arrived.view(rows.dtype).view(sum(received), *rows.shape[1:])
+
+    def swap_counts(self, counts: Sizes, where: str) -> list[int]:
+        """Tell every peer ``p`` that it gets ``counts[p]`` rows; how many come from each."""
+        table = torch.zeros(self.size, self.size, dtype=torch.int64)
+        table[self.rank] = torch.tensor(counts)
+        self.all_reduce(table, where, account=None)
+        return [int(count) for count in table[:, self.rank]]
+
+    def gather_rows(self, rows: Tensor, counts: Sizes, where: str) -> Tensor | None:
         """Collect every worker's ``rows`` on rank 0, in rank order; None elsewhere. ``counts``: rows of each rank."""
         if self.size == 1:
             return rows
-        rows = rows.contiguous()
-        width = rows.nbytes // max(rows.shape[0], 1) if rows.shape[0] else _row_bytes(rows)
-        send = rows.view(-1).view(torch.uint8)
-        leads = self.rank == 0
-        send_bytes = [send.numel() if peer == 0 and not leads else 0 for peer in range(self.size)]
-        recv_bytes = [count * width if leads and peer else 0 for peer, count in enumerate(counts)]
-        received = torch.empty(sum(recv_bytes), dtype=torch.uint8, device=rows.device)
-        self.ledger.sent(sum(send_bytes))
-        self.wait(self.all_to_all(send, send_bytes, received, recv_bytes, where))
-        self.settle(send)
-        if not leads:
-            return None
-        return torch.cat([rows, received.view(rows.dtype).view(-1, *rows.shape[1:])])
+        nothing = [0] * self.size
+        if self.rank == 0:
+            return torch.cat([rows, self.swap(rows[:0], nothing, [0, *counts[1:]], where)])
+        self.swap(rows, [len(rows), *nothing[1:]], nothing, where)
+        return None
 
     def forget(self) -> None:
         """Let go of the process group and of messages under way, so that destroying the group ends its threads."""
@@ -275,14 +284,7 @@ def _second_group(world: dist.ProcessGroup | None) -> dist.ProcessGroup:
     return _SECOND[world]
 
 
-def _whole(sizes: Sequence[int]) -> list[Piece]:
+def _whole(sizes: Sizes) -> list[Piece]:
     """A message that is not cut: one piece for every peer that gets some of its bytes."""
     ends = list(itertools.accumulate(sizes))
     return [Piece(peer, 0, end - size, end) for peer, (size, end) in enumerate(zip(sizes, ends, strict=True)) if size]
-
-
-def _row_bytes(rows: Tensor) -> int:
-    columns = 1
-    for extent in rows.shape[1:]:
-        columns *= extent
-    return columns * rows.element_size()

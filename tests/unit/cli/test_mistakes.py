@@ -19,7 +19,7 @@ MISTAKES = {
     "no value": (["train", SMALL, "--epochs"], "missing: the value of --epochs"),
     "no number": (["train", SMALL, "--epochs", "x"], "--epochs is 'x'; expected a whole number"),
     "no whole number": (["train", SMALL, "--workers", "1.5"], "--workers is '1.5'; expected a whole number"),
-    "no choice": (["train", SMALL, "--model.name", "gin"], "--model.name is 'gin'; expected one of sage, gcn"),
+    "no choice": (["train", SMALL, "--model.name", "gin"], "--model.name is 'gin'; expected one of gat, gcn"),
     "unknown recipe": (["train", SMALL, "--recipe", "nope"], "recipe 'nope' is unknown"),
     "no worker": (["train", SMALL, "--workers", "0"], "at least one worker"),
     "more workers than nodes": (["train", SMALL, "--workers", "61"], "the graph has 60 nodes"),
@@ -70,7 +70,7 @@ def test_errors_of_the_system_are_one_line(halowire, monkeypatch, error, code):
     def fail(*_, **__):
         raise OSError({1: 28, 2: 13}[code], error, "some/file")
 
-    monkeypatch.setattr(importlib.import_module("halowire.training.loop"), "save_checkpoint", fail)
+    monkeypatch.setattr(importlib.import_module("halowire.training.run_state"), "save_checkpoint", fail)
     said = halowire("train", SMALL, *FAST, "--out", "run")
     assert said.code == code and said.err == f"halowire: error: some/file: {error.lower()}\n"
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 
 from halowire.graph import write_npz
-from tests.support.value_graph import NODES, make_graph
+from tests.support.small_graphs import VALUE_NODES, graph_of_values
 from tests.unit.cli.conftest import FAST
 
 
 def test_the_command_line_learns_values(halowire):
-    graph = make_graph(1)
+    graph = graph_of_values(1)
     arrays = {name: getattr(graph, name).numpy() for name in ("x", "train_mask", "val_mask", "test_mask")}
     np.savez("plain.npz", edge_index=graph.edge_index().numpy(), y=graph.y[:, 0].numpy(), **arrays)
     said = halowire("train", "plain.npz", *FAST, "--out", "no")
@@ -31,13 +31,13 @@ def test_the_command_line_learns_values(halowire):
     assert halowire("predict", "run", "--out", "p.csv").code == 0
     with Path("p.csv").open() as file:
         rows = list(csv.reader(file))
-    assert rows[0] == ["id", "value"] and len(rows) == NODES + 1
+    assert rows[0] == ["id", "value"] and len(rows) == VALUE_NODES + 1
     assert halowire("predict", "run", "--out", "p.npy").code == 0
     np.testing.assert_allclose(np.array([float(row[1]) for row in rows[1:]]), np.load("p.npy")[:, 0], rtol=1e-6)
 
 
 def test_shards_keep_their_values_and_a_comparison_knows_what_is_better(halowire):
-    write_npz(make_graph(), Path("values.npz"))
+    write_npz(graph_of_values(), Path("values.npz"))
     assert halowire("partition", "values.npz", "--parts", "1", "--out", "shards", "--quiet").code == 0
     assert halowire("train", "shards", *FAST, "--out", "run", "--task.metric", "mae").code == 0
     said = halowire("compare", "values.npz", "--recipes", "exact,half", "--seeds", "2", "--out", "all", *FAST)

@@ -10,9 +10,13 @@ import numpy as np
 import pytest
 import torch
 
+import halowire.graph
 from halowire.graph import Graph, load
-from halowire.graph.datasets import debian_meta
+from halowire.graph.datasets import DEBIAN
+from halowire.graph.npz import read_meta
 from halowire.kernels import Csr
+
+META = read_meta(Path(halowire.graph.__file__).parent / DEBIAN)
 
 INDEX = """Package: libfoo1
 Section: libs
@@ -57,11 +61,10 @@ def graph() -> Graph:
 
 
 def test_sizes(graph: Graph) -> None:
-    meta = debian_meta()
     assert (graph.name, graph.num_nodes, graph.num_features) == ("debian", 63620, 1000)
-    assert graph.num_edges == meta["edges"]
-    assert graph.num_classes == len(meta["class_names"])
-    assert len(meta["words"]) == 1000
+    assert graph.num_edges == META["edges"]
+    assert graph.num_classes == len(META["class_names"])
+    assert len(META["words"]) == 1000
     assert isinstance(graph.x, Csr)
     masks = [graph.train_mask, graph.val_mask, graph.test_mask]
     assert [int(mask.sum()) for mask in masks if mask is not None] == [31810, 15905, 15905]
@@ -82,7 +85,7 @@ def test_every_class_is_trained_on_and_neighbours_agree_often(graph: Graph) -> N
     assert int(torch.bincount(graph.y[graph.train_mask]).min()) > 20
     source, target = graph.edge_index()
     homophily = float((graph.y[source] == graph.y[target]).float().mean())
-    assert homophily == pytest.approx(debian_meta()["homophily"], abs=1e-3)
+    assert homophily == pytest.approx(META["homophily"], abs=1e-3)
     assert homophily > 0.4
 
 

@@ -12,7 +12,7 @@ from torch_geometric.data import HeteroData
 import halowire
 from halowire.errors import InputError
 from halowire.graph import load
-from halowire.pyg.own_shard import tensors_of
+from halowire.pyg.shard_data import tensors_of
 from tests.support.pyg_case import assert_close
 
 PAPERS, AUTHORS = 50, 30

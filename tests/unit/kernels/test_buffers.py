@@ -9,8 +9,9 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from halowire.kernels import buffer_bytes, empty, native_available, release_buffers
+from halowire.kernels import buffer_bytes, empty, release_buffers
 from halowire.kernels.buffers import set_buffer_floor
+from halowire.kernels.dispatch import load_native
 from tests.support.choices import CHOICES, use
 
 
@@ -26,9 +27,9 @@ def test_shape_and_type(choice: str, cols: int) -> None:
 
 def test_rows_start_on_cache_lines_unless_asked_otherwise() -> None:
     buffer = empty(10, 47)
-    assert buffer.stride() == ((48, 1) if native_available() else (47, 1))
+    assert buffer.stride() == ((48, 1) if load_native() else (47, 1))
     assert empty(10, 47, padded=False).is_contiguous()
-    assert not native_available() or buffer.data_ptr() % 64 == 0
+    assert not load_native() or buffer.data_ptr() % 64 == 0
 
 
 def test_memory_returns_when_the_last_view_dies() -> None:
@@ -43,7 +44,7 @@ def test_memory_returns_when_the_last_view_dies() -> None:
     del view
     gc.collect()
     kept = buffer_bytes()
-    assert kept >= 4_096_000 or not native_available()
+    assert kept >= 4_096_000 or not load_native()
     again = empty(1000, 1024)
     assert buffer_bytes() == 0
     del again
@@ -75,7 +76,7 @@ def held(*megabytes: int) -> list[int]:
 
 def pooled(*megabytes: int) -> list[int]:
     """What the pool should hold; torch keeps its own memory."""
-    return list(megabytes) if native_available() else [0] * len(megabytes)
+    return list(megabytes) if load_native() else [0] * len(megabytes)
 
 
 def test_idle_buffers_take_no_more_than_was_ever_in_use(floor: None) -> None:

@@ -14,14 +14,14 @@ from halowire.kernels import dispatch
 def test_where_there_is_a_compiler_the_kernels_are_native():
     """Without one the twins serve, ten times slower; sources that do not compile must not pass for that."""
     compiler = shutil.which("c++") or shutil.which("g++")
-    assert dispatch.native_available() or not compiler, "`pip install -v --no-build-isolation -e .` shows why not"
+    assert dispatch.load_native() or not compiler, "`pip install -v --no-build-isolation -e .` shows why not"
 
 
 def test_the_twins_can_be_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HALOWIRE_KERNELS", "torch")
     assert dispatch.kernels_in_use() == "torch"
     monkeypatch.delenv("HALOWIRE_KERNELS")
-    assert dispatch.kernels_in_use() == ("native" if dispatch.native_available() else "torch")
+    assert dispatch.kernels_in_use() == ("native" if dispatch.load_native() else "torch")
 
 
 def test_tensors_elsewhere_get_the_twins() -> None:

@@ -117,14 +117,6 @@ def test_transductive_shards_have_no_training_subgraph(stored: Path) -> None:
         read_shard(stored, 0, train=True)
 
 
-def test_progress_is_told(tmp_path: Path) -> None:
-    told: list[tuple[int, int]] = []
-    write_shards(
-        awkward(), partition(awkward(), 3), tmp_path / "s", progress=lambda done, total: told.append((done, total))
-    )
-    assert told == [(1, 3), (2, 3), (3, 3)]
-
-
 @pytest.mark.parametrize("exchange", [True, False], ids=["exchanged", "renamed twice"])
 def test_a_shard_folder_is_replaced(stored: Path, monkeypatch: pytest.MonkeyPatch, exchange: bool) -> None:
     if not exchange:
@@ -150,12 +142,13 @@ def test_an_empty_folder_is_used_and_others_are_refused(tmp_path: Path) -> None:
     assert (tmp_path / "file").read_text() == "precious"
 
 
-def test_a_failure_leaves_the_old_folder_and_no_litter(stored: Path) -> None:
-    def interrupt(done: int, total: int) -> None:
+def test_a_failure_leaves_the_old_folder_and_no_litter(stored: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(folder: Path, manifest: object) -> None:
         raise KeyboardInterrupt
 
+    monkeypatch.setattr("halowire.partitioning.store.write_manifest", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        write_shards(awkward(), partition(awkward(), 3), stored, progress=interrupt)
+        write_shards(awkward(), partition(awkward(), 3), stored)
     assert read_manifest(stored)["num_parts"] == 2
     assert [path.name for path in stored.parent.iterdir()] == ["shards"]
 

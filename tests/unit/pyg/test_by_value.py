@@ -14,7 +14,7 @@ MAKER = """
     from pathlib import Path
     import sys
     from typing import Generic, NamedTuple, TypeVar
-    from halowire.pyg.by_value import write_by_value
+    from halowire.pyg.by_value import pack_by_value, write_packed
 
     FACTOR = 3
 
@@ -122,8 +122,9 @@ MAKER = """
         "mode": Mode.FAST, "modes": Mode, "planet": Planet.EARTH, "level": Level.ALL, "size": Size(2), "sizes": Size,
         "pair": Pair(1), "named": Named(1, 2), "slotted": Slotted(), "box": Box(6), "boxes": Box[int], "variable": T,
     }
-    write_by_value(more, Path(sys.argv[2]))
-    write_by_value({"child": Child(10), "kind": Child, "point": Point(1), "step": counter(40)}, Path(sys.argv[1]))
+    write_packed(pack_by_value(more), Path(sys.argv[2]))
+    first = {"child": Child(10), "kind": Child, "point": Point(1), "step": counter(40)}
+    write_packed(pack_by_value(first), Path(sys.argv[1]))
 """
 READER = """
     import sys

@@ -12,8 +12,7 @@ from torch_geometric import utils
 
 import halowire
 from halowire.errors import InputError
-from halowire.pyg.own_shard import tensors_of
-from halowire.pyg.shard_data import cut_data
+from halowire.pyg.shard_data import cut_data, tensors_of
 from halowire.wire import run_threads
 from tests.support.pyg_case import CLASSES, FEATURES, make_graph, make_owner
 from tests.support.pyg_models import HIDDEN, two

@@ -1,4 +1,4 @@
-"""The numbers of a comparison: means, standard errors, and differences taken seed by seed."""
+"""The numbers of a comparison: means, standard errors, differences taken seed by seed; and its table in words."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from halowire.report.comparison_record import aggregate, mean_and_error, run_numbers
+from halowire.report import table_rows
+from halowire.report.comparison_record import aggregate, mean_and_error, ratio_text, run_numbers, spread_text
 from tests.support.fake_comparison import write_comparison
 
 
@@ -56,3 +57,28 @@ def test_the_record_is_plain_json(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "compare.json").read_text()) == record
     assert not record["finished"] and len(record["runs"]) == 5
     assert "NaN" not in (tmp_path / "compare.json").read_text()
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [(1.0, "1.00"), (0.43, "0.43"), (1 / 23.2, "1/23"), (0.0, "0"), (12.5, "12.50"), (math.nan, "–")],
+)
+def test_ratios_in_words(value: float, words: str) -> None:
+    assert ratio_text(value) == words
+
+
+def test_points_in_words() -> None:
+    assert spread_text({"mean": 0.79412, "standard_error": 0.0012}, "accuracy") == "79.41 ± 0.12"
+    assert spread_text({"mean": -0.0046, "standard_error": None}, "accuracy", signed=True) == "−0.46"
+    assert spread_text({"mean": 0.41234, "standard_error": 0.004}, "mae") == "0.4123 ± 0.0040"
+    assert spread_text({"mean": None, "standard_error": None}, "mae") == spread_text(None, "mae") == "–"
+
+
+def test_the_table_has_a_row_for_every_recipe_and_cells_for_every_head(tmp_path: Path) -> None:
+    record = write_comparison(tmp_path, ("exact", "halowire", "isolated"))
+    rows = table_rows(record)
+    assert {len(row) for row in rows} == {10}
+    assert [row[0] for row in rows] == ["", "recipe", "exact", "halowire", "isolated"]
+    assert rows[3][1].startswith("78.") and " ± " in rows[3][1] and rows[3][-1] == "1/22" and rows[2][2] == ""
+    alone = write_comparison(tmp_path / "alone", ("varco",), seeds=1)
+    assert [len(row) for row in table_rows(alone)] == [5, 5, 5]

@@ -15,7 +15,7 @@ def train(console: Console, epochs: int = 30) -> None:
     """What training tells the console."""
     with console.progress(epochs, "debian exact") as progress:
         for epoch in range(epochs):
-            progress.update(epoch, 2.5 / (epoch + 1), seconds=0.42, wire_bytes=12_900_000)
+            progress.epoch(epoch, 2.5 / (epoch + 1), seconds=0.42, wire_bytes=12_900_000)
             if (epoch + 1) % 10 == 0:
                 progress.evaluated(epoch, {"train": 0.8, "val": 0.7912, "test": 0.79})
 
@@ -59,7 +59,8 @@ def test_a_terminal_gets_a_bar_on_one_line(monkeypatch: pytest.MonkeyPatch, term
     console = Console(out=terminal)
     with console.progress(3, "debian exact") as progress:
         for epoch in range(3):
-            progress.update(epoch, 1.0, metric=0.5, seconds=0.42, wire_bytes=12_900_000)
+            progress.epoch(epoch, 1.0, seconds=0.42, wire_bytes=12_900_000)
+            progress.evaluated(epoch, {"val": 0.5})
         console.line("a line above the bar")
         console.warn("a warning above the bar")
     text = terminal.getvalue()

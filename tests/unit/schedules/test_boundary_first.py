@@ -41,7 +41,7 @@ class RecordingExchange(HaloExchange):
         super().__init__(shard, Silence(), torch.device("cpu"), policy)
         self.log: list[tuple[str, int]] = []
 
-    def fetch(self, rows, layer):
+    def fetch(self, rows):
         return torch.zeros(self.num_halo, rows.shape[1])
 
     def load(self, layer, width, delta=False):

@@ -28,7 +28,7 @@ def test_json_round_trip():
         ({"epochs.more": 3}, "epochs.more"),
         ({"model.hidden": "wide"}, "expected a value of type int"),
         ({"model.hidden": True}, "expected a value of type int"),
-        ({"model.name": "gin"}, "expected one of sage, gcn"),
+        ({"model.name": "gin"}, "expected one of gat, gcn"),
         ({"rate.bits": 3}, "expected one of 32"),
     ],
 )

@@ -11,7 +11,7 @@ import torch
 from halowire.errors import InputError
 from halowire.graph import block_model
 from halowire.partitioning import cut, partition
-from halowire.training import Config, GraphParallel, gather_predictions, write_predictions
+from halowire.training import gather_predictions, write_predictions
 from halowire.wire import Transport
 
 
@@ -20,8 +20,7 @@ def gathered_here(rank: int) -> tuple[list[int], list[float]] | None:
     graph = block_model(50, 300, 4, 3, seed=1)
     transport = Transport(deadline=30)
     shard = cut(graph, partition(graph, transport.size, method="random", seed=4))[rank]
-    view = GraphParallel(shard, shard, Config(), transport)
-    found = gather_predictions(shard.rows.float()[:, None].repeat(1, 3), view, transport)
+    found = gather_predictions(shard.rows.float()[:, None].repeat(1, 3), shard, transport)
     return None if found is None else (found[1].tolist(), found[0][:, 2].tolist())
 
 

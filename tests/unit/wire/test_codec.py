@@ -75,7 +75,6 @@ def test_errors_shrink_as_columns_rise():
     [
         ({"bits": 3}, "3 bits"),
         ({"ratio": 0.5}, "ratio"),
-        ({"rows": 0.0}, "share"),
         ({"bits": 8, "code": "levels"}, "1, 2, 4 bits"),
         ({"code": "best"}, "unknown"),
     ],

@@ -10,7 +10,7 @@ from halowire.events import TRAIN
 from halowire.graph import Graph, block_model
 from halowire.kernels import Csr
 from halowire.partitioning import Shard, cut, partition
-from halowire.wire import Freshness, HaloExchange, Policy, Rate, Transport, exchange_features
+from halowire.wire import Freshness, HaloExchange, Policy, Rate, Transport
 
 COLUMNS = 7
 
@@ -145,8 +145,8 @@ def features_here(rank: int, sparse: bool) -> bool:
         features = Csr.from_edges(rows, cols, *x.shape, x[rows, cols])
     graph = Graph.from_edge_index(graph.edge_index(), 120, x=features if sparse else x)
     _, _, shard = shard_of(rank, transport.size, graph)
-    halo = exchange_features(shard.x, shard, HaloExchange(shard, transport, torch.device("cpu")))
-    halo = halo.to_dense() if isinstance(halo, Csr) else halo
+    exchange = HaloExchange(shard, transport, torch.device("cpu"))
+    halo = exchange.fetch_sparse(shard.x).to_dense() if sparse else exchange.fetch(shard.x)
     return torch.equal(halo, x[shard.halo_ids])
 
 

@@ -46,8 +46,8 @@ def test_both_ends_hold_the_same_rows(name):
             into = torch.full((ROWS, WIDTH), torch.nan)
             link.expect(PLACES, into, FORWARD, epoch)
             for number, at in enumerate(PLACES):
-                link.take(number, FORWARD)
-                link.unpack(at, FORWARD, epoch)
+                link.take(number)
+                link.unpack(at)
             found.append(into)
         return found
 

@@ -12,9 +12,8 @@ import torch_geometric.nn as pyg
 import halowire
 from halowire.errors import InputError
 from halowire.events import EVAL, TRAIN
-from halowire.pyg.distribute import wire_policy
 from halowire.pyg.shard_data import cut_data
-from halowire.training import recipe_config
+from halowire.training import Situation, recipe_config, refuse
 from halowire.wire import Draws, HaloExchange, Policy, RowCodec, Source, check_codec, run_threads
 from tests.support.pyg_case import make_graph, make_owner
 from tests.support.pyg_models import HIDDEN, two
@@ -202,10 +201,10 @@ def test_where_one_worker_refuses_all_do(model):
 @pytest.mark.parametrize("recipe", ["half", "sylvie-s", "sylvie-a", "sylvie-3d", "halowire"])
 def test_recipes_that_decide_on_the_bits_are_refused(recipe):
     with pytest.raises(InputError, match="decides on the bits"):
-        wire_policy(recipe_config(recipe), Plain())
+        refuse(recipe_config(recipe), Situation(caller="fit", codec=True))
 
 
 def test_a_budget_is_refused():
     config = recipe_config("exact").replace({"rate.schedule": "budget", "rate.budget": 1e6})
     with pytest.raises(InputError, match="cannot plan"):
-        wire_policy(config, Plain())
+        refuse(config, Situation(caller="fit", codec=True))

@@ -53,7 +53,7 @@ def test_both_sides_book_their_waiting():
         link.settle()
         link.expect(places, torch.ones(6, 4), "backward", 7)
         for number in range(2):
-            link.take(number, "backward")
+            link.take(number)
         link.settle()
     entry = line.ledger.take()
     assert entry.phases == {"backward": 0.0, "wait": pytest.approx(4 * SLOW)}

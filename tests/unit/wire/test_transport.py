@@ -35,6 +35,26 @@ def test_collectives(on_workers):
     assert results[2][4]["setup"] == 2 * 2 * 8
 
 
+def swapped_here(rank: int) -> tuple[list[int], list[list[int]], int]:
+    """Worker ``r`` sends ``p`` rows ``(r, p)`` to every other worker ``p``."""
+    transport = Transport()
+    counts = [peer if peer != rank else 0 for peer in range(transport.size)]
+    rows = torch.tensor([[rank, peer] for peer, count in enumerate(counts) for _ in range(count)]).view(-1, 2)
+    before = transport.ledger.totals["setup"]
+    expected = transport.swap_counts(counts, "test")
+    told = transport.ledger.totals["setup"]
+    arrived = transport.swap(rows, counts, expected, "test")
+    assert told > before and arrived.dtype == rows.dtype
+    return expected, arrived.tolist(), transport.ledger.totals["setup"] - told
+
+
+def test_rows_are_swapped(on_workers):
+    results = on_workers(3, swapped_here)
+    assert [expected for expected, _, _ in results] == [[0, 0, 0], [1, 0, 1], [2, 2, 0]]
+    assert [arrived for _, arrived, _ in results] == [[], [[0, 1], [2, 1]], [[0, 2], [0, 2], [1, 2], [1, 2]]]
+    assert [sent for _, _, sent in results] == [3 * 16, 2 * 16, 1 * 16]
+
+
 def forgotten_here(rank: int) -> tuple[list[int], int]:
     """Rank 0 expects a message of rank 1 and forgets it, with its transport; then both use another message."""
     first, size = Transport(deadline=20.0), 1 << 20

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from halowire.report.charts.axes import tick_text, ticks_between, unit_of
-from halowire.report.charts.plot import across, down, frame
+from halowire.report.charts.plot import across, down, frame, labelled_ticks, tick_below, unit_of
 from halowire.report.markup import Html, join, tag
-from halowire.report.run_timelines import KINDS, Span, WorkerTimeline
+from halowire.report.run_files import KINDS, Span, WorkerTimeline
 from halowire.report.units import percent_text, seconds_text
 
 THICK = 20
@@ -85,74 +84,72 @@ def merged(kind: str, row: WorkerTimeline, end: float) -> list[tuple[float, floa
 
 def _bar(bar: Bar, longest: float, top: float, thick: int) -> Html:
     """A bar with its line of words above."""
-    parts = [
-        tag("text", bar.name, x="0", y=down(top + 14), class_="name"),
-        tag("text", bar.total, x="100%", y=down(top + 14), text_anchor="end", class_="total"),
-    ]
+    parts = [_words_above(bar.name, bar.total, top)]
     start = 0.0
     for segment in bar.segments:
         width = segment.value / longest
-        hint = tag("title", f"{bar.name}, {segment.name}: {segment.words}")
-        box = {"x": across(start), "y": down(top + ABOVE), "width": across(width), "height": thick}
-        parts.append(tag("rect", hint, class_=f"segment {segment.kind}", **box))
+        hint = f"{bar.name}, {segment.name}: {segment.words}"
+        parts.append(_box(start, width, top + ABOVE, thick, f"segment {segment.kind}", hint))
         if width >= LEAST_FOR_TEXT and thick >= THICK:
-            at = {"x": across(start + width / 2), "y": down(top + ABOVE + thick / 2)}
-            style = {"dy": "0.33em", "text_anchor": "middle", "class_": f"inside {segment.kind}"}
-            parts.append(tag("text", segment.words, **style, **at))
+            parts.append(_inside(segment.words, start + width / 2, top + ABOVE + thick / 2, segment.kind))
         start += width
     return join(*parts)
-
-
-def _time_axis(end: float, height: float) -> list[Html]:
-    """Ticks below the lines; the last one is left out where it would hang over the edge."""
-    factor, unit = unit_of("seconds", end)
-    ticks = ticks_between(0, end / factor, 5)
-    step = ticks[1] - ticks[0] if len(ticks) > 1 else 1.0
-    drawn = [tag("line", x1="0", x2="100%", y1=down(height), y2=down(height), class_="base")]
-    for tick in ticks:
-        place = tick * factor / end
-        x = across(place)
-        drawn.append(tag("line", x1=x, x2=x, y1=down(height), y2=down(height + 4), class_="tick"))
-        if place <= 0.93:
-            words = f"{tick_text(tick, step)} {unit}" if tick else "0"
-            anchor = "start" if not tick else "middle"
-            drawn.append(tag("text", words, x=x, y=down(height + 17), text_anchor=anchor))
-    return drawn
 
 
 def _line(row: WorkerTimeline, end: float, top: float) -> Html:
     """A worker's boxes, below its name and its bubble."""
     y = top + ABOVE
-    parts: list[object] = [
-        tag("text", row.name, x="0", y=down(top + 14), class_="name"),
-        tag("text", f"bubble {percent_text(row.bubble)}", x="100%", y=down(top + 14), text_anchor="end"),
-    ]
-    parts += [_box(span, end, y, row.full_name) for span in row.spans if span.kind in ("forward", "backward", "wait")]
+    parts: list[object] = [_words_above(row.name, f"bubble {percent_text(row.bubble)}", top)]
+    parts += [_span(span, end, y, row.full_name) for span in row.spans if span.kind in ("forward", "backward", "wait")]
     parts += [_strip(kind, row, end, y) for kind in ("exchange", "transfer")]
     return join(*parts)
 
 
-def _box(span: Span, end: float, y: float, name: str) -> Html | None:
+def _words_above(name: str, total: object, top: float) -> Html:
+    """The line of words above a bar: its name at the left, its total at the right."""
+    y = down(top + 14)
+    return join(tag("text", name, x="0", y=y, class_="name"), tag("text", total, x="100%", y=y, text_anchor="end"))
+
+
+def _box(start: float, width: float, y: float, height: float, style: str, hint: str | None = None) -> Html:
+    """A box from ``start`` on, of a ``width`` in shares of the plot, with a hint for who points at it."""
+    box = {"x": across(start), "y": down(y), "width": across(width), "height": height}
+    return tag("rect", tag("title", hint) if hint else None, class_=style, **box)
+
+
+def _inside(words: object, middle: float, y: float, kind: str) -> Html:
+    """Words in the middle of a box."""
+    style = {"dy": "0.33em", "text_anchor": "middle", "class_": f"inside {kind}"}
+    return tag("text", words, **style, x=across(middle), y=down(y))
+
+
+def _time_axis(end: float, height: float) -> list[Html]:
+    """Ticks below the lines; the last one has no words where they would hang over the edge."""
+    factor, unit = unit_of("seconds", end)
+    drawn = [tag("line", x1="0", x2="100%", y1=down(height), y2=down(height), class_="base")]
+    for tick, label in labelled_ticks(0, end / factor, 5):
+        place = tick * factor / end
+        words = (f"{label} {unit}" if tick else "0") if place <= 0.93 else None
+        anchor = "middle" if tick else "start"
+        drawn.append(tick_below(place, height, words, y=down(height + 17), text_anchor=anchor))
+    return drawn
+
+
+def _span(span: Span, end: float, y: float, name: str) -> Html | None:
     """The box of a chunk in work, or of the wait for one; None where it is too short to be seen."""
-    width = span.seconds / end
+    start, width = span.start / end, span.seconds / end
     if width < HAIR:
         return None
-    hint = tag("title", f"{name}: {span.words}, {seconds_text(span.seconds)} from {seconds_text(span.start)} on")
-    place = {"x": across(span.start / end), "y": down(y), "width": across(width), "height": THICK}
-    thin = " thin" if width < NARROW else ""
-    drawn = tag("rect", hint, class_=f"span {span.kind}{thin}", **place)
+    hint = f"{name}: {span.words}, {seconds_text(span.seconds)} from {seconds_text(span.start)} on"
+    drawn = _box(start, width, y, THICK, f"span {span.kind}{' thin' if width < NARROW else ''}", hint)
     if span.kind == "wait" or width < LEAST_FOR_CHUNK or span.chunk < 0:
         return drawn
-    at = {"x": across(span.start / end + width / 2), "y": down(y + (THICK - STRIP) / 2 + 1), "dy": "0.33em"}
-    return join(drawn, tag("text", span.chunk, text_anchor="middle", class_=f"inside {span.kind}", **at))
+    return join(drawn, _inside(span.chunk, start + width / 2, y + (THICK - STRIP) / 2 + 1, span.kind))
 
 
 def _strip(kind: str, row: WorkerTimeline, end: float, y: float) -> Html | None:
     """The short spans: waits for halo rows along the lower edge of the boxes, transfers over their whole height."""
     height = STRIP if kind == "exchange" else THICK
-    place = {"y": down(y + THICK - height)}
-    boxes = [
-        tag("rect", x=across(start), **place, width=across(width), height=height, class_=f"span thin {kind}")
-        for start, width in merged(kind, row, end)
-    ]
+    style = f"span thin {kind}"
+    boxes = [_box(start, width, y + THICK - height, height, style) for start, width in merged(kind, row, end)]
     return tag("g", tag("title", KINDS[kind]), *boxes) if boxes else None

@@ -6,26 +6,13 @@ import math
 from dataclasses import dataclass, field
 from statistics import fmean
 
-from halowire.report.charts.axes import WORDS, Kind, make_axis, make_log_axis, tick_text, ticks_between
-from halowire.report.charts.plot import (
-    SPACING,
-    STRETCH,
-    EndLabel,
-    Plot,
-    across,
-    beyond,
-    down,
-    end_labels,
-    frame,
-    grid,
-    shorten,
-    sides,
-    stretched,
-)
-from halowire.report.markup import Html, data_table, figure, join, tag
+from halowire.report.charts.plot import WORDS, EndLabel, Kind, Plot, across, down, labelled_ticks, make_axis, tick_below
+from halowire.report.markup import Html, figure, join, tag
 from halowire.report.units import Points, finite
 
 HEIGHT = 190
+STRETCH = 1000
+"""Units across the nested coordinate system of the curves, which stretches with the plot; down it are pixels."""
 MOST_POINTS = 1500
 MOST_HINTS = 150
 MOST_ROWS = 400
@@ -83,8 +70,8 @@ def line_figure(chart: LineChart, says: str) -> Html | None:
     values = [dict(curve.points) for curve in chart.curves]
     rows = [[epoch, *(WORDS[chart.kind](one.get(epoch)) for one in values)] for epoch in chart.epochs[::every]]
     head = ["epoch", *(curve.label for curve in chart.curves)]
-    data = data_table(chart.title, head, rows, "Data" if every == 1 else f"Data (one epoch in {every})")
-    return figure(chart.title, says, line_chart(chart, says), data)
+    data = "Data" if every == 1 else f"Data (one epoch in {every})"
+    return figure(chart.title, says, line_chart(chart, says), head, rows, data=data)
 
 
 def line_chart(chart: LineChart, description: str) -> Html:
@@ -93,27 +80,21 @@ def line_chart(chart: LineChart, description: str) -> Html:
     epochs = sorted({epoch for curve in curves for epoch, _ in curve.points})
     limit = cap(curves) if chart.robust else math.inf
     values = [value for curve in curves for value in curve.values if value <= limit]
-    axis = make_log_axis(values, chart.kind) if chart.log else make_axis(values, chart.kind, chart.zero)
+    axis = make_axis(values, chart.kind, chart.zero, chart.log)
     first, last = chart.span or ((epochs[0], epochs[-1]) if epochs else (0, 1))
     low, high = (first, last) if last > first else (first - 1, first + 1)
-    height = max(HEIGHT, SPACING * (len(curves) + 1))
-    plot = Plot(axis, low, high, height)
-    ends = _ends(curves, plot)
-    left, right = sides(plot, ends)
-    return frame(
-        chart.title,
-        description,
-        height,
-        (26, right, 26, left),
-        grid(plot, " ".join(part for part in (axis.unit, chart.unit) if part), left),
+    plot = Plot.tall(axis, low, high, HEIGHT, len(curves))
+    box = {"viewBox": f"0 0 {STRETCH} {down(plot.height)}", "width": "100%", "height": down(plot.height)}
+    unit = " ".join(part for part in (axis.unit, chart.unit) if part)
+    return plot.draw(
+        (chart.title, description), _ends(curves, plot), unit, 26,
         _epoch_axis(plot, first, last),
         *(_mark(plot, epoch, words, row) for row, (epoch, words) in enumerate(chart.marks)),
         _off_scale(plot, curves, limit, chart.kind),
-        stretched(height, *(_path(plot, curve) for curve in curves)),
+        tag("svg", *(_path(plot, curve) for curve in curves), **box, preserveAspectRatio="none", overflow="visible"),
         *(_dots(plot, curve) for curve in curves),
-        end_labels(plot, ends),
         _hints(plot, curves, chart.kind, epochs),
-    )
+    )  # fmt: skip
 
 
 def cap(curves: list[Curve]) -> float:
@@ -175,16 +156,10 @@ def _dots(plot: Plot, curve: Curve) -> Html:
 
 def _epoch_axis(plot: Plot, first: int, last: int) -> Html:
     """Ticks at round epochs, and the word epoch beyond the last of them."""
-    places = ticks_between(first, last, 6, whole=True)
-    step = places[1] - places[0] if len(places) > 1 else 1
-    parts: list[Html] = []
-    for place in places:
-        x = across(plot.x(place))
-        parts.append(tag("line", x1=x, x2=x, y1=down(plot.height), y2=down(plot.height + 4), class_="tick"))
-        parts.append(tag("text", tick_text(place, step), x=x, y=down(plot.height + 18), text_anchor="middle"))
-    offset = 10 + round(4 * len(tick_text(last, 1)))
-    parts.append(beyond(tag("text", "epoch", x=offset, y=down(plot.height + 18), class_="unit")))
-    return join(*parts)
+    ticks = labelled_ticks(first, last, 6, whole=True)
+    offset = 10 + round(4 * len(f"{last:,}"))
+    word = tag("text", "epoch", x="100%", dx=offset, y=down(plot.height + 18), class_="unit")
+    return join(*(tick_below(plot.x(place), plot.height, label) for place, label in ticks), word)
 
 
 def _mark(plot: Plot, epoch: int, words: str, row: int) -> Html:
@@ -224,7 +199,7 @@ def _ends(curves: list[Curve], plot: Plot) -> list[EndLabel]:
         value = fmean(value for _, value in points)
         count = f" ×{len(members)}" if len(members) > 1 else ""
         x = plot.x(max(epoch for epoch, _ in points))
-        ends.append(EndLabel(f"{shorten(name)}{count} {plot.axis.words(value)}", x, plot.y(value), members[0].slot))
+        ends.append(EndLabel(name, f"{count} {plot.axis.words(value)}", x, plot.y(value), members[0].slot))
     return ends
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from halowire.report.charts.axes import WORDS, Kind, LogAxis, make_axis, make_log_axis
-from halowire.report.charts.plot import SPACING, EndLabel, Plot, across, down, end_labels, frame, grid, shorten, sides
+from halowire.report.charts.plot import WORDS, EndLabel, Kind, Plot, across, down, make_axis, tick_below
 from halowire.report.markup import Html, join, tag
 
 HEIGHT = 230
@@ -48,28 +47,21 @@ def scatter_plot(chart: ScatterPlot, description: str) -> Html:
     shown = [point for point in chart.points if math.isfinite(point.x) and math.isfinite(point.y)]
     vertical = make_axis([y for point in shown for y in _heights(point)], chart.upward, zero=False)
     sideways = [x for point in shown for x in (point.x, *(x for x, _ in point.runs))]
-    horizontal = make_log_axis(sideways, chart.across) if chart.log else make_axis(sideways, chart.across, zero=True)
-    height = max(HEIGHT, SPACING * (len(shown) + 1))
-    plot = Plot(vertical, 0.0, 1.0, height)
+    horizontal = make_axis(sideways, chart.across, zero=True, log=chart.log)
+    plot = Plot.tall(vertical, 0.0, 1.0, HEIGHT, len(shown))
 
     def x(value: float) -> float:
         return INSET + (1 - 2 * INSET) * horizontal.place(value)
 
-    ends = [EndLabel(f"{shorten(p.label)} {vertical.words(p.y)}", x(p.x), plot.y(p.y), p.slot) for p in shown]
-    left, right = sides(plot, ends)
-    unit = "" if isinstance(horizontal, LogAxis) or not horizontal.unit else f", {horizontal.unit}"
-    below = {"x": "50%", "y": down(height + 38), "text_anchor": "middle"}
-    drawing = frame(
-        chart.title,
-        description,
-        height,
-        (26, right, 46, left),
-        grid(plot, vertical.unit, left),
-        _ticks([(x(value), label) for value, label in horizontal.ticks], height),
+    ends = [EndLabel(p.label, f" {vertical.words(p.y)}", x(p.x), plot.y(p.y), p.slot) for p in shown]
+    unit = f", {horizontal.unit}" if horizontal.unit else ""
+    below = {"x": "50%", "y": down(plot.height + 38), "text_anchor": "middle"}
+    drawing = plot.draw(
+        (chart.title, description), ends, vertical.unit, 46,
+        _ticks([(x(value), label) for value, label in horizontal.ticks], plot.height),
         tag("text", f"{chart.words}{unit}", class_="unit", **below),
-        end_labels(plot, ends),
         *(_point(point, plot, x(point.x), [(x(at), y) for at, y in point.runs], chart.across) for point in shown),
-    )
+    )  # fmt: skip
     return tag("div", drawing, class_="scatter")
 
 
@@ -87,14 +79,11 @@ def _ticks(ticks: list[tuple[float, str]], height: float) -> Html:
     places = [place for place, _ in ticks]
     coarse = roomy(places[:1] + places[-1:] + sorted(places, key=lambda place: abs(place - 0.5)), NARROW_SPACING)
     fine = roomy([*coarse, *places], SPACING_ACROSS)
-    parts: list[Html] = []
-    for place, label in ticks:
-        at = across(place)
-        parts.append(tag("line", x1=at, x2=at, y1="0", y2=down(height + 4), class_="grid"))
-        if place in fine:
-            words = {"x": at, "y": down(height + 18), "text_anchor": "middle"}
-            parts.append(tag("text", label, class_=None if place in coarse else "fine", **words))
-    return join(*parts)
+    drawn = (
+        tick_below(place, height, label if place in fine else None, "grid", class_=None if place in coarse else "fine")
+        for place, label in ticks
+    )
+    return join(*drawn)
 
 
 def _heights(point: Point) -> list[float]:

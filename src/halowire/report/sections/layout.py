@@ -1,17 +1,33 @@
-"""How the work was laid out: who owns what, how each layer's exchange was hidden, and which kernels served it."""
+"""How the work was laid out: who owns what, the pipeline, how exchanges were hidden, which kernels served a layer."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from statistics import fmean
-from typing import Any
 
+from halowire.report.charts import legend, timeline_chart
 from halowire.report.facts import ShownRun, served_layers
-from halowire.report.markup import Html, join, table, tag
-from halowire.report.run_files import RunFiles
-from halowire.report.units import NOTHING, bytes_text, capitalised, count_text, digits, finite, number, percent_text
+from halowire.report.markup import Html, figure, join, table, tag
+from halowire.report.run_files import KINDS, RunFiles, WorkerTimeline, mean_bubble, timelines
+from halowire.report.units import (
+    NOTHING,
+    Json,
+    as_list,
+    as_object,
+    bytes_text,
+    capitalised,
+    count_text,
+    digits,
+    finite,
+    number,
+    percent_text,
+    seconds_text,
+)
 
+MOST_LINES = 16
+"""A timeline has no more lines than this; its data table has all of them."""
+FORMULA = "(S\u22121)/(C+S\u22121)"
+"""The ideal bubble of S stages and C chunks, with minus signs, after which no line breaks."""
 PER_PART = (
     ("nodes", "owned_rows", "owned nodes"),
     ("edges", "", "edges into them"),
@@ -35,8 +51,7 @@ MEANING = {
 
 def who_owns_what(one: ShownRun) -> Html | None:
     """The quality of a run's partition, and what every worker owns; None when nothing is known about it."""
-    found = one.facts.get("partition")
-    quality: Mapping[str, Any] = found if isinstance(found, Mapping) else {}
+    quality = as_object(one.facts.get("partition"))
     tables = [made for made in (_cut_table(quality), _worker_table(one, quality)) if made is not None]
     if not tables:
         return None
@@ -86,10 +101,49 @@ def serving_kernels(one: ShownRun) -> Html | None:
     )
 
 
-def _sentence(quality: Mapping[str, Any]) -> str | None:
+def pipeline_figure(one: ShownRun) -> Html | None:
+    """A timeline of one epoch for every worker, and how much of it was bubble; None where none was recorded."""
+    title = "One epoch in the pipeline"
+    rows = timelines(one.files)
+    if not rows:
+        return None
+    says = _pipeline_says(rows)
+    total = sum(row.end for row in rows)
+    spent = {kind: seconds for kind in KINDS if (seconds := sum(row.seconds(kind) for row in rows)) > 0}
+    shares = legend([(kind, KINDS[kind], percent_text(seconds / total)) for kind, seconds in spent.items()])
+    drawing = tag("div", shares, timeline_chart(title, says, rows[:MOST_LINES]), class_="timeline")
+    head = ["worker", "stage", "part", "layers", *(KINDS[kind] for kind in spent), "bubble", FORMULA]
+    cells = [
+        [str(row.rank), str(row.stage), str(row.part), row.layers or NOTHING,
+         *(seconds_text(row.seconds(kind)) for kind in spent), percent_text(row.bubble), percent_text(row.ideal)]
+        for row in rows
+    ]  # fmt: skip
+    return tag("div", figure(title, says, drawing, head, cells, wide=True), class_="figures")
+
+
+def _pipeline_says(rows: list[WorkerTimeline]) -> str:
+    """The words below the title of the timeline, with the measured bubble and the ideal one."""
+    some = "" if len(rows) <= MOST_LINES else f" ({MOST_LINES} of {len(rows)})"
+    words = (
+        f"Epoch {rows[0].epoch}, which all workers began together: one line for each worker{some}, one box for each "
+        "chunk in its stage. The bubble is the share of the epoch, until all workers are done, in which a worker has "
+        f"no chunk in work: {percent_text(mean_bubble(rows))} in the mean"
+    )
+    if max(row.stage for row in rows) == 0:
+        words += "; a single stage has none of its own."
+    else:
+        words += (
+            f". S equal stages and C equal chunks without any transfer have {FORMULA} = {percent_text(rows[0].ideal)}."
+        )
+        words += " Transfer is coding rows and handing them over; their time on the wire shows as waiting."
+    inside = any(row.seconds("exchange") for row in rows)
+    return f"{words} Strips inside the boxes are waits for halo rows." if inside else words
+
+
+def _sentence(quality: Json) -> str | None:
     """What the numbers mean for the wire; None when they are unknown."""
     share, nodes = number(quality.get("cut_share")), number(quality.get("num_nodes"))
-    rows = _items(quality.get("halo_rows"))
+    rows = as_list(quality.get("halo_rows"))
     if len(rows) < 2 or math.isnan(share) or not nodes > 0:
         return None
     copies = 100 * sum(map(number, rows)) / nodes
@@ -99,12 +153,7 @@ def _sentence(quality: Mapping[str, Any]) -> str | None:
     )
 
 
-def _items(value: Any) -> Sequence[Any]:
-    """A list as it is; anything else as an empty one."""
-    return value if isinstance(value, list | tuple) else ()
-
-
-def _cut_table(quality: Mapping[str, Any]) -> Html | None:
+def _cut_table(quality: Json) -> Html | None:
     """The figures of the whole partition."""
     rows: list[list[object]] = []
     if "method" in quality:
@@ -114,12 +163,12 @@ def _cut_table(quality: Mapping[str, Any]) -> Html | None:
     for key, words in BALANCE:
         if math.isfinite(number(quality.get(key))):
             rows.append([words, f"{number(quality[key]):.2f}"])
-    predicted = quality.get("bytes_per_epoch")
+    predicted = as_object(quality.get("bytes_per_epoch"))
     # When the graph is cut, the widths of a PyG model's rows are not known yet, and its bytes are predicted as 0.
-    foretold = isinstance(predicted, Mapping) and any(number(value) > 0 for value in predicted.values())
+    foretold = any(number(value) > 0 for value in predicted.values())
     # A single part has no halo, but it may have several stages, whose bytes the cut does not know.
-    several = len(_items(quality.get("halo_rows"))) != 1
-    if isinstance(predicted, Mapping) and several and (foretold or not any(map(number, _items(quality["halo_rows"])))):
+    several = len(as_list(quality.get("halo_rows"))) != 1
+    if predicted and several and (foretold or not any(map(number, as_list(quality["halo_rows"])))):
         rows += [
             [f"halo bytes per epoch at {bits} bit{'' if str(bits) == '1' else 's'}", bytes_text(value)]
             for bits, value in predicted.items()
@@ -127,14 +176,14 @@ def _cut_table(quality: Mapping[str, Any]) -> Html | None:
     return table([], rows, "Partition quality") if rows else None
 
 
-def _worker_table(one: ShownRun, quality: Mapping[str, Any]) -> Html | None:
+def _worker_table(one: ShownRun, quality: Json) -> Html | None:
     """What every worker owns, its halo and its memory; columns of which nothing is known are left out."""
     ranks = {rank.rank: rank for rank in one.files.ranks}
     workers = number(one.facts["workers"])
     count = int(workers) if workers >= 1 else max(ranks, default=0) + 1
     columns: dict[str, list[str]] = {}
     for key, fallback, words in PER_PART:
-        known = _items(quality.get(key))
+        known = as_list(quality.get(key))
         if len(known) != count:
             known = [ranks[rank].start.get(fallback) if rank in ranks else None for rank in range(count)]
         columns[words] = [count_text(value) for value in known]
@@ -150,14 +199,14 @@ def _ways(run: RunFiles) -> dict[str, list[str]]:
 
     For a PyG model this is known only when training is over, and stands in the summary.
     """
-    found = run.summary.get("overlap") or run.first.start.get("overlap")
+    found = as_object(run.summary.get("overlap") or run.first.start.get("overlap"))
     ways: dict[str, list[str]] = {}
-    for layer, way in found.items() if isinstance(found, Mapping) else ():
+    for layer, way in found.items():
         ways.setdefault(str(way), []).append(str(layer))
     return ways
 
 
-def _spelt(ways: Mapping[str, list[str]]) -> list[str]:
+def _spelt(ways: dict[str, list[str]]) -> list[str]:
     """The ways in words, such as "layers 1 and 2: boundary first" and "layer 3: plain overlap (batch norm)"."""
     parted = [(layers, *way.partition(": ")) for way, layers in ways.items()]
     return [f"{_layers_text(layers)}: {way}" + (f" ({why})" if why else "") for layers, way, _, why in parted]
@@ -175,14 +224,11 @@ def _layers_text(layers: list[str]) -> str:
 
 def _delay(run: RunFiles) -> list[str]:
     """Words for rows that are delayed, and so hidden by a whole epoch."""
-    freshness = run.config.get("freshness")
-    mode = freshness.get("mode") if isinstance(freshness, Mapping) else None
-    return (
-        ["rows are used one epoch late, so that a message has the whole epoch to arrive"] if mode == "delayed" else []
-    )
+    delayed = as_object(run.config.get("freshness")).get("mode") == "delayed"
+    return ["rows are used one epoch late, so that a message has the whole epoch to arrive"] if delayed else []
 
 
-def _interior(run: RunFiles, ways: Mapping[str, list[str]]) -> str | None:
+def _interior(run: RunFiles, ways: dict[str, list[str]]) -> str | None:
     """How much there is to compute while boundary rows are on the wire; None where nothing ran boundary first."""
     shares = finite(number(rank.start.get("interior_share")) for rank in run.ranks)
     if not shares or BOUNDARY_FIRST not in ways:

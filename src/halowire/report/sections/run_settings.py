@@ -10,8 +10,7 @@ from typing import Any
 
 from halowire.report.facts import ShownRun
 from halowire.report.markup import Html, fold, join, table, tag
-from halowire.report.run_files import Json
-from halowire.report.units import NOTHING
+from halowire.report.units import NOTHING, Json, as_object
 
 WIDE = 96
 """The most characters in a line of a command; what does not fit goes to the next line."""
@@ -95,8 +94,7 @@ def command(one: ShownRun) -> str:
     For the user's own model it is a call in the program that has the model.
     """
     known, config = one.facts, one.files.config
-    job = config.get("run")
-    job = job if isinstance(job, Mapping) else {}
+    job = as_object(config.get("run"))
     if job.get("own_model"):
         return _call(one)
     start = ["halowire", "train", str(job.get("source") or job.get("graph") or known["graph"])]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from halowire.report.charts.bars import HAIR, merged
-from halowire.report.run_timelines import Span, WorkerTimeline
+from halowire.report.run_files import Span, WorkerTimeline
 from tests.support.fake_pipeline import write_pipeline
 from tests.support.pages import runs_page, section
 

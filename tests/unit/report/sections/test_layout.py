@@ -1,10 +1,15 @@
-"""How the work was laid out: the cut, a row for every worker, how the wire was hidden, which kernels served a layer."""
+"""How the work was laid out: the cut, the workers, the pipeline, how the wire was hidden, who served a layer."""
 
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
+import pytest
+
+from halowire.report.sections.layout import MOST_LINES
+from tests.support.fake_pipeline import LATE, WORK, write_pipeline
 from tests.support.fake_run import write_run
 from tests.support.pages import runs_page, section, words_of
 
@@ -62,17 +67,17 @@ def test_the_page_says_where_the_wire_was_not_hidden_well_and_why(run: Path, tmp
     assert "layers 1 and 2: boundary first" in both
 
 
-def test_what_is_known_of_a_foreign_model_in_the_end_is_told(run: Path) -> None:
+def test_what_is_known_of_a_pyg_model_in_the_end_is_told(run: Path) -> None:
     summary = json.loads((run / "summary.json").read_text())
     layers = {"first": {"kind": "SAGEConv", "path": "native", "reason": ""}}
-    ways = {"first": "plain overlap: foreign model", "second": "not hidden: attention takes all rows at once"}
+    ways = {"first": "plain overlap: PyG model", "second": "not hidden: attention takes all rows at once"}
     summary |= {"layer_paths": layers, "overlap": ways, "rows_as_they_are": True}
     assert "halo bytes per epoch at 1 bit" in runs_page([run], run / "report.html")
     summary["partition"]["bytes_per_epoch"] = {"32": 0, "1": 0}
     (run / "summary.json").write_text(json.dumps(summary))
     text = runs_page([run], run / "report.html")
     said = overlap(text)
-    assert "Layer first: plain overlap (foreign model). A layer sends its rows" in said
+    assert "Layer first: plain overlap (PyG model). A layer sends its rows" in said
     assert "Layer second: not hidden (attention takes all rows at once). Nothing is computed while its rows" in said
     assert "coded as they are, not as changes" in text
     assert "halo bytes per epoch at" not in text, "unknown is not nothing"
@@ -92,3 +97,54 @@ def test_the_layers_of_a_model_of_ones_own(run: Path, tmp_path: Path) -> None:
     summary["kernels"] = "torch"
     (run / "summary.json").write_text(json.dumps(summary))
     assert "torch stands in" in runs_page([run], tmp_path / "twins.html")
+
+
+def test_the_bubble_stands_next_to_the_formula(tmp_path: Path) -> None:
+    run = write_pipeline(tmp_path / "run", stages=4, parts=2, chunks=16)
+    said = words_of(section(runs_page([run], tmp_path / "report.html"), "The pipeline"), instead="|")
+    assert "in work: 15.8% in the mean. " in said and "have (S\u22121)/(C+S\u22121) = 15.8%." in said
+    assert "Strips inside the boxes are waits for halo rows." in said
+    assert said.count("|bubble 15.8%|") == 8, "also of stages that are done before the first one"
+    assert "worker 3: stage 1, part 1|" in said and "worker 3: stage 1, part 1, layers 5 to 8: forward" in said
+    seconds = 2 * 16 * 0.9 * WORK / 2
+    row = re.search(r"\|0\|+0\|+0\|+1 to 4\|([^\n]*?)15.8%\|+15.8%", said)
+    assert row and [cell for cell in row[1].split("|") if cell] == [
+        f"{seconds:.2f} s", f"{seconds:.2f} s", "30.0 ms", f"{32 * LATE * 1e3:.1f} ms", "32.0 ms",
+    ]  # fmt: skip
+
+
+def test_many_workers_are_drawn_in_part_and_listed_in_full(tmp_path: Path) -> None:
+    run = write_pipeline(tmp_path / "run", stages=20, chunks=4)
+    drawn = section(runs_page([run], tmp_path / "report.html"), "The pipeline")
+    assert f"{MOST_LINES} of 20" in drawn and drawn.count('class="name"') == MOST_LINES
+    assert len(re.findall(r"<tr><th scope=\"row\">", drawn)) == 20
+
+
+def test_no_timeline_no_section_and_no_trace(run: Path) -> None:
+    assert "The pipeline" not in runs_page([run], run / "report.html")
+    assert not (run / "report.trace.json").exists()
+
+
+def test_several_runs_have_none_of_it(tmp_path: Path) -> None:
+    runs = [write_pipeline(tmp_path / "pipe"), write_run(tmp_path / "exact")]
+    text = runs_page(runs, tmp_path / "both.html")
+    assert "The pipeline" not in text and "Halo rows and rows between stages" in text
+    assert not (tmp_path / "both.trace.json").exists()
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"spans": None}, {"spans": [["forward", 0, -1, 1.0]]}, {"spans": [["sleep", 0, -1, 0.0, 1.0]]},
+        {"spans": [["forward", 0, -1, 2.0, 1.0]]}, {"spans": [["forward", "x", -1, 0.0, None], 3]},
+        {"stage": None}, {"ideal_bubble": None},
+    ],
+)  # fmt: skip
+def test_timelines_that_cannot_be_read_are_left_out(tmp_path: Path, broken: dict[str, object]) -> None:
+    run = write_pipeline(tmp_path / "run")
+    path = run / "events-1.jsonl"
+    events = [json.loads(line) for line in path.read_text().splitlines()]
+    changed = [event | broken if event["event"] == "timeline" else event for event in events]
+    path.write_text("".join(json.dumps(event) + "\n" for event in changed))
+    drawn = section(runs_page([run], tmp_path / "report.html"), "The pipeline")
+    assert "worker 0:" in drawn and "worker 1:" not in drawn

@@ -1,0 +1,280 @@
+"""Fast paths: PyG layers that sum, average or attend run on halowire's kernels; every call is counted."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+
+from halowire.kernels import MOST_HEADS, row_range
+from halowire.layers import Attending, Incoming, Summing, empty_rows, gather_whole, scatter_whole
+from halowire.pyg.edges import Edges, unmarked
+from halowire.pyg.pattern import Pattern, Weighted
+from halowire.schedules import NOT_HIDDEN, plain_overlap
+from halowire.wire import Crossing
+
+WEIGHTS = {
+    "GCNConv": "edge_weight", "GCN2Conv": "edge_weight", "GraphConv": "edge_weight", "APPNP": "edge_weight",
+    "SGConv": "edge_weight", "SSGConv": "edge_weight", "TAGConv": "edge_weight", "LGConv": "edge_weight",
+    "ChebConv": "norm", "SAGEConv": "", "GINConv": "",
+}  # fmt: skip
+"""Layers of ``torch_geometric.nn`` with messages ``weight_e x_j``, and what their weight is called (none: 1)."""
+SUMS = ("add", "sum", "mean")
+HOOKS = [
+    f"_{method}_forward{when}_hooks" for method in ("propagate", "message", "aggregate", "edge_update")
+    for when in ("_pre", "")
+]  # fmt: skip
+NATIVE = "native"
+GENERAL = "general"
+UNUSED = "not trained yet"
+
+
+@dataclass
+class LayerPath:
+    """What served one layer's calls in training passes.
+
+    ``kind`` is the layer's class. ``native`` and ``general`` count the calls that halowire's kernels and PyG's own code
+    served (a layer that propagates several times is called as often; of a layer without a fast path no calls are
+    counted). ``reason`` is why the layer has no fast path, or why its last general call was not native. ``sums`` is
+    true for a layer whose kernels sum the edges between owned nodes while the halo's rows are under way.
+    """
+
+    kind: str
+    native: int = 0
+    general: int = 0
+    reason: str = ""
+    sums: bool = False
+
+    def count(self, layer: nn.Module, obstacle: str) -> None:
+        """Count a training call of ``layer``: served by PyG's own code because of the ``obstacle``, else natively."""
+        if not (layer.training and torch.is_grad_enabled()):
+            return
+        if obstacle:
+            self.general += 1
+            self.reason = obstacle
+        else:
+            self.native += 1
+
+    @property
+    def path(self) -> str:
+        """``native``, ``general``, ``native and general`` (it changed from call to call) or ``not trained yet``."""
+        if self.native:
+            return f"{NATIVE} and {GENERAL}" if self.general else NATIVE
+        return GENERAL if self.reason else UNUSED
+
+    @property
+    def overlap(self) -> str:
+        """How the layer's exchange was hidden behind computation."""
+        if self.sums and self.path == NATIVE:
+            return plain_overlap("PyG model")
+        reason = "attention takes all rows at once" if self.path == NATIVE else "PyG's own code takes all rows at once"
+        return f"{NOT_HIDDEN}: {reason}"
+
+    def record(self) -> dict[str, Any]:
+        """The layer's entry in ``summary.json``."""
+        return {"kind": self.kind, "path": self.path, "reason": self.reason}
+
+
+def overlap_by_layer(paths: dict[str, LayerPath]) -> dict[str, str]:
+    """By layer, how its exchange was hidden, for the report; one entry for a model without PyG layers."""
+    if not paths:
+        return {"all": f"{NOT_HIDDEN}: the model's own code takes all rows at once"}
+    return {name or "all": path.overlap for name, path in paths.items() if path.path != UNUSED}
+
+
+def use_fast_paths(model: nn.Module) -> dict[str, LayerPath]:
+    """Give every layer that can have it the fast path; by name, how every PyG layer runs, counted from now on."""
+    package = sys.modules.get("torch_geometric.nn")
+    if package is None:
+        return {}
+    weights = {getattr(package, name): weight for name, weight in WEIGHTS.items()}
+    paths: dict[str, LayerPath] = {}
+    for name, module in model.named_modules():
+        layer: Any = module
+        if not isinstance(layer, package.MessagePassing):
+            continue
+        kind = type(layer)
+        path = paths[name] = LayerPath(kind.__name__, sums=kind in weights)
+        # An attribute of the instance comes before the method of its class; parameters and buffers stay.
+        if path.sums:
+            path.reason = "" if layer.aggr in SUMS else f"aggr is {layer.aggr}"
+            if not path.reason:
+                layer.propagate = FastSum(layer, path, weights[kind])
+        elif kind is package.GATConv:
+            path.reason = _misfit_of_gat(layer)
+            if not path.reason:
+                layer.forward = FastAttention(layer, path)
+        else:
+            path.reason = "halowire has no kernel for this kind of layer"
+    return paths
+
+
+class FastPath:
+    """Stands in for a method of one layer, and calls that method where the fast path does not apply."""
+
+    def __init__(self, layer: Any, path: LayerPath) -> None:
+        self._layer = layer
+        self._path = path
+        self._pattern: Pattern | None = None
+
+    def _serves(self, edge_index: Any, rows: Any, size: Any, *obstacles: tuple[bool, str]) -> bool:
+        """Whether the kernels serve this call, which is counted; ``obstacles`` are those of this kind of layer."""
+        layer = self._layer
+        if not isinstance(edge_index, Edges):
+            obstacle = "its edges are not those of the part"
+        elif not isinstance(rows, Tensor) or rows.dim() != 2 or rows.shape[0] != edge_index.bridge.num_owned:
+            obstacle = "its input is not one row per node"
+        else:
+            against = layer.flow != "source_to_target" or edge_index.sources != (True, False)
+            obstacle = _first_of(
+                (against, "messages go against the edges"),
+                (size is not None and tuple(size) != (None, None), "it is called with size"),
+                (rows.dtype != torch.float32, f"its input is {rows.dtype}"),
+                *obstacles,
+                (bool(layer.explain), "it is being explained"),
+                (layer.decomposed_layers != 1, "it is decomposed"),
+                (any(getattr(layer, name) for name in HOOKS), "it has hooks on its messages"),
+            )
+        self._path.count(layer, obstacle)
+        return not obstacle
+
+    def _sorted(self, edge_index: Edges, loops: bool = False) -> Pattern:
+        """``edge_index`` ready for the kernels, sorted anew where it changed since the last call."""
+        edges = unmarked(edge_index)
+        if self._pattern is None or not self._pattern.serves(edges):
+            self._pattern = Pattern.of(edges, edge_index.bridge, loops)
+        return self._pattern
+
+
+class FastSum(FastPath):
+    """``propagate`` of a layer that sums or averages rows; ``weight_name`` is what its edge weight is called."""
+
+    def __init__(self, layer: Any, path: LayerPath, weight_name: str) -> None:
+        super().__init__(layer, path)
+        self._weight_name = weight_name
+
+    def __call__(self, edge_index: Any, size: Any = None, **inputs: Any) -> Tensor:
+        """The layer's aggregated messages."""
+        layer, x = self._layer, inputs.get("x")
+        rows: Any = x[0] if isinstance(x, tuple) else x
+        weight = inputs.get(self._weight_name) if self._weight_name else None
+        learnt = weight is not None and weight.requires_grad
+        obstacles = (layer.aggr not in SUMS, f"aggr is {layer.aggr}"), (learnt, "the edges' weights are learnt")
+        if not self._serves(edge_index, rows, size, *obstacles):
+            usual: Tensor = type(layer).propagate(layer, edge_index, size=size, **inputs)
+            return usual
+        weights = None if weight is None else weight.detach().reshape(-1)
+        matrices = self._sorted(edge_index).weighted(weights, layer.aggr == "mean")
+        held = edge_index.bridge.held(rows)
+        given = (rows, matrices, edge_index.bridge.crossing(rows)) if held is None else (held, matrices, None)
+        out: Tensor = WeightedSum.apply(*given)  # type: ignore[no-untyped-call]
+        return out
+
+
+class FastAttention(FastPath):
+    """``forward`` of a ``GATConv``, with the layer's own parameters."""
+
+    def __call__(
+        self, x: Any, edge_index: Any, edge_attr: Any = None, size: Any = None, return_attention_weights: Any = None
+    ) -> Any:
+        """The layer's output, ``[n, H C]`` or, of averaged heads, ``[n, C]``."""
+        layer = self._layer
+        if not self._serves(
+            edge_index, x, size,
+            (layer.training and layer.dropout > 0, "dropout of attention while training"),
+            (edge_attr is not None, "edge features"),
+            (return_attention_weights is not None, "its attention weights are asked for"),
+        ):  # fmt: skip
+            return type(layer).forward(layer, x, edge_index, edge_attr, size, return_attention_weights)
+        pattern = self._sorted(edge_index, layer.add_self_loops)
+        held = edge_index.bridge.extend(layer.lin(x), 0)
+        given = (held, layer.att_src[0], layer.att_dst[0], pattern, layer.negative_slope, torch.is_grad_enabled())
+        out: Tensor = Attend.apply(*given)  # type: ignore[no-untyped-call]
+        if not layer.concat:
+            out = out.view(len(out), layer.heads, layer.out_channels).mean(1)
+        if layer.res is not None:
+            out = out + layer.res(x)
+        # What backward needs is not handed out: the model may change its rows in place.
+        return out.clone() if layer.bias is None else out + layer.bias
+
+
+class WeightedSum(Function):
+    """``out_i = sum over edges e = (j, i) of w_e x_j``, ``inner @ x + halo @ x_halo``; no gradient for the weights.
+
+    ``x`` is ``[n, k]`` and crosses, or ``[n + h, k]`` where all of it is held and there is nothing to send. Own edges
+    are summed while messages fly: forward while the halo's rows come, backward while their gradients return.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, edges: Weighted, crossing: Crossing | None) -> Tensor:
+        """Own edges are summed while the halo's rows come; those are decoded as they are added."""
+        x, n = x.contiguous(), edges.inner.num_rows
+        ctx.edges = edges
+        if crossing is None:
+            ctx.summing = None
+            out = edges.inner.matmul(x[:n])
+            return edges.halo.matmul(x[n:], out=out, accumulate=True) if edges.halo.nnz else out
+        incoming = Incoming(crossing.start(x))
+        ctx.crossing = crossing
+        ctx.summing = Summing(edges.sum(crossing.exchange), crossing.number, empty_rows(x, n, x.shape[1]))
+        return gather_whole(ctx.summing, x, incoming, n)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        """The halo's gradients leave, own rows' are summed meanwhile, then what returns is added."""
+        grad = grads[0].contiguous()
+        if ctx.summing is None:  # one worker: rows that are held and have a halo have no gradient
+            return ctx.edges.inner_t.matmul(grad), None, None
+        with ctx.crossing.backward():
+            return scatter_whole(ctx.summing, grad, None, ctx.crossing.exchange), None, None
+
+
+class Attend(Function):
+    """``z`` ``[n + h, H C]`` and the score vectors ``[H, C]`` to ``[n, H C]``; see `halowire.kernels.attend`."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, z: Tensor, source: Tensor, target: Tensor, pattern: Pattern, slope: float, backward: bool
+    ) -> Tensor:
+        """One softmax over own and halo edges."""
+        forth, back = pattern.forth.matrix(None), pattern.back.matrix(None)
+        n = forth.num_rows
+        transposed = row_range(back, 0, n), row_range(back, n, back.num_rows)
+        attending = Attending(forth, *transposed, z, (source, target), slope, backward)
+        attending.halo_scores()
+        attending.attend(slice(0, n))
+        if backward:
+            ctx.save_for_backward(z, source, target)  # so that a change in place is noticed
+            ctx.attending = attending
+        return attending.out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        """Gradients of ``z`` and of both score vectors."""
+        _ = ctx.saved_tensors
+        halo = ctx.attending.halo_back(grads[0])
+        own, source_grad, target_grad = ctx.attending.own_back(grads[0])
+        return torch.cat([own, halo]), source_grad, target_grad, None, None, None
+
+
+def _misfit_of_gat(layer: Any) -> str:
+    """Why a ``GATConv`` has options that the kernels do not know; empty where they know all."""
+    return _first_of(
+        (layer.lin is None, "sources and targets have different widths"),
+        (layer.lin_edge is not None, "edge features"),
+        (layer.aggr not in ("add", "sum"), f"aggr is {layer.aggr}"),
+        (layer.heads > MOST_HEADS, f"more than {MOST_HEADS} heads"),
+        (not 0 <= layer.negative_slope <= 1, f"negative_slope is {layer.negative_slope}"),
+    )
+
+
+def _first_of(*found: tuple[bool, str]) -> str:
+    """The words of the first condition in ``found`` that holds; empty where none does."""
+    return next((words for holds, words in found if holds), "")

@@ -1,0 +1,293 @@
+"""A trial in the rehearsal: a call of the model repeated on another graph; dropout is off, other draws are refused."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from halowire.errors import InputError
+from halowire.pyg.bridge import Bridge
+from halowire.pyg.drop_edges import DropEdges
+from halowire.pyg.edges import Edges, leaves
+from halowire.pyg.shard_data import ShardData
+
+DRAWS = {
+    "rand", "rand_like", "randn", "randn_like", "randint", "randint_like", "randperm", "bernoulli", "bernoulli_",
+    "uniform_", "normal", "normal_", "random_", "exponential_", "multinomial", "poisson", "cauchy_", "geometric_",
+    "log_normal_", "rrelu", "rrelu_",
+}  # fmt: skip
+"""Functions that draw random numbers, other than dropout."""
+
+
+def needed_inputs(model: nn.Module) -> list[str]:
+    """The names of the parameters that ``model.forward`` must be given."""
+    parameters = inspect.signature(model.forward).parameters.values()
+    return [p.name for p in parameters if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
+
+
+@dataclass
+class Call:
+    """What a model is called with: ``args`` and ``kwargs``, where a `Slot` stands for a tensor of the graph ``data``.
+
+    ``samples`` are those tensors by name, each with its kind, ``node`` or ``edge``.
+    """
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    data: ShardData
+    samples: dict[str, tuple[str, Tensor]] = field(default_factory=dict)
+
+    @staticmethod
+    def of(args: tuple[Any, ...], kwargs: Mapping[str, Any], data: ShardData) -> Call:
+        """The call with a `Slot` in place of every tensor that has one row for each node or edge."""
+        call = Call((), {}, data)
+        edges = [value for value in (*args, *kwargs.values()) if isinstance(value, Edges)]
+        num_edges = edges[0].shape[-1] if edges else data.edge_index.shape[1]
+        call.args = tuple(call._slot(value, num_edges) for value in args)
+        call.kwargs = {name: call._slot(value, num_edges) for name, value in kwargs.items()}
+        return call
+
+    def key(self) -> str:
+        """A text that is equal for calls that differ only in the values of their tensors and numbers."""
+        shapes = {
+            name: (kind, value.dtype, tuple(value.shape[1:]), value.shape[0] == 0, value.requires_grad)
+            for name, (kind, value) in self.samples.items()
+        }
+        return repr((_form(self.args), _form(self.kwargs), shapes))
+
+    @property
+    def with_gradient(self) -> dict[str, str]:
+        """Names and kinds of the graph's tensors whose gradient is asked for."""
+        return {name: kind for name, (kind, value) in self.samples.items() if value.requires_grad}
+
+    def on(self, graph: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """``args`` and ``kwargs`` on another graph, an object with the samples as attributes."""
+        args = tuple(_fill(value, graph) for value in self.args)
+        return args, {name: _fill(value, graph) for name, value in self.kwargs.items()}
+
+    def _slot(self, value: Any, num_edges: int) -> Any:
+        if isinstance(value, ShardData):
+            for name in value.keys:
+                self._sample(name, getattr(value, name), value.edge_index.shape[1])
+            return Slot("")
+        if not isinstance(value, Tensor):
+            return value
+        name = "edge_index" if isinstance(value, Edges) else f"sample{len(self.samples)}"
+        return Slot(name) if self._sample(name, value, num_edges) else value
+
+    def _sample(self, name: str, value: Any, num_edges: int) -> bool:
+        """Add ``value`` to the samples; False where it is no tensor of the graph."""
+        if isinstance(value, Edges):
+            return len(value.sources) == 2
+        if not isinstance(value, Tensor) or value.dim() == 0:
+            return False
+        num_nodes = self.data.num_nodes
+        known = [key.startswith("edge_") for key in self.data.keys if getattr(self.data, key) is value]
+        like_edge = any(known) if known else value.shape[0] == num_edges != num_nodes
+        if value.shape[0] != (num_edges if like_edge else num_nodes):
+            return False
+        self.samples[name] = ("edge" if like_edge else "node", value)
+        return True
+
+
+@dataclass(frozen=True)
+class Slot:
+    """Stands in a call for the graph's tensor of this name; without a name, for the graph itself."""
+
+    name: str
+
+
+def _fill(value: Any, graph: Any) -> Any:
+    if not isinstance(value, Slot):
+        return value
+    return getattr(graph, value.name) if value.name else graph
+
+
+def _form(value: Any) -> Any:
+    """What may decide which code runs: a flag or a text by its value, a number (a time, an epoch) by its type alone."""
+    if isinstance(value, Slot | bool | str) or value is None:
+        return value
+    if isinstance(value, Tensor):
+        return "tensor", value.dtype, tuple(value.shape)
+    if isinstance(value, dict):
+        return type(value).__qualname__, {name: _form(item) for name, item in value.items()}
+    if isinstance(value, tuple | list):
+        return type(value).__qualname__, [_form(item) for item in value]
+    return type(value).__qualname__
+
+
+@dataclass
+class Notes:
+    """What passes were seen to do.
+
+    ``numbers`` are all that torch was handed: one of them may be the number of a node or of an edge. ``drops`` has an
+    entry for each dropout that would have dropped values: how many exchanges came before it.
+    """
+
+    numbers: set[float] = field(default_factory=set)
+    drops: set[int] = field(default_factory=set)
+
+
+@dataclass(frozen=True)
+class Rehearsed:
+    """What is known of a kind of call: the ``widths`` of its coded exchanges, and whether values or edges are dropped
+    before one of them (``drops``)."""
+
+    widths: tuple[int, ...]
+    drops: bool
+
+
+@dataclass(frozen=True)
+class Size:
+    """How large a random graph is, and whether ``gradients`` are compared on it."""
+
+    nodes: int
+    edges: int
+    gradients: bool
+
+
+@dataclass
+class Outcome:
+    """What a pass over the nodes ``rows`` gave.
+
+    ``outputs`` are those of training and evaluation, and gradients of node tensors; ``trace`` are the results of all
+    modules by name and number of the call, ``gradients`` and ``buffers`` those of the model.
+    """
+
+    outputs: list[Tensor]
+    trace: dict[tuple[str, int], Tensor]
+    gradients: dict[str, Tensor | None]
+    buffers: dict[str, Tensor]
+    rows: Tensor
+    known: Rehearsed
+
+
+def try_pass(model: nn.Module, call: Call, graph: Any, rows: Tensor, size: Size, notes: Notes) -> Outcome:
+    """Forward and, if asked for, backward in training mode, then forward in evaluation mode, on the CPU.
+
+    Args:
+        model: the model; it is changed by the pass.
+        call: what the model is called with.
+        graph: the tensors of ``call`` as attributes: a part of a graph, or a whole one.
+        rows: the numbers of the graph's nodes in the whole graph.
+        size: that of the whole graph.
+        notes: what is seen is noted here.
+    """
+    model.cpu()
+    trace: dict[tuple[str, int], Tensor] = {}
+    for name, module in model.named_modules():
+        module.register_forward_hook(_tracer(name, trace))
+    leaf_tensors = {name: getattr(graph, name).detach().clone().requires_grad_() for name in call.with_gradient}
+    for name, leaf in leaf_tensors.items():
+        setattr(graph, name, leaf)
+    args, kwargs = call.on(graph)
+    bridge: Bridge | None = getattr(graph, "bridge", None)
+
+    def run() -> list[Tensor]:
+        if bridge is not None:
+            bridge.begin()
+        with Still(notes, lambda: 0 if bridge is None else len(bridge.coded_widths)):
+            return _rows(model(*args, **kwargs), rows.numel())
+
+    model.train()
+    with torch.set_grad_enabled(size.gradients):
+        outputs = run()
+        known = _known(model, () if bridge is None else tuple(bridge.coded_widths), notes)
+        # The sum of all outputs is differentiated, each entry with a random weight that depends on its node.
+        generator = torch.Generator().manual_seed(size.nodes)
+        for value in outputs:
+            if value.requires_grad:
+                weight = torch.randn(size.nodes, *value.shape[1:], generator=generator)[rows]
+                value.backward(weight, retain_graph=True)  # type: ignore[no-untyped-call]
+    outputs += [
+        torch.zeros_like(leaf) if leaf.grad is None else leaf.grad
+        for name, leaf in leaf_tensors.items()
+        if call.with_gradient[name] == "node"
+    ]
+    model.eval()
+    with torch.no_grad():
+        outputs += run()
+    gradients = {name: parameter.grad for name, parameter in model.named_parameters()}
+    return Outcome([value.detach() for value in outputs], trace, gradients, dict(model.named_buffers()), rows, known)
+
+
+class Still(TorchFunctionMode):
+    """Inside the block, dropout gives its input back and every other draw is refused; ``notes`` are taken.
+
+    ``count_exchanges`` tells how many exchanges the pass has had so far.
+    """
+
+    def __init__(self, notes: Notes, count_exchanges: Callable[[], int]) -> None:
+        super().__init__()
+        self._notes = notes
+        self._count_exchanges = count_exchanges
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Sequence[type], args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        """Call ``func``, unless it draws random numbers."""
+        kwargs, name = kwargs or {}, getattr(func, "__name__", "")
+        if "dropout" in name:
+            if _drops(args, kwargs):
+                self._notes.drops.add(self._count_exchanges())
+            return args[0] if args else kwargs["input"]
+        if name in DRAWS:
+            raise InputError(
+                f"the model's forward draws random numbers (torch's `{name}`), and every worker would draw others; for "
+                "randomly dropped edges use halowire.DropEdges, for dropped values torch's dropout; draw anything else "
+                "before the forward"
+            )
+        for value in leaves((args, kwargs)):
+            numbers = (value.start, value.stop) if isinstance(value, slice) else (value,)
+            self._notes.numbers.update(number for number in numbers if isinstance(number, int | float))
+        return func(*args, **kwargs)
+
+
+def _drops(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether a call of dropout, ``(input, p, training)`` by place or by name, drops anything."""
+    p = kwargs.get("p", args[1] if len(args) > 1 else 0.5)
+    training = kwargs.get("training", kwargs.get("train", args[2] if len(args) > 2 else True))
+    return bool(training) and p > 0
+
+
+def _known(model: nn.Module, widths: tuple[int, ...], notes: Notes) -> Rehearsed:
+    drops_edges = any(isinstance(module, DropEdges) and module.p > 0 for module in model.modules())
+    drops_values = min(notes.drops, default=len(widths)) < len(widths)
+    return Rehearsed(widths, bool(widths) and (drops_edges or drops_values))
+
+
+def _tracer(name: str, trace: dict[tuple[str, int], Tensor]) -> Callable[[nn.Module, Any, Any], None]:
+    calls = itertools.count()
+
+    def note(module: nn.Module, args: Any, out: Any) -> None:
+        if isinstance(out, Tensor) and not isinstance(out, Edges):
+            label = f"{name} ({type(module).__name__})" if name else "the output"
+            trace[label, next(calls)] = out.detach().clone()
+
+    return note
+
+
+def _rows(out: Any, count: int) -> list[Tensor]:
+    """All tensors of an output; each must have one row for each of ``count`` nodes."""
+    found = [leaf for leaf in leaves(out) if leaf is not None]
+    for value in found:
+        if not isinstance(value, Tensor):
+            raise InputError(
+                f"the model's forward gives {type(value).__name__}, which cannot be compared; give a tensor, or "
+                "tuples, lists and dictionaries of tensors and None"
+            )
+        if isinstance(value, Edges) or value.dim() == 0 or value.shape[0] != count:
+            raise InputError(
+                f"the model's output has shape {list(value.shape)} on {count} nodes; a distributed model gives one "
+                "row per node: pool and reduce outside of it, over all workers (data.mean)"
+            )
+    if not found:
+        raise InputError("the model's forward gives no tensor; a distributed model gives one row per node")
+    return found

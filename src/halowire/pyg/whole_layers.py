@@ -1,0 +1,161 @@
+"""Layers that look at the whole graph: norms are given its statistics, what cannot be right on a shard is refused."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
+
+from halowire.errors import InputError
+from halowire.pyg.bridge import Bridge
+
+POOLING = (
+    "it makes one graph of another, and every worker sees only its own nodes; leave it out, or train on one worker"
+)
+HETERO = "halowire trains on one kind of node; convert the graph with data.to_homogeneous() and use e.g. RGCNConv"
+NEIGHBOURS = "it finds neighbours itself, among the nodes of this worker only; give it the edges instead"
+REFUSED = {
+    "TopKPooling": POOLING, "SAGPooling": POOLING, "ASAPooling": POOLING, "EdgePooling": POOLING,
+    "PANPooling": POOLING, "MemPooling": POOLING, "ClusterPooling": POOLING,
+    "HeteroConv": HETERO, "HGTConv": HETERO, "HANConv": HETERO, "HeteroLinear": HETERO, "HeteroDictLinear": HETERO,
+    "HeteroBatchNorm": "its statistics by type of node are not gathered from all workers; use BatchNorm",
+    "DynamicEdgeConv": NEIGHBOURS, "XConv": NEIGHBOURS, "GravNetConv": NEIGHBOURS,
+    "SyncBatchNorm": "halowire spreads BatchNorm1d over the workers itself; use that",
+    "GPSConv": "its attention is over all nodes, and every worker sees only its own; use TransformerConv",
+    "Node2Vec": "it has one weight row per node of the whole graph; use a model of (x, edge_index)",
+    "LightGCN": "it has one weight row per node of the whole graph; use LGConv layers on given features",
+}  # fmt: skip
+"""Layers that cannot run on a shard, and why."""
+
+
+def refuse_unsupported(model: nn.Module) -> None:
+    """Refuse a model with a layer or a weight that is known not to work on a shard, with the reason."""
+    if isinstance(model, torch.jit.ScriptModule) or hasattr(model, "_orig_mod"):
+        raise InputError("the model is compiled or scripted, so its layers cannot be reached; give the model itself")
+    for name, module in model.named_modules():
+        kind = type(module).__name__
+        if kind in REFUSED and type(module).__module__.startswith(("torch.", "torch_geometric.")):
+            raise InputError(f"layer {name or kind!r} is {kind}, which cannot run on a shard: {REFUSED[kind]}")
+        if isinstance(module, _BatchNorm) and not isinstance(module, nn.BatchNorm1d):
+            raise InputError(f"layer {name!r} is {kind}, which cannot run on a shard; nodes have BatchNorm1d")
+        if kind == "ChebConv" and getattr(module, "normalization", "") is None:
+            raise InputError(
+                f"layer {name!r} is ChebConv without normalization, which takes the largest degree that it sees "
+                'for that of the whole graph; use normalization="sym" or "rw"'
+            )
+    for name, value in [*model.named_parameters(), *model.named_buffers()]:
+        if isinstance(value, UninitializedParameter | UninitializedBuffer):
+            raise InputError(f"weight {name!r} has no shape yet; call the model once on a plain graph first")
+        if isinstance(value, nn.Parameter) and value.dtype != torch.float32:
+            raise InputError(f"weight {name!r} is {value.dtype}; halo rows travel as float32: call model.float()")
+
+
+def spread_norms(model: nn.Module, bridge: Bridge) -> None:
+    """Give every normalisation layer the statistics of the whole graph."""
+    known: dict[type, Any] = {nn.BatchNorm1d: column_norm}
+    if (package := sys.modules.get("torch_geometric.nn")) is not None:
+        known |= {getattr(package, name): norm for name, norm in NORMS.items()}
+    for module in model.modules():
+        if type(module) in known:
+            # An attribute of the instance comes before the method of its class; parameters and buffers stay.
+            module.forward = partial(_forward, known[type(module)], module, bridge)
+
+
+def _forward(
+    norm: Callable[..., Tensor], module: nn.Module, bridge: Bridge, x: Tensor, batch: object = None, *_: object,
+    **__: object,
+) -> Tensor:  # fmt: skip
+    """A norm called as PyG's layers are: with ``batch`` and, in whatever name, the number of graphs in it."""
+    if batch is not None and getattr(module, "mode", "graph") != "node":
+        raise InputError(
+            f"{type(module).__name__} got a batch vector; a shard is part of one graph: call the layer without batch"
+        )
+    return norm(module, bridge, x)
+
+
+def whole_mean(bridge: Bridge, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean ``[k]`` of the rows ``[m, k]`` of all workers, and how many rows they have in all; one message."""
+    sums = torch.cat([x.sum(0), x.new_tensor([float(x.shape[0])])])
+    total = bridge.whole_sum(sums)
+    count = total[-1].detach()
+    return total[:-1] / count, count
+
+
+def column_norm(module: Any, bridge: Bridge, x: Tensor) -> Tensor:
+    """``(x - mean) / sqrt(var + eps) * weight + bias`` by column, and running statistics.
+
+    This is ``torch.nn.BatchNorm1d`` and, of one graph, PyG's ``InstanceNorm``.
+    """
+    counts = isinstance(module, nn.BatchNorm1d)
+    if counts and x.dim() != 2:
+        raise InputError(f"BatchNorm1d got a tensor of shape {list(x.shape)}; on many workers it takes rows [n, C]")
+    if not module.training and module.running_mean is not None:
+        running = module.running_mean, module.running_var
+        return F.batch_norm(x, *running, module.weight, module.bias, False, 0.0, module.eps)
+    mean, count = whole_mean(bridge, x)
+    centred = x - mean
+    var, _ = whole_mean(bridge, centred.square())
+    if module.training and module.running_mean is not None:
+        with torch.no_grad():
+            factor = module.momentum
+            if counts and module.num_batches_tracked is not None:
+                module.num_batches_tracked.add_(1)
+                # Without a momentum, the running statistics are the average of all updates.
+                factor = 1.0 / float(module.num_batches_tracked) if factor is None else factor
+            module.running_mean.lerp_(mean, factor or 0.0)
+            module.running_var.lerp_(var * (count / (count - 1)), factor or 0.0)
+    return _affine(module, centred * (var + module.eps).rsqrt())
+
+
+def layer_norm(module: Any, bridge: Bridge, x: Tensor) -> Tensor:
+    """PyG's ``LayerNorm``: mode ``graph`` has one mean and one deviation for all values of the whole graph."""
+    if module.mode == "node":
+        return F.layer_norm(x, (module.in_channels,), module.weight, module.bias, module.eps)
+    centred = x - whole_mean(bridge, x)[0].mean()
+    deviation = whole_mean(bridge, centred.square())[0].mean().sqrt()
+    return _affine(module, centred / (deviation + module.eps))
+
+
+def graph_norm(module: Any, bridge: Bridge, x: Tensor) -> Tensor:
+    """PyG's ``GraphNorm``: ``(x - a mean) / sqrt(var + eps) * weight + bias``, by column."""
+    centred = x - whole_mean(bridge, x)[0] * module.mean_scale
+    var = whole_mean(bridge, centred.square())[0]
+    return _affine(module, centred / (var + module.eps).sqrt())
+
+
+def pair_norm(module: Any, bridge: Bridge, x: Tensor) -> Tensor:
+    """PyG's ``PairNorm``: centred rows, scaled by their mean squared length, or each by its own."""
+    centred = x - whole_mean(bridge, x)[0]
+    if module.scale_individually:
+        return module.scale * centred / (module.eps + centred.norm(2, -1, keepdim=True))  # type: ignore[no-any-return]
+    length = whole_mean(bridge, centred.square())[0].sum()
+    return module.scale * centred / (module.eps + length).sqrt()  # type: ignore[no-any-return]
+
+
+def mean_subtraction_norm(module: Any, bridge: Bridge, x: Tensor) -> Tensor:
+    """PyG's ``MeanSubtractionNorm``: ``x - mean``, by column."""
+    return x - whole_mean(bridge, x)[0]
+
+
+def graph_size_norm(module: Any, bridge: Bridge, x: Tensor) -> Tensor:
+    """PyG's ``GraphSizeNorm``: ``x / sqrt(N)``."""
+    return x / math.sqrt(bridge.shard.num_nodes)
+
+
+def _affine(module: Any, out: Tensor) -> Tensor:
+    return out if module.weight is None else out * module.weight + module.bias
+
+
+NORMS: dict[str, Callable[..., Tensor]] = {
+    "InstanceNorm": column_norm, "LayerNorm": layer_norm, "GraphNorm": graph_norm, "PairNorm": pair_norm,
+    "MeanSubtractionNorm": mean_subtraction_norm, "GraphSizeNorm": graph_size_norm,
+}  # fmt: skip
+"""Layers of ``torch_geometric.nn`` whose statistics run over all nodes, and what they compute on many workers."""
