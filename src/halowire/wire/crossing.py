@@ -29,13 +29,13 @@ class Crossing:
     epoch: int | None
 
     def start(self, rows: Tensor) -> Message | None:
-        """Launch the boundary's rows of the owned ``rows`` ``[n, k]``; returns the message whose rows are to be used."""
+        """Launch the boundary rows among the owned ``rows`` ``[n, k]``; returns the message that is to be used."""
         self.exchange.begin(self.epoch)
         delta = self.epoch is not None and self.exchange.policy.decay is not None
         return self.exchange.start(rows, self.number, delta)
 
     def start_back(self, halo_grad: Tensor) -> Message | None:
-        """Launch the gradients ``[h, k]`` of the halo rows; returns the message whose gradients are to be used."""
+        """Launch the gradients ``[h, k]`` of the halo rows; returns the message that is to be used."""
         with self.backward():
             return self.exchange.start_back(halo_grad, self.number)
 

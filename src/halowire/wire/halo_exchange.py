@@ -159,7 +159,7 @@ class HaloExchange:
         return self._late.pop(place) if late else message
 
     def finish(self, message: Message | None, matrix: Csr, out: Tensor, drop: Drop | None = None) -> None:
-        """Wait, and ``out += matrix @ halo`` for the rows ``[h, k]`` of ``message``, with the owners' dropout if given."""
+        """Wait, then ``out += matrix @ halo`` for the rows ``[h, k]`` of ``message``, with the owners' dropout."""
         self.arrive(message, drop).add(matrix, out)
 
     def arrive(self, message: Message | None, drop: Drop | None = None) -> Arrival:

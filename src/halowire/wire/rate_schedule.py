@@ -128,7 +128,8 @@ class BaseBit:
 
     Attributes:
         history: bits of every epoch so far and of the next one.
-        synchronous: whether the last change of the bits was a rise; epochs are then synchronous if freshness is adaptive.
+        synchronous: whether the last change of the bits was a rise; with adaptive freshness, epochs are synchronous
+            while it is true.
     """
 
     def __init__(self, start: int, per_second: bool) -> None:
