@@ -201,7 +201,7 @@ def gather_whole(gathering: Gathering, a: Tensor, incoming: Incoming, boundary: 
 
 
 def scatter_whole(gathering: Gathering, g_grad: Tensor, into: Tensor | None, exchange: HaloExchange) -> Tensor:
-    """The gradients of all rows: the halo's are sent, the own ones computed meanwhile, those that arrive are added."""
+    """The gradients of all rows: send the halo's, compute the own ones meanwhile, and add the gradients that arrive."""
     message = gathering.send_back(g_grad)
     a_grad = gathering.own_back(g_grad, into)
     exchange.finish_back(message, a_grad)

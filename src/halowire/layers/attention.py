@@ -80,7 +80,7 @@ class Attending:
         return halo
 
     def own_back(self, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Gradients of the owned rows of ``z``, ``[n, H C]``, and of both score vectors; :meth:`halo_back` first."""
+        """Gradients of the owned rows of ``z``, ``[n, H C]``, and of both score vectors; needs :meth:`halo_back`."""
         n, z = self._n, self.z
         own, own_src_grad = attend_sources(
             self._inner_t, grad, z[:n], self._src[:n], self._targets, self._slope, self._scores, True

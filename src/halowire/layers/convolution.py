@@ -83,7 +83,7 @@ class Convolution(Layer):
         return found.mul_(self._scale) if self._scale != 1 else found
 
     def finish_weights(self, kept: Kept, grad: Tensor, g_grad: Tensor, initial_grad: Tensor | None) -> None:
-        """Add ``scale`` times ``grad^T g``, ``grad^T v``, ``sum(grad)`` to those of ``W``, ``W_self``, ``b``."""
+        """Add ``r^T g``, ``r^T v``, ``sum(r)`` to the gradients of ``W``, ``W_self``, ``b``; ``r = scale grad``."""
         if self._scale != 1:
             grad = torch.mul(grad, self._scale, out=empty_rows(grad, *grad.shape))
         if self._bias is not None:

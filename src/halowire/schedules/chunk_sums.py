@@ -150,7 +150,7 @@ class ChunkSums:
         return a_grad
 
     def done(self, rows: Rows) -> None:
-        """Scale ``G`` by the gradient rule: for later chunks, the gradients of ``rows`` are those of another chunk."""
+        """Scale ``G`` by the gradient rule, now that the next chunks will read the gradients of the chunk ``rows``."""
         count, step = self._chunks.count, self._step[rows.at.start]
         place = count - 1 - step
         if place == count - 1:

@@ -24,7 +24,7 @@ from halowire.schedules.whole_sums import Sums
 from halowire.wire import BACKWARD, FORWARD
 
 GROUP = 4
-"""Where only aggregates are kept, backward computes the rows of so many segments again, from those of the first one."""
+"""Number of segments in a group: where only aggregates are kept, the rows of a group's first segment are kept too."""
 Loss = Callable[[int, Tensor], tuple[Tensor, Tensor]]
 """A function of a chunk and its logits that gives the chunk's share of the loss and the gradient of the logits."""
 

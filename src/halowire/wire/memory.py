@@ -45,9 +45,9 @@ class Delta:
     """Delta coding: rows travel as their change from a memory ``m`` that both ends hold, at first 0.
 
     ``Q(h - g m)`` travels; the receiver uses ``r = g m + Q(h - g m)``, and both ends go on from
-    ``m <- g m + a Q(h - g m)``, with the ``decay`` ``g`` and the ``gain`` ``a``. Under a code whose result is never
-    longer than its input (``levels``), ``m`` approaches rows that stand still with ``a = 1``. The error of an unbiased
-    code (``minmax`` at one bit) may be several times as long as its input, and with ``a = 1`` errors would pile up.
+    ``m <- g m + a Q(h - g m)``, with the ``decay`` ``g`` and the ``gain`` ``a``. With a code whose error is smaller
+    than its input (``levels``) and ``a = 1``, ``m`` approaches rows that stand still. The error of an unbiased code
+    (``minmax`` at one bit) may be several times as large as its input, and with ``a = 1`` errors would pile up.
     With a small gain (Mishchenko et al. 2019) ``m`` still approaches the row, ``r`` is unbiased in every epoch, and its
     noise shrinks with ``h - m``.
     """

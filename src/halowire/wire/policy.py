@@ -67,7 +67,7 @@ def codec_of(rate: Rate) -> Uniform:
 
 @dataclass(frozen=True)
 class Freshness:
-    """How old halo rows are: those of this epoch, or the last epoch's while this epoch's rows are under way.
+    """Which halo rows are used: this epoch's, or the previous epoch's while this epoch's rows are under way.
 
     Attributes:
         delayed: use the messages of the previous epoch (zeros at first), forward and backward.

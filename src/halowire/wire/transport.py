@@ -235,7 +235,7 @@ class Transport:
         self._expected.clear()
 
     def barrier(self, where: str) -> None:
-        """Wait until every worker is here."""
+        """Wait until every worker has called this."""
         self.all_reduce(torch.zeros(1), where, account=None)
 
     def _book(self, account: str | None, nbytes: int) -> None:
