@@ -19,7 +19,7 @@ class DropEdges(nn.Module):
     """Drops every edge with probability ``p`` while training; layers then see the degrees of the remaining edges.
 
     Whether an edge stays is a function of (seed, training pass, ids of its two nodes), so it is the same for one
-    worker, many workers and plain PyG. Copies of an edge stay or go together; with ``undirected`` so do both directions.
+    worker, many workers and plain PyG. Copies of an edge stay or go together, and with ``undirected`` both directions.
 
     Example:
         >>> self.drop_edges = halowire.DropEdges(0.2)  # in the model's __init__
