@@ -110,7 +110,7 @@ class FlatGradients:
         self._next = max(self._next, stop)
 
     def clip(self, largest: float, line: Transport | None = None) -> None:
-        """Scale the gradient down to the norm ``largest`` if its norm is larger; ``line`` joins its other owners."""
+        """Scale the gradient down to the norm ``largest`` if it is longer; the workers of ``line`` hold its rest."""
         if largest > 0:
             norm = torch.linalg.vector_norm(self.gradients)
             if line is not None and line.size > 1:

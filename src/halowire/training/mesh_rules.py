@@ -45,7 +45,7 @@ def _can_resend_input(config: Config, here: Situation) -> bool:
 
 
 def _only_narrowed_rows(config: Config, outputs: int | None) -> bool:
-    """Whether the only rows that travel are those of the second layer, made narrower by its weights before."""
+    """Whether the only rows that travel are those of the second layer, which its weights have made narrower."""
     two_sums = _has(config, "sums_input") and config.mesh == MeshConfig() and config.model.layers == 2
     return two_sums and outputs is not None and outputs < config.model.hidden
 

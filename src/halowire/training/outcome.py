@@ -85,7 +85,7 @@ def total_sent(transport: Transport) -> dict[str, int]:
 
 
 def largest_memory(transport: Transport) -> int:
-    """The peak memory of the worker with the largest one, in bytes."""
+    """The largest peak memory of any worker, in bytes."""
     each = torch.zeros(transport.size, dtype=torch.int64)
     each[transport.rank] = peak_memory()
     return int(transport.all_reduce(each, "reduction of the memory", SETUP).max())

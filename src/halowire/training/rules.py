@@ -157,7 +157,7 @@ def refuse(config: Config, here: Situation = NOWHERE) -> None:
 
 
 def settled(config: Config, here: Situation) -> Config:
-    """``config`` without its recipe's optional settings that have no effect ``here``; other breaches are refused."""
+    """``config`` without its recipe's optional settings that have no effect ``here``; refuses other broken rules."""
     refuse(config, here)
     default = Config().flat()
     names = (name for rule in RULES if rule.kind is Kind.IDLE for name in rule.broken_by(config, here))
