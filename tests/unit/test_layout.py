@@ -13,7 +13,7 @@ import halowire
 
 ROOT = Path(halowire.__file__).parent
 ORDER = [
-    "errors", "files", "kernels", "graph", "partitioning", "events", "wire", "layers", "schedules", "plan", "training",
+    "errors", "files", "kernels", "graph", "partitioning", "events", "wire", "layers", "schedules", "training",
     "launch", "report", "pyg", "worker", "running", "comparing", "api", "cli",
 ]  # fmt: skip
 # Folders whose `__init__` exports everything that other folders use.

@@ -15,6 +15,7 @@ sent; in a directed graph, where rows with halo edges lie scattered, the boundar
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -172,13 +173,13 @@ class Summing:
         grad = g_grad[: edges.boundary]
         if not edges.halo_t_pieces:
             return exchange.start_back(edges.halo_t.matmul(grad), self._number)
-        loading = exchange.load(self._number, grad.shape[1], direction=BACKWARD)
+        message = exchange.load(self._number, grad.shape[1], direction=BACKWARD)
         halo_grad = empty_rows(grad, edges.halo_t.num_rows, grad.shape[1])
         for piece, matrix in edges.halo_t_pieces:
             matrix.matmul(grad, out=halo_grad[piece.start : piece.stop])
-            if loading.pieces_back:
-                loading.add_piece(halo_grad, piece)
-        return exchange.launch(loading, halo_grad)
+            if message.pieces_back:
+                message.add_piece(halo_grad, piece)
+        return exchange.launch(message, halo_grad)
 
     def own_back(self, g_grad: Tensor, into: Tensor | None) -> Tensor:
         """``inner_t @ g_grad``."""
@@ -191,18 +192,35 @@ def boundary_of(halo: Csr, exchange: HaloExchange) -> int:
     return max(exchange.num_boundary, int(reached[-1]) + 1 if reached.numel() else 0)
 
 
-def gather_whole(gathering: Gathering, a: Tensor, incoming: Incoming, boundary: int) -> Tensor:
-    """The aggregates of all rows: owned rows are summed while the halo rows are under way, then the halo rows."""
+def gather_whole(
+    gathering: Gathering,
+    a: Tensor,
+    incoming: Incoming,
+    boundary: int,
+    waiting: AbstractContextManager[None] | None = None,
+) -> Tensor:
+    """The aggregates of all rows: owned rows are summed while the halo rows are under way, then the halo rows.
+
+    ``waiting`` is entered while the halo rows are waited for and added.
+    """
     gathering.own(a)
     gathering.interior(a)
-    gathering.wait(incoming)
-    gathering.complete(slice(0, boundary))
+    with waiting or nullcontext():
+        gathering.wait(incoming)
+        gathering.complete(slice(0, boundary))
     return gathering.g
 
 
-def scatter_whole(gathering: Gathering, g_grad: Tensor, into: Tensor | None, exchange: HaloExchange) -> Tensor:
+def scatter_whole(
+    gathering: Gathering,
+    g_grad: Tensor,
+    into: Tensor | None,
+    exchange: HaloExchange,
+    waiting: AbstractContextManager[None] | None = None,
+) -> Tensor:
     """The gradients of all rows: send the halo's, compute the own ones meanwhile, and add the gradients that arrive."""
     message = gathering.send_back(g_grad)
     a_grad = gathering.own_back(g_grad, into)
-    exchange.finish_back(message, a_grad)
+    with waiting or nullcontext():
+        exchange.finish_back(message, a_grad)
     return a_grad

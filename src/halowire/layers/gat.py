@@ -178,6 +178,7 @@ class GAT(Stack):
 
     takes_heads = True
     can_split = False
+    can_sample = False
 
     @staticmethod
     def aggregation(shard: Shard, exchange: HaloExchange) -> Attention:

@@ -60,6 +60,7 @@ class Model(nn.Module, ABC):
         initial: every layer reads the initial rows, which the entry makes, beside its own rows.
         takes_residual, takes_heads: whether the settings ``residual`` and ``heads`` have a meaning.
         can_split: whether the model runs in stages and chunks, where a row does not see all its edges at once.
+        can_sample: whether a row may go without some of its edges, the others being scaled, as sums allow.
         default_norm: what ``norm="auto"`` means.
         blocks: the parameters of the blocks, which are distributed over the stages of a pipeline.
     """
@@ -70,6 +71,7 @@ class Model(nn.Module, ABC):
     takes_residual: ClassVar[bool] = False
     takes_heads: ClassVar[bool] = False
     can_split: ClassVar[bool] = True
+    can_sample: ClassVar[bool] = True
     default_norm: ClassVar[str] = "layer"
     blocks: nn.ModuleList
 

@@ -59,7 +59,7 @@ def distribute(
         data: this worker's part, from `halowire.shard`.
         recipe: a named setting of the wire.
         settings: overrides of ``rate.*``, ``freshness.*``, ``seed`` and ``epochs`` (for schedules of the rate).
-        codec: a codec of one's own for the rows that the recipe would send in float32 (`halowire.wire.RowCodec`).
+        codec: a codec of one's own for the rows that the recipe would send in float32 (`halowire.RowCodec`).
     """
     config = recipe_config(recipe).replace(settings or {})
     refuse(config, Situation(caller="distribute", given=tuple(settings or {}), codec=codec is not None))

@@ -96,7 +96,7 @@ def fit(
         inputs: names of the tensors that ``forward`` is called with; by default its required parameters.
         decoder: for links, ``decoder(sources, targets)`` gives a score for each pair of rows. It is a function, or a
             module, which is trained too. By default: the dot product of the two rows.
-        codec: a codec of one's own for the rows that the recipe would send in float32 (`halowire.wire.RowCodec`).
+        codec: a codec of one's own for the rows that the recipe would send in float32 (`halowire.RowCodec`).
         settings: overrides with the names of the command line, such as ``{"epochs": 100, "optim.lr": 0.005}``.
         out: the run folder; by default a new one under ``runs/``.
         resume: go on from the newest checkpoint in ``out`` with the same model, data and settings (more epochs are

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from torch import Tensor
 
-from halowire.layers import Aggregation, Gathering, Kept, Layer, Rows, empty_on
+from halowire.layers import Aggregation, Gathering, Kept, Layer, Rows, empty_on, gather_whole, scatter_whole
 from halowire.schedules.departure import Departure
 from halowire.schedules.timeline import Timeline
 
@@ -77,12 +77,7 @@ class WholeSums:
         gathering = edges.gather(layer, a, rows.training)
         if rows.training:
             self._gatherings[place] = gathering
-        gathering.own(a)
-        gathering.interior(a)
-        with self._timeline.span("exchange", 0, layer.number):
-            gathering.wait(incoming)
-            gathering.complete(slice(0, edges.boundary))
-        return gathering.g
+        return gather_whole(gathering, a, incoming, edges.boundary, self._timeline.span("exchange", 0, layer.number))
 
     def grad_room(self, place: int, layer: Layer, rows: Rows) -> Tensor:
         """A pooled buffer."""
@@ -90,12 +85,8 @@ class WholeSums:
 
     def scatter(self, place: int, layer: Layer, g_grad: Tensor, into: Tensor | None, rows: Rows) -> Tensor:
         """Send the halo gradients, sum the own gradients while they travel, then add those that arrive."""
-        gathering = self._gatherings.pop(place)
-        message = gathering.send_back(g_grad)
-        a_grad = gathering.own_back(g_grad, into)
-        with self._timeline.span("exchange", 0, layer.number):
-            self._aggregation.exchange.finish_back(message, a_grad)
-        return a_grad
+        waiting = self._timeline.span("exchange", 0, layer.number)
+        return scatter_whole(self._gatherings.pop(place), g_grad, into, self._aggregation.exchange, waiting)
 
     def done(self, rows: Rows) -> None:
         """Do nothing: there are no other chunks."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from halowire.kernels import MOST_HEADS
-from halowire.layers import MODELS
+from halowire.layers import MODELS, Shape
 from halowire.schedules import parse_split
 from halowire.training.config import Config, MeshConfig
 from halowire.training.rule import UNKNOWN, Situation, excludes, idle, needs, pipelined, readable, within
@@ -46,8 +46,10 @@ def _can_resend_input(config: Config, here: Situation) -> bool:
 
 def _only_narrowed_rows(config: Config, outputs: int | None) -> bool:
     """Whether the only rows that travel are those of the second layer, which its weights have made narrower."""
-    two_sums = _has(config, "sums_input") and config.mesh == MeshConfig() and config.model.layers == 2
-    return two_sums and outputs is not None and outputs < config.model.hidden
+    if outputs is None or config.mesh != MeshConfig() or config.model.layers != 2:
+        return False
+    shape = Shape(1, config.model.hidden, outputs, config.model.layers, heads=config.model.heads)
+    return all(width < config.model.hidden for width in MODELS[config.model.name].sent_widths(shape))
 
 
 MESH = (
@@ -82,7 +84,7 @@ MODEL = (
         lambda c, here: _pipelined(c, here) and not _has(c, "can_split"),
         "--model.name {model.name} runs in one stage and one chunk: it needs all edges of a row at once",
         "use --mesh.stages 1, --mesh.chunks 1 and --mesh.keep all, or another model"),
-    excludes("rate.rows", "models of attention", lambda c, here: c.rate.rows < 1 and _has(c, "takes_heads"),
+    excludes("rate.rows", "models of attention", lambda c, here: c.rate.rows < 1 and not _has(c, "can_sample"),
         "--rate.rows has no meaning for --model.name {model.name}: a row that does not arrive has no score, and "
         "scaling the others would change theirs",
         "use fewer bits or columns"),

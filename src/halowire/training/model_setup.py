@@ -43,7 +43,7 @@ GradeCounts = Mapping[int, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
-class StageLink:
+class BorderRows:
     """The border of two stages: ``rows`` rows of ``width`` columns enter ``layer`` in every epoch, and return."""
 
     layer: int
@@ -81,7 +81,7 @@ def output_width(config: Config, num_classes: int) -> int:
 
 
 def policy_for(
-    shard: Shard, config: Config, transport: Transport, num_features: int, links: Sequence[StageLink] = ()
+    shard: Shard, config: Config, transport: Transport, num_features: int, links: Sequence[BorderRows] = ()
 ) -> Policy:
     """The policy of a shard's wire; ``transport`` joins the workers that exchange its halos, ``links`` join stages."""
     outputs = output_width(config, shard.num_classes)
@@ -101,7 +101,7 @@ def policy_of(
     halo_rows: int,
     grades: GradeCounts | None = None,
     input_width: int = 0,
-    links: Sequence[StageLink] = (),
+    links: Sequence[BorderRows] = (),
 ) -> Policy:
     """The policy of a run in which layers 1, 2, ... exchange rows of ``widths`` columns, ``halo_rows`` rows each.
 

@@ -36,7 +36,7 @@ from halowire.schedules import (
     split,
 )
 from halowire.training.config import Config
-from halowire.training.model_setup import StageLink, build_model, policy_for
+from halowire.training.model_setup import BorderRows, build_model, policy_for
 from halowire.training.runner import Runner, loss_gradient, overlap_of
 from halowire.training.task import Task
 from halowire.wire import ChunkExchange, Circle, HaloExchange, Policy, Routes, Transport
@@ -154,12 +154,12 @@ class Staged(Runner):
             world.broadcast(costs, "sharing of the measured costs")
         return split(costs.tolist(), mesh.stages)
 
-    def _links(self, shard: Shard) -> list[StageLink]:
+    def _links(self, shard: Shard) -> list[BorderRows]:
         """The borders of the stages, with the rows of all parts; a model's initial rows travel beside the others."""
         nodes = torch.tensor([shard.num_owned])
         self.seat.peers.all_reduce(nodes, "reduction of the sizes", account=None)
         rows, width = int(nodes) * (2 if self.model.initial else 1), self.model.hidden_width
-        return [StageLink(self.model.layer_number(first), width, rows) for first, _ in self._bounds[1:]]
+        return [BorderRows(self.model.layer_number(first), width, rows) for first, _ in self._bounds[1:]]
 
     def _chunk(self, shard: Shard) -> tuple[Shard, Chunks]:
         """Let the first stage of every part cut the part into chunks and tell the other stages."""

@@ -113,7 +113,7 @@ def check_codec(codec: RowCodec) -> bytes:
     rows stand beside it; decoded rows are finite; the given rows do not change; torch's generator is not used.
     """
     if not isinstance(codec, RowCodec):
-        raise InputError(f"the codec is a {type(codec).__name__}; expected an instance of halowire.wire.RowCodec")
+        raise InputError(f"the codec is a {type(codec).__name__}; expected an instance of halowire.RowCodec")
     state = torch.get_rng_state()
     with torch.no_grad():
         seen = b"".join(_try(codec, columns) for columns in WIDTHS)

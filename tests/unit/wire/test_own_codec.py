@@ -156,7 +156,7 @@ def counting(self, rows, draws):
 @pytest.mark.parametrize(
     ("codec", "words"),
     [
-        (object(), "expected an instance of halowire.wire.RowCodec"),
+        (object(), "expected an instance of halowire.RowCodec"),
         (changed(row_bytes=lambda self, columns: 0), "at least 1"),
         (changed(row_bytes=lambda self, columns: columns / 2), "whole number"),
         (changed(row_bytes=lambda self, columns: 4 * columns + 1), r"expected torch.uint8 \[8, 5\]"),

@@ -26,7 +26,7 @@ HAIR = 1 / 2000
 
 
 @dataclass(frozen=True)
-class Segment:
+class BarPart:
     """A piece of a bar: the CSS class that colours it, its name, its value as a number and in words."""
 
     kind: str
@@ -41,7 +41,7 @@ class Bar:
 
     name: str
     total: object
-    segments: list[Segment]
+    segments: list[BarPart]
 
 
 def bar_chart(title: str, description: str, bars: list[Bar], thick: int = THICK) -> Html:

@@ -238,8 +238,8 @@ def _time_per_epoch(recipes: list[ComparedRecipe]) -> Html | None:
         waiting = min(waiting, whole) if waiting > 0 else 0.0
         part = percent_text(share(waiting, whole))
         segments = [
-            charts.Segment("forward", "computing", whole - waiting, seconds_text(whole - waiting)),
-            charts.Segment("wait", "waiting", waiting, seconds_text(waiting)),
+            charts.BarPart("forward", "computing", whole - waiting, seconds_text(whole - waiting)),
+            charts.BarPart("wait", "waiting", waiting, seconds_text(waiting)),
         ]
         bars.append(charts.Bar(one.name, f"{seconds_text(whole)}, {part} waiting", segments))
         against = ratio_text(mean_of(one.numbers.get("to_exact", {}).get("seconds")))

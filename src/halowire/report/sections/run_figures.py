@@ -9,7 +9,7 @@ from functools import partial
 from statistics import fmean, median
 
 from halowire.report import series
-from halowire.report.charts import Bar, Curve, LineChart, Segment, bar_chart, legend, line_figure, metric_kind
+from halowire.report.charts import Bar, BarPart, Curve, LineChart, bar_chart, legend, line_figure, metric_kind
 from halowire.report.facts import COLOURS, ShownRun
 from halowire.report.markup import Html, figure, join, tag
 from halowire.report.run_files import RunFiles
@@ -235,9 +235,9 @@ def _time_and_waiting(spent: dict[str, float]) -> str:
     return f"{seconds_text(total)}, {percent_text(share(waiting, total))} waiting"
 
 
-def _segments(spent: dict[str, float], names: list[str]) -> list[Segment]:
+def _segments(spent: dict[str, float], names: list[str]) -> list[BarPart]:
     """The phases of an epoch as the segments of a bar."""
-    return [Segment(_css(name), name, spent[name], seconds_text(spent[name])) for name in names if name in spent]
+    return [BarPart(_css(name), name, spent[name], seconds_text(spent[name])) for name in names if name in spent]
 
 
 def _css(name: str) -> str:
@@ -268,7 +268,7 @@ def _exchanges(one: ShownRun) -> Html | None:
         Bar(
             name,
             join(bytes_text(sent), tag("tspan", f", waited {seconds_text(wait)}", class_="fine")),
-            [Segment(_css(way.removeprefix("stage ")), way, sent, bytes_text(sent))],
+            [BarPart(_css(way.removeprefix("stage ")), way, sent, bytes_text(sent))],
         )
         for name, way, sent, wait in shown
     ]
