@@ -28,12 +28,12 @@ _PLACES = {
     "RowCodec": "halowire.wire",
     "Draws": "halowire.wire",
 }
-"""Every public name and where it lives; `__init__.pyi` tells the same to type checkers."""
+"""Every public name and the module that defines it; `__init__.pyi` says the same to type checkers."""
 __all__ = list(_PLACES)
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first asked for: `halowire --help` need not wait seconds for torch."""
+    """Import a public name at its first use, so that `halowire --help` need not wait seconds for torch."""
     if name not in _PLACES:
         raise AttributeError(f"module 'halowire' has no attribute {name!r}")
     value = getattr(import_module(_PLACES[name]), name)

@@ -1,4 +1,4 @@
-"""The public functions: load, partition, train, compare, predict. The command line calls the same ones."""
+"""The public functions partition, train, compare and predict; the command line calls the same functions."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def partition(
         undirected: add the reverse of every edge first.
         quiet: do not print the quality report.
         metis: with the method ``metis``, ``recursive`` bisection or ``kway``; ``auto``: recursive up to 8 parts.
-        balance: with the method ``metis``, parts alike in ``both`` nodes and edges, or in ``nodes`` alone, which mostly
-            leaves fewer halo rows and less even work.
+        balance: with the method ``metis``, parts of equal nodes plus edges (``both``), or of equal ``nodes`` alone,
+            which mostly leaves fewer halo rows and less even work.
 
     Returns:
         The folder ``out``.
@@ -78,7 +78,7 @@ def train(
 
     Args:
         graph: a :class:`Graph`, a PyG ``Data``, a built-in name (``"debian"``), a file, or a folder of shards.
-        workers: number of local workers; under torchrun the number of processes it started.
+        workers: number of local workers; leave it out under torchrun, which starts the workers.
         recipe: a named, complete setting.
         out: the run folder; by default a new one under ``runs/``.
         settings: overrides with the names of the command line, for example ``{"model.hidden": 128, "epochs": 50}``.

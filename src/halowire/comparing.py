@@ -1,4 +1,4 @@
-"""A comparison under way: it trains the runs that are missing, one after the other, and keeps their numbers."""
+"""A comparison trains the runs that are missing, one after the other, and keeps the numbers of all."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from halowire.training import (
 
 
 class Comparing:
-    """The comparison ``plan`` of recipes on ``graph``, each run with ``workers`` local workers."""
+    """Carries out the comparison ``plan`` on ``graph``, each run with ``workers`` local workers."""
 
     def __init__(self, plan: Comparison, graph: Any, workers: int, console: Console) -> None:
-        """Refuse what cannot be compared, before anything is written."""
+        """Refuse a comparison that is impossible, before anything is written."""
         self.plan = plan
         self.graph = graph
         self.workers = workers
@@ -37,9 +37,9 @@ class Comparing:
         self._refuse_impossible()
 
     def run(self) -> dict[str, Any]:
-        """Train what is missing, write `compare.json` and `compare.html`, print the table; the content of the former.
+        """Train the missing runs, write `compare.json` and `compare.html`, print the table; return `compare.json`.
 
-        When it is interrupted, or training fails, the runs that are finished are kept and compared.
+        When the comparison is interrupted, or training fails, the finished runs are kept and compared.
         """
         for line in self.plan.notes():
             self.console.warn(line)
@@ -93,7 +93,7 @@ class Comparing:
                 progress.finish(label, run.summary)
 
     def _trained_on(self, cell: Cell) -> Any:
-        """The shards of the cell's seed, cut when they are first needed; the graph where the run cuts its own."""
+        """What the cell trains on: the shards of its seed, cut at the first need, or the graph if it cuts its own."""
         if not cell.shared:
             return self.graph
         target = self.plan.shards(cell.seed)
@@ -111,7 +111,7 @@ class Comparing:
         return target
 
     def _write_record(self) -> dict[str, Any]:
-        """Write `compare.json` of the runs that are finished."""
+        """Write `compare.json` with the runs that are finished."""
         plan = self.plan
         done = [(cell.recipe, cell.seed, cell.folder.name, found) for cell in self.cells if (found := cell.summary())]
         about = {
@@ -127,7 +127,7 @@ class Comparing:
         return write_record(plan.folder, about, done)
 
     def _keep_finished(self) -> str:
-        """Write what there is to compare so far; the words that tell how to go on."""
+        """Write the comparison of the finished runs; return words that say how to go on."""
         done = sum(cell.summary() is not None for cell in self.cells)
         if done:
             self._write_record()

@@ -1,4 +1,4 @@
-"""What can go wrong, said well: the errors that a user can act on, their exit codes, and their words in one line."""
+"""The errors that a user can act on, their exit codes, and how an error becomes a message of one line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ NAMED_WRONGLY = (
     errno.EACCES, errno.EPERM, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.EROFS, errno.ENAMETOOLONG,
     errno.ELOOP, errno.EINVAL,
 )  # fmt: skip
-"""Numbers of system errors that the user can avoid with another name or place: bad input, not a failure."""
+"""Numbers of system errors that another file name or place avoids: they count as bad input, not as a failure."""
 
 
 class InputError(ValueError):
@@ -33,7 +33,7 @@ class LateError(RuntimeError):
 
 
 class WorkerError(RuntimeError):
-    """A worker process ended before its work was done; the message says which and why."""
+    """A worker process ended before its work was done; the message says which worker and why."""
 
 
 class Interrupted(KeyboardInterrupt):
@@ -52,7 +52,7 @@ def system_error(error: OSError) -> str:
 
 
 def explain(error: BaseException) -> tuple[int, str] | None:
-    """Exit code and one line of words for ``error``; None where it is a bug and deserves its traceback."""
+    """The exit code and the message of one line for ``error``; None for a bug, whose traceback should be shown."""
     found: tuple[int, str] | None = None
     if isinstance(error, InputError):
         found = USAGE, str(error)

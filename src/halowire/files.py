@@ -1,4 +1,4 @@
-"""Files and folders that are written whole or not at all: a reader sees the old one or the new one, never a half."""
+"""Files and folders that are written whole or not at all: a reader sees the old or the new one, never half of one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RENAME_EXCHANGE = 2
 
 @contextmanager
 def written_whole(target: Path) -> Iterator[Path]:
-    """A name in the folder of ``target`` to write to; at the end of the block the file is renamed to ``target``.
+    """Give a name beside ``target`` to write a file to; at the end of the block the file is renamed to ``target``.
 
     Where the block fails, the half-written file is removed and ``target`` stays as it was.
     """
@@ -43,7 +43,7 @@ def write_json(target: Path, values: Any) -> None:
 
 @contextmanager
 def folder_written_whole(target: Path) -> Iterator[Path]:
-    """A new folder beside ``target`` to fill; at the end of the block it takes the place of ``target``.
+    """Give a new folder beside ``target`` to fill; at the end of the block it takes the place of ``target``.
 
     Where the block fails, the half-filled folder is removed and ``target`` stays as it was.
     """
@@ -59,14 +59,14 @@ def folder_written_whole(target: Path) -> Iterator[Path]:
 
 
 def put_in_place(finished: Path, target: Path) -> None:
-    """Rename the folder ``finished`` to ``target``; a folder of that name is exchanged with it and then removed."""
+    """Rename the folder ``finished`` to ``target``; an existing ``target`` is exchanged with it and then removed."""
     if not target.exists() or not any(target.iterdir()):
         finished.rename(target)
         return
     if _exchange(finished, target):
         shutil.rmtree(finished)
         return
-    # Some file systems cannot exchange: between two renames the name is free for a moment, but nothing is ever lost.
+    # Some file systems cannot exchange names: then ``target`` is missing for a moment, but nothing is ever lost.
     previous = finished.with_name(finished.name + ".previous")
     target.rename(previous)
     try:
@@ -78,7 +78,7 @@ def put_in_place(finished: Path, target: Path) -> None:
 
 
 def _exchange(one: Path, other: Path) -> bool:
-    """Swap two names atomically with Linux's ``renameat2``; whether the system and the file system can do that."""
+    """Swap two names atomically with Linux's ``renameat2``; returns whether the system could do that."""
     try:
         renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
     except (OSError, AttributeError):

@@ -1,4 +1,4 @@
-"""One run from the call to its result: its settings are checked, its graph is cut, its workers are started."""
+"""A run goes from the call to its result: settings are checked, the graph is cut, the workers are started."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from halowire.worker import predict_worker, train_worker
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What a run does beside training: with an earlier run in its folder, after a crash, and on the console."""
+    """Options beside the settings: what to do with an earlier run in the folder, after a crash, and on the console."""
 
     resume: bool = False
     overwrite: bool = False
@@ -64,7 +64,7 @@ def train_run(
     settings: Mapping[str, Any],
     options: RunOptions,
 ) -> Run:
-    """Train the model of ``recipe`` and ``settings`` on ``graph``; everything is checked before anything is written."""
+    """Train the model of ``recipe`` and ``settings`` on ``graph``; all is checked before the first file is written."""
     config = recipe_config(recipe).replace(settings)
     refuse(config)
     workers = worker_count(workers, graph, config, options.max_restarts)
@@ -117,7 +117,7 @@ def predict_run(folder: Path, target: Path) -> None:
 
 
 def worker_count(workers: int | None, graph: Any, config: Config, max_restarts: int = 0) -> int:
-    """How many workers train: those that a launcher started, else ``workers``, else one for each cell of the mesh."""
+    """Number of workers: those that a launcher started, else ``workers``, else one for each cell of the mesh."""
     started = Place.here().size if launched() else workers
     if started is None:
         started = read_manifest(graph)["num_parts"] * max(1, config.mesh.stages) if is_shards(graph) else 1
@@ -136,7 +136,7 @@ def worker_count(workers: int | None, graph: Any, config: Config, max_restarts: 
 
 
 def graph_name(graph: Any) -> str:
-    """What reports and run folders call the graph."""
+    """The name of the graph in reports and run folders."""
     if isinstance(graph, Graph):
         return graph.name
     if is_shards(graph):
@@ -149,7 +149,7 @@ def graph_name(graph: Any) -> str:
 
 
 def graph_source(graph: Any) -> str:
-    """What the graph was read from; files by their whole path, so that a run is known from any folder."""
+    """Where the graph was read from; a file is given by its whole path, which holds in any working folder."""
     if not isinstance(graph, str | Path):
         return graph_name(graph)
     return str(Path(graph).absolute()) if Path(graph).exists() else str(graph)
@@ -176,7 +176,7 @@ def _prepare(job: Job, graph: Any, overwrite: bool) -> None:
 
 
 def _write_kept_predictions(job: Job, target: Path) -> None:
-    """Write the predictions that `fit` left in the run folder: only the user's program has the model's code."""
+    """Write the predictions that `fit` left in the run folder, because only the user's program has the model's code."""
     if not (job.run / PREDICTIONS).exists():
         raise InputError(
             f"run {job.run} has no predictions yet, and only halowire.fit can make those of your own model; finish the "

@@ -1,6 +1,6 @@
-"""A worker process: it joins the others, reads its shard, and trains, fits a model of the user's, or predicts.
+"""A worker process joins the others, reads its shard, and trains, fits the user's own model, or predicts.
 
-Its words are ``train RUN``, ``fit RUN FOLDER``, ``predict RUN FILE`` or ``roundtrip``; the launcher starts it as
+Its arguments are ``train RUN``, ``fit RUN FOLDER``, ``predict RUN FILE`` or ``roundtrip``; the launcher starts it as
 ``python -m halowire.worker``, and a single worker runs in the user's own process.
 """
 
@@ -50,7 +50,7 @@ from halowire.wire import Transport
 
 
 def main() -> None:
-    """Do one worker's share; the launcher prints what goes wrong, once for all workers."""
+    """Do one worker's share of the work; the launcher prints an error once for all workers."""
     try:
         code = run(sys.argv[1:])
     except Exception as error:
@@ -66,7 +66,7 @@ def main() -> None:
 
 
 def run(words: list[str]) -> int:
-    """Do what ``words`` say; the exit code."""
+    """Do what the arguments ``words`` say; return the exit code."""
     verb, *rest = words
     if verb == "roundtrip":
         roundtrip_worker()
@@ -88,7 +88,7 @@ def leave(code: int) -> NoReturn:
 
 
 def _own_error(error: Exception) -> WorkerError:
-    """An error of the user's code, or a bug: its words and its place for whoever started the workers."""
+    """The message and the place of an error in the user's code or in halowire, for the process that prints it."""
     frames = traceback.extract_tb(error.__traceback__)
     libraries = ("site-packages", "<string>", "<frozen", str(Path(halowire.__file__).parent))
     own = [frame for frame in frames if not any(name in frame.filename for name in libraries)]
@@ -101,9 +101,9 @@ def _own_error(error: Exception) -> WorkerError:
 
 
 def train_worker(job: Job, prepare: Callable[[], None] | None = None) -> dict[str, Any]:
-    """Train this worker's part of ``job``; the summary.
+    """Train this worker's part of ``job``; return the summary.
 
-    ``prepare`` makes the shards and is called once per machine, where nobody did it before the workers started.
+    ``prepare`` makes the shards, once per machine; it is given if they were not made before the workers started.
     """
     place = Place.here()
     device = _device(job, place)
@@ -129,14 +129,14 @@ def train_worker(job: Job, prepare: Callable[[], None] | None = None) -> dict[st
 
 
 def fit_worker(job: Job, folder: Path) -> dict[str, Any]:
-    """Train the user's model that ``folder`` holds on this worker's part of ``job``, and predict; the summary."""
+    """Train the user's model in ``folder`` on this worker's part of ``job``, and predict; return the summary."""
     place = Place.here()
     device = choose_device(job.config.device, place)
     set_threads(job.config.threads, place)
     console = Console(quiet=job.quiet or place.rank > 0)
     given = HandOver.read(folder)
     with joined(device, job.config.deadline) as (transport, _), stop_wish() as wish:
-        # Dropout of a PyG model draws from torch's generator: another stream on every worker, the same every run.
+        # Dropout of a PyG model draws from torch's generator, so its stream differs by worker, not from run to run.
         torch.manual_seed(stream_key(job.config.seed, 0, 0, transport.rank) >> 1)
         part = read_part(job, transport)
         data = place_data(part, read_tensors(folder, transport.rank), transport, device)
@@ -160,7 +160,7 @@ def fit_worker(job: Job, folder: Path) -> dict[str, Any]:
 
 
 def _train(job: Job, trainer: Trainer, console: Console, wish: Callable[[], bool]) -> dict[str, Any]:
-    """Train to the end or until the ``wish`` to stop, and show how far it is; the summary with the cut's quality."""
+    """Train until the end or the ``wish`` to stop, and show progress; return the summary with the cut's quality."""
     title = f"{job.graph} {job.config.recipe}"
     with console.progress(job.config.epochs, title, trainer.runner.task.metric) as progress:
         summary = trainer.run(Hooks(progress, wish))
@@ -186,7 +186,7 @@ def predict_worker(job: Job, out: Path) -> None:
 
 
 def roundtrip_worker(deadline: float = 60.0) -> None:
-    """Measure every pair of workers; rank 0 prints."""
+    """Measure the round trip between every pair of workers; rank 0 prints the result."""
     with joined(torch.device("cpu"), deadline) as (transport, network):
         pairs = measure_pairs(transport)
         if transport.rank == 0:
@@ -196,7 +196,7 @@ def roundtrip_worker(deadline: float = 60.0) -> None:
 
 
 def _prepare_together(job: Job, prepare: Callable[[], None] | None, place: Place, transport: Transport) -> None:
-    """Make the shards: rank 0 first, then one worker of every machine that does not see the same ones."""
+    """Make the shards: first on rank 0, then on one worker of every machine that does not see rank 0's files."""
     if prepare is None:
         return
     where = "preparation of the shards"
@@ -218,7 +218,7 @@ def _prepare_together(job: Job, prepare: Callable[[], None] | None, place: Place
 
 
 def _fingerprint(shards: Path) -> bytes:
-    """Sizes and checksums of all files of a shard folder; empty where there is none."""
+    """Sizes and checksums of all files of a shard folder; empty if the folder does not exist."""
     return json.dumps(read_manifest(shards)["parts"]).encode() if is_shard_folder(shards) else b""
 
 
@@ -233,7 +233,7 @@ def _say_where(trainer: Trainer, place: Place, console: Console) -> None:
 
 
 def _device(job: Job, place: Place) -> torch.device:
-    """The pipeline computes on the CPU; graph parallelism where the settings say."""
+    """The device to compute on: the CPU for the pipeline, what the settings say for graph parallelism."""
     staged = pipelined(job.config, mesh_of(job.config, place.size))
     if staged and job.config.device == "cuda":
         raise InputError("the pipeline runs on the CPU; leave --device cuda out")
@@ -243,7 +243,7 @@ def _device(job: Job, place: Place) -> torch.device:
 def _runner(
     job: Job, train: Shard, whole: Shard, transport: Transport, device: torch.device, goes_on: bool = False
 ) -> Runner:
-    """The schedule that the settings ask for, on this worker's part; ``goes_on``: the run was begun before."""
+    """The runner of the schedule that the settings ask for; ``goes_on`` says that the run was begun before."""
     config, mesh = job.config, mesh_of(job.config, transport.size)
     if pipelined(config, mesh):
         split = _split_before(job, transport) if goes_on else []
@@ -252,7 +252,7 @@ def _runner(
 
 
 def _split_before(job: Job, transport: Transport) -> list[int]:
-    """How the run split its layers: costs that were measured would be others now. Rank 0 reads it."""
+    """How the run split its layers, read by rank 0; costs measured again could give another split."""
     where = "reading of the split"
     found = agreed(lambda: kept_split(job.run) if transport.rank == 0 else [], transport, where)
     split: list[int] = json.loads(transport.broadcast_bytes(json.dumps(found).encode(), where))
@@ -262,7 +262,7 @@ def _split_before(job: Job, transport: Transport) -> list[int]:
 def link_task(
     job: Job, shard: Shard, transport: Transport, device: torch.device, decoder: Decoder | None = None
 ) -> LinkTask | None:
-    """The pairs of this worker where ``job`` learns links; None where it learns of nodes."""
+    """The task on this worker's pairs if ``job`` learns links; None if it learns labels or values of nodes."""
     if job.config.task.kind != "link":
         return None
     links = agreed(lambda: read_links(job.shards, shard.rank), transport, "reading of the pairs")
@@ -270,13 +270,13 @@ def link_task(
 
 
 def read_part(job: Job, transport: Transport, train: bool = False) -> Shard:
-    """This worker's shard of ``job``; ``train``: that of the training subgraph."""
+    """This worker's shard of ``job``; with ``train``, its shard of the training subgraph."""
     part = mesh_of(job.config, transport.size).place(transport.rank)[1]
     return agreed(lambda: read_shard(job.shards, part, train=train), transport, "reading of the shards")
 
 
 def write_results(job: Job, summary: dict[str, Any], console: Console) -> None:
-    """Write `summary.json` and the report, and print the table."""
+    """Write `summary.json` and the report, and print the final table."""
     write_json(job.run / "summary.json", plain(summary))
     page = write_report([job.run], job.run / "report.html")
     if job.tensorboard:

@@ -46,7 +46,7 @@ def run(argv: list[str]) -> int:
 
 
 def given(config: Config, argv: list[str]) -> dict[str, Any]:
-    """The settings that the command line names; only these override a recipe, also where they equal the default."""
+    """The settings that the command line names; only these override a recipe, even if they equal the default."""
     flags = (word for word in expand(argv) if word.startswith("--"))
     named = {word.partition("=")[0].removeprefix("--").replace("-", "_") for word in flags}
     return {name: value for name, value in config.flat().items() if name in named}

@@ -1,4 +1,4 @@
-"""`halowire doctor`: versions, kernels, network, and a round trip between all workers."""
+"""`halowire doctor` shows versions, kernels and network, and measures a round trip between all workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`halowire inspect GRAPH_OR_DIR`: what a graph, or a folder of shards, holds."""
+"""`halowire inspect GRAPH_OR_DIR` describes what a graph, or a folder of shards, holds."""
 
 from __future__ import annotations
 

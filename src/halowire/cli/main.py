@@ -1,4 +1,4 @@
-"""The `halowire` command: it picks the verb and turns errors into exit codes."""
+"""The `halowire` command picks the verb and turns errors into exit codes."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _guarded(verb: Callable[[list[str]], int], arguments: list[str]) -> int:
     except SystemExit as error:
         return int(error.code or 0)
     except BrokenPipeError:
-        # The reader (`| head`) has gone: say nothing, and keep the interpreter from trying once more at its end.
+        # The reader (`| head`) has gone: print nothing, and keep the interpreter from flushing again when it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except BaseException as error:
@@ -61,7 +61,7 @@ def _guarded(verb: Callable[[list[str]], int], arguments: list[str]) -> int:
 
 
 def _say(message: str, code: int) -> int:
-    """Print an error and return its exit code; of an error that all workers meet, the first of each machine speaks."""
+    """Print an error and return its exit code; an error of all workers is printed by one worker of each machine."""
     if os.environ.get("LOCAL_RANK", "0") == "0" or code not in (USAGE, INTERRUPTED):
         kind = "" if code == INTERRUPTED else "error: "
         print(f"halowire: {kind}{message}", file=sys.stderr, flush=True)
@@ -70,7 +70,7 @@ def _say(message: str, code: int) -> int:
 
 @contextmanager
 def _termination_as_interrupt() -> Iterator[None]:
-    """Let SIGTERM end a verb like Ctrl-C; Python allows only the main thread to set this."""
+    """Let SIGTERM end a verb as Ctrl-C does; Python allows only the main thread to set a signal handler."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

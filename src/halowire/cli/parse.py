@@ -1,4 +1,4 @@
-"""Parsing the flags of a verb with tyro: full help on demand, one clear line on a mistake."""
+"""The flags of a verb are parsed with tyro: full help on demand, one clear line on a mistake."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ GraphOrShards = Annotated[
 """The graph or the folder of shards that a verb reads."""
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 SHORT = {"--task": "--task.kind"}
-"""Short names of flags, and the whole names they stand for."""
+"""Short names of flags, and the full names that they stand for."""
 FRAME = " │|╭╮╰╯─+-"
-"""What tyro draws its boxes with, on terminals with and without Unicode."""
+"""The characters of which tyro draws its boxes, on terminals with and without Unicode."""
 
 
 def parse(kind: type[Arguments], verb: str, argv: Sequence[str], default: Arguments | None = None) -> Arguments:
@@ -52,13 +52,13 @@ def parse(kind: type[Arguments], verb: str, argv: Sequence[str], default: Argume
 
 
 def expand(argv: Sequence[str]) -> list[str]:
-    """``argv`` with whole names in the place of short ones."""
+    """``argv`` with full names of flags in place of short names."""
     parts = [word.partition("=") for word in argv]
     return [SHORT.get(name, name) + equals + value for name, equals, value in parts]
 
 
 def one_line(box: str) -> str:
-    """The message inside the box that tyro draws, as one line in the words of this project."""
+    """The message inside the box that tyro draws, as one line in halowire's words."""
     sections: list[list[str]] = [[]]
     for line in COLOUR.sub("", box).splitlines()[1:]:
         if line.strip(FRAME):
@@ -85,9 +85,9 @@ def one_line(box: str) -> str:
 
 
 def _registry() -> ConstructorRegistry:
-    """What tyro must be told about types of this project: a text whose class knows its values is one of those.
+    """Tells tyro about subclasses of str that know their values: the flag takes one of these values.
 
-    The class is not imported here: `halowire report` must not wait for torch.
+    The subclass is not imported here, because `halowire report` must not wait for torch.
     """
     registry = ConstructorRegistry()
 

@@ -1,4 +1,4 @@
-"""`halowire partition GRAPH --parts N --out DIR`: cut a graph into shards on disk."""
+"""`halowire partition GRAPH --parts N --out DIR` cuts a graph into shards on disk."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Arguments:
 
 
 def run(argv: list[str]) -> int:
-    """Read the graph, cut it into shards, print the quality of the cut and the command that trains on it."""
+    """Read the graph, cut it into shards, print the quality of the cut and the command that trains on the shards."""
     arguments = parse(Arguments, "partition", argv)
     graph = load_source(arguments.graph, arguments.source)
     folder = api.partition(

@@ -1,4 +1,4 @@
-"""`halowire predict RUN --out FILE`: the predictions of a trained model for every node."""
+"""`halowire predict RUN --out FILE` writes the predictions of a trained model for every node."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Arguments:
 
 
 def run(argv: list[str]) -> int:
-    """Write the predictions of a run to a file, and print its name."""
+    """Write the predictions of a run to a file, and print the name of the file."""
     arguments = parse(Arguments, "predict", argv)
     target = api.predict(arguments.run, arguments.out)
     if Place.here().rank == 0:

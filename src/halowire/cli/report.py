@@ -1,4 +1,4 @@
-"""`halowire report RUN [RUN ...]`: the HTML page of one run, or of several side by side."""
+"""`halowire report RUN [RUN ...]` writes the HTML page of one run, or of several side by side."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Arguments:
 
 
 def run(argv: list[str]) -> int:
-    """Write the page of the given runs, and print where it is."""
+    """Write the page of the given runs, and print where the page is."""
     arguments = parse(Arguments, "report", argv)
     folders = [Path(name) for name in arguments.runs]
     if not folders:

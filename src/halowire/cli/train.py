@@ -1,4 +1,4 @@
-"""`halowire train GRAPH_OR_DIR`: train a model on a graph spread over workers."""
+"""`halowire train GRAPH_OR_DIR` trains a model on a graph spread over workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happened: events as JSON lines, the ledger of bytes and seconds, and the names of what is measured."""
+"""What happened in a run: events as JSON lines, the ledger of bytes and seconds, and the names of metrics."""
 
 from halowire.events.ledger import ACCOUNTS, EVAL, GRADIENT, SETUP, STAGE, TRAIN, Ledger, LedgerEntry
 from halowire.events.log import EventLog, plain, read_events

@@ -14,12 +14,12 @@ STAGE = "stage"
 EVAL = "eval"
 GRADIENT = "gradient"
 ACCOUNTS = (SETUP, TRAIN, STAGE, EVAL, GRADIENT)
-"""What bytes are sent for: set-up before training, halos in training, rows between stages, evaluation, gradients."""
+"""The purposes for which bytes are sent: set-up, halos in training, rows between stages, evaluation, gradients."""
 
 
 @dataclass
 class LedgerEntry:
-    """What happened between two calls of :meth:`Ledger.take`.
+    """What was booked between two calls of :meth:`Ledger.take`.
 
     Attributes:
         phases: seconds of every phase.
@@ -58,7 +58,7 @@ class Ledger:
 
     @property
     def now(self) -> LedgerEntry:
-        """What was booked since the last :meth:`take`; phases that are still open are not in it."""
+        """What was booked since the last :meth:`take`, without phases that are still open."""
         return self._entry
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""The metrics by name: which labels each is for, which one is chosen, and whether more of it is better."""
+"""The metrics by name: for which labels each is, which one is the default, and whether a larger value is better."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HITS = {"hits@1": 1, "hits@10": 10, "hits@50": 50}
 LINK_METRICS = ("mrr", *HITS)
 LOWER_IS_BETTER = ("mae", "rmse")
 NO_SHARE = VALUE_METRICS
-"""Metrics that are no fractions, so that per cent of them have no meaning."""
+"""Metrics that are not fractions, and so are not shown in per cent."""
 
 
 def best_of(metric: str) -> Callable[[Iterable[float]], float]:
@@ -27,7 +27,7 @@ def is_better(metric: str, new: float, old: float) -> bool:
 
 
 def choose_metric(metric: str, multi_label: bool, num_classes: int, regression: bool = False) -> str:
-    """Resolve ``auto``, and refuse what has no meaning for the labels."""
+    """The metric to use: resolve ``auto``, and refuse a metric that has no meaning for the labels."""
     known = VALUE_METRICS if regression else CLASS_METRICS
     if metric == "auto" and regression:
         return "rmse"

@@ -1,4 +1,4 @@
-"""What is trained on: the graph, its converters and checks, normalisation, synthetic graphs, built-in data."""
+"""The data of training: the graph, its converters and checks, normalisation, synthetic graphs, built-in data."""
 
 from halowire.graph.checks import check
 from halowire.graph.datasets import dataset_name, is_dataset

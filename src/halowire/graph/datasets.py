@@ -1,4 +1,4 @@
-"""Data sets by name: the built-in graph of Debian's packages, and those of PyG and OGB whose files are on disk.
+"""Data sets by name: the built-in graph of Debian's packages, and data sets of PyG and OGB whose files are on disk.
 
 Nothing is ever downloaded.
 """
@@ -42,13 +42,13 @@ def is_dataset(spec: str) -> bool:
 
 
 def dataset_name(spec: str) -> str:
-    """What the graph of ``spec`` is called in reports."""
+    """The name of the graph of ``spec`` in reports."""
     kind, _, name = spec.partition(":")
     return name or kind
 
 
 def read_dataset(spec: str, root: Path | str | None = None, regression: bool = False) -> Graph:
-    """Read the data set that ``spec`` names from the folder ``root`` (``data``), or from the one named after its class.
+    """Read the data set that ``spec`` names from ``root`` (by default ``data``), or its folder named after the class.
 
     PyG's classes read ``processed/data.pt``, or make it of the files in ``raw/``; both may hold pickles, so name only
     folders that you trust. OGB's raw folders (``ogb:ogbn-arxiv`` in ``ogbn_arxiv``) are read by halowire itself.
@@ -90,7 +90,7 @@ def _load(title: str, name: str | None, folder: Path) -> Any:
 
 
 def _offline(title: str) -> type[Any]:
-    """PyG's class, made to look instead of download."""
+    """PyG's class, changed so that it looks for files instead of downloading them."""
     try:
         known = getattr(importlib.import_module("torch_geometric.datasets"), title)
     except ImportError:

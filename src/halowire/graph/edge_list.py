@@ -20,7 +20,7 @@ from halowire.graph.graph import Graph
 from halowire.graph.seeded import sorted_distinct
 
 Array = np.ndarray[Any, Any]
-# Spreadsheets open UTF-8 with a byte order mark; read as part of the first row, it would turn that row into a header.
+# Spreadsheets begin a file with a byte order mark; read as part of the first row, it would make that row a header.
 ENCODING = "utf-8-sig"
 PARTS = ("train", "val", "test")
 
@@ -30,8 +30,8 @@ class Layout:
     """How a text table is written.
 
     Attributes:
-        delimiter: what stands between two columns; None for blanks.
-        skip: the lines before the first row.
+        delimiter: the character between two columns; None for blanks.
+        skip: the number of lines before the first row.
         num_columns: the number of columns.
     """
 
@@ -81,7 +81,7 @@ def read_edge_list(
 
 
 def _position(ids: Array, values: Array) -> Array:
-    """Where each of ``values`` stands in the ascending ``ids``; a table beats a search unless the ids are sparse."""
+    """The place of each of ``values`` in the ascending ``ids``; by a table, or by a search where ids are sparse."""
     if ids.size == 0 or ids[-1] >= 8 * ids.size:
         return np.searchsorted(ids, values)
     table = np.empty(int(ids[-1]) + 1, dtype=np.int64)
@@ -181,7 +181,7 @@ def read_table(path: Path, layout: Layout, dtype: Any) -> Array:
     with _damage_named(path), warnings.catch_warnings():
         # NumPy warns about files without rows; the caller has a better message.
         warnings.simplefilter("ignore", UserWarning)
-        # By name, because NumPy reads a file that it opened itself in large blocks.
+        # The file is given by name, because NumPy reads only files that it opened itself in large blocks.
         shape: dict[str, Any] = {"delimiter": layout.delimiter, "skiprows": layout.skip, "ndmin": 2 if plain else 1}
         return np.loadtxt(path, dtype=dtype, encoding=ENCODING, **shape)
 

@@ -19,8 +19,8 @@ class Graph:
     """A graph with N nodes, E directed edges, F features and C classes.
 
     The fields cannot be set again, but their tensors are shared with the caller wherever the types allow it, not
-    copied: writing into an array that a graph was made of, or into a tensor of a graph, changes the graph and all that
-    were derived from it. Give a copy (``x.clone()``) to be independent.
+    copied: writing into an array from which a graph was made, or into a tensor of a graph, changes the graph and all
+    graphs derived from it. Give a copy (``x.clone()``) to be independent.
 
     Example:
         >>> graph = halowire.Graph.from_edge_index(edge_index, num_nodes, x=x, y=y)
@@ -36,7 +36,7 @@ class Graph:
         ids: int64 ``[N]``, the user's own id of every node.
         num_classes: C, 0 without labels; for regression the values per node.
         regression: whether ``y`` holds values instead of classes.
-        edge_tensors: what edges have beside a weight (features, types), by name, ``[E, ...]`` each, in the order of
+        edge_tensors: further tensors of the edges (features, types), by name, ``[E, ...]`` each, in the order of
             `edge_index`.
     """
 
@@ -174,14 +174,14 @@ class Graph:
         return replace(inside, adj=adj, **self.of_nodes(keep))
 
     def of_nodes(self, rows: Tensor) -> dict[str, Any]:
-        """What the nodes ``rows`` have, by the names of the fields: ``x``, ``y``, the masks and ``ids``."""
+        """The tensors of the nodes ``rows``, by the names of the fields: ``x``, ``y``, the masks and ``ids``."""
         values = {name: getattr(self, name) for name in ("y", "train_mask", "val_mask", "test_mask", "ids")}
         held = {name: None if value is None else value[rows] for name, value in values.items()}
         x = self.x.select_rows(rows) if isinstance(self.x, Csr) else None if self.x is None else self.x[rows]
         return held | {"x": x}
 
     def with_edges(self, kept: Tensor) -> Graph:
-        """The graph with no other edges than ``kept``, bool ``[E]`` in the order of `edge_index`."""
+        """The graph with only the edges ``kept``, bool ``[E]`` in the order of `edge_index`."""
         weight = None if self.adj.weight is None else self.adj.weight[kept]
         rows, cols = self.adj.row_index()[kept], self.adj.indices[kept]
         adj = Csr.from_edges(rows, cols, self.num_nodes, self.num_nodes, weight)

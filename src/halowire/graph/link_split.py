@@ -1,6 +1,7 @@
 """Link prediction: which edges are held out, which pairs are learnt, validated and tested, and negative pairs.
 
-Negatives are nodes that a source has no edge to; they are drawn by counters, so that every worker draws the same.
+Negatives are nodes to which a source has no edge; their random numbers are counter-based, so that every worker draws
+the same ones.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ class LinkSplit:
     """Pairs (source, target) of nodes by their rows in the graph.
 
     Attributes:
-        message: bool ``[E]``, the edges that messages pass along: all but the held-out ones.
+        message: bool ``[E]``, the edges over which a model aggregates: all but the held-out ones.
         train: int64 ``[2, P]``, every message edge once, without self loops.
         ranked: for train (a sample), val and test the pairs ``[2, Q]`` that are ranked.
-        negatives: for each of them the nodes ``[Q, M]`` that the target is ranked among.
+        negatives: for each of ``ranked`` the nodes ``[Q, M]`` among which the target is ranked.
         seed, val_share, test_share: what :func:`split_links` was given.
     """
 
@@ -42,7 +43,7 @@ class LinkSplit:
 
     @property
     def num_negatives(self) -> int:
-        """How many nodes the target of a ranked pair is ranked among, M."""
+        """Number of nodes among which the target of a ranked pair is ranked, M."""
         return self.negatives["val"].shape[1]
 
 
@@ -51,8 +52,8 @@ def split_links(
 ) -> LinkSplit:
     """Hold out shares of the edges, at random, whatever their order in ``edge_index`` ``[2, E]``.
 
-    All edges between two nodes, in both directions, are held out together, so that no message passes along an edge that
-    is to be predicted. Two opposite edges are two pairs. Self loops always stay and are never learnt. The negatives of
+    All edges between two nodes, in both directions, are held out together, so that no aggregation uses an edge that is
+    to be predicted. Two opposite edges are two pairs. Self loops always stay and are never learnt. The negatives of
     a ranked pair are not linked with its source in the whole graph.
     """
     source, target = edge_index[0].long(), edge_index[1].long()

@@ -1,4 +1,4 @@
-"""One door for every graph: a built-in name, a file, a folder, a synthetic description, or an object in memory."""
+"""One function for every graph: from a built-in name, a file, a folder, a synthetic description, or an object."""
 
 from __future__ import annotations
 

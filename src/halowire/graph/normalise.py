@@ -1,4 +1,4 @@
-"""Normalisation of the adjacency: symmetric with self loops, and mean; and its parts, which shards use as well."""
+"""Normalisation of the adjacency, symmetric with self loops or as a mean, and its steps, which shards use as well."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def scaled_by(matrix: Csr, left: Tensor, right: Tensor | None = None) -> Csr:
     """``diag(left) matrix diag(right)`` for ``left`` ``[num_rows]`` and ``right`` ``[num_cols]``, or None for ones."""
     scale = left[matrix.row_index().long()]
     if right is not None:
-        # The two scales first: their product is the same for (i, j) and (j, i), so a symmetric matrix stays symmetric.
+        # The scales are multiplied first: their product is equal for (i, j) and (j, i), so that symmetry is kept.
         scale = scale * right[matrix.indices.long()]
     return matrix.with_weight(scale if matrix.weight is None else matrix.weight * scale)
 
@@ -70,7 +70,7 @@ def _self_loop_weight(adj: Csr) -> Tensor:
     row = adj.row_index().long()
     entry = (row == adj.indices).nonzero().squeeze(1)
     node = row[entry]
-    # Several self loops of a node are neighbours here; writing only the last keeps the result independent of threads.
+    # Several self loops of a node are adjacent here; writing only the last one makes the result independent of threads.
     last = torch.ones(node.numel(), dtype=torch.bool)
     last[:-1] = node[1:] != node[:-1]
     loop[node[last]] = adj.weight[entry[last]]

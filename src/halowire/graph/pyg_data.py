@@ -1,4 +1,4 @@
-"""Graphs from PyTorch Geometric: its ``Data``, and its ``HeteroData`` as one graph whose edges know their kind."""
+"""Graphs from PyTorch Geometric: from ``Data``, and from ``HeteroData`` as one graph whose edges have types."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from halowire.graph.graph import Graph
 from halowire.graph.tensors import to_coo
 
 FREE = ("edge_index", "adj", "adj_t", "edge_label", "edge_label_index", "y", "ptr")
-"""Tensors that a kind of nodes or edges may lack: the edges themselves, and labels. It may lack masks as well."""
+"""Tensors that a kind of nodes or edges may lack (it may lack masks as well): the edges themselves, and labels."""
 
 
 def from_pyg(data: Any, name: str = "pyg", split: int = 0, regression: bool = False) -> Graph:
     """Convert a ``torch_geometric.data.Data`` or ``HeteroData``.
 
     Taken over are ``edge_index`` (or a torch-sparse ``adj_t``), ``x`` (dense or sparse), ``y``, the masks, ``n_id`` as
-    ids, and ``edge_weight``, else an ``edge_attr`` of one column. What else the edges have (``edge_attr`` of several
-    columns, ``edge_type``, ...) becomes the graph's ``edge_tensors``. ``split`` picks the column of masks
+    ids, and ``edge_weight``, else an ``edge_attr`` of one column. Other tensors of the edges (``edge_attr`` of several
+    columns, ``edge_type``, ...) become the graph's ``edge_tensors``. ``split`` picks the column of masks
     ``[N, splits]``. With ``regression``, ``y`` holds values instead of classes.
     """
     if is_hetero(data):
@@ -90,7 +90,7 @@ def homogeneous(data: Any) -> Any:
     """``data.to_homogeneous()``: all nodes, kind after kind, with ``node_type``, and all edges with ``edge_type``.
 
     Nodes of kinds without labels stay unlabelled (-1 or NaN) and are in no mask. Tensors that some kinds lack, or that
-    are not equally wide, are refused: PyG would fill them up, pad them or leave them out without a word.
+    are not equally wide, are refused: PyG would fill them up, pad them or leave them out without a warning.
     """
     if not data.edge_types:
         raise InputError("the HeteroData has no kind of edges; give it at least one with edge_index")

@@ -1,4 +1,4 @@
-"""What is drawn at random from a seed: the rule for seeds, pairs of nodes for synthetic graphs, and splits of nodes."""
+"""Random draws from a seed: the rule for seeds, pairs of nodes for synthetic graphs, and splits of nodes."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def sorted_distinct(keys: Ints) -> Ints:
 def random_split(
     num_nodes: int, rng: np.random.Generator, train: float = 0.5, val: float = 0.25
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Masks (train, val, test), bool ``[num_nodes]``; what ``train`` and ``val`` leave over is tested on."""
+    """Masks (train, val, test), bool ``[num_nodes]``; nodes that are in neither ``train`` nor ``val`` are for test."""
     order = rng.permutation(num_nodes)
     first, second = round(train * num_nodes), round((train + val) * num_nodes)
     masks = []

@@ -65,7 +65,7 @@ def rmat(num_nodes: int, num_edges: int, num_features: int = 128, num_classes: i
 
 
 def _quadrant_table() -> Cells:
-    """Uniform 16 random bits to (row bits, column bits) of several levels at once: one lookup instead of many compares.
+    """A table from 16 random bits to (row bits, column bits) of several levels: one lookup for many comparisons.
 
     The probability of a cell is the product of its levels' quadrant probabilities, rounded to 1/65536.
     """
@@ -205,7 +205,7 @@ def synthetic(spec: str) -> Graph:
 
 
 def _makers() -> dict[str, tuple[Callable[..., Graph], Keys]]:
-    """Who makes a kind of graph, and for every key the name of the argument and how its text is read."""
+    """The function that makes each kind of graph, and for every key the argument's name and how its text is read."""
     common: Keys = {
         "nodes": ("num_nodes", int), "edges": ("num_edges", int), "features": ("num_features", int),
         "classes": ("num_classes", int), "seed": ("seed", int),

@@ -1,4 +1,4 @@
-"""Turns what users hold (NumPy arrays, tensors, sparse matrices) into the few tensor types a graph keeps."""
+"""Turns users' data (NumPy arrays, tensors, sparse matrices) into the few tensor types that a graph keeps."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def to_tensor(values: Any, what: str) -> Tensor:
 
 
 def to_indices(values: Any, what: str) -> Tensor:
-    """Whole numbers as int32 or int64."""
+    """``values`` as whole numbers, int32 or int64."""
     tensor = to_tensor(values, what)
     if tensor.dtype in (torch.int32, torch.int64):
         return tensor
@@ -80,7 +80,7 @@ def to_labels(values: Any) -> Tensor | None:
 
 
 def to_values(values: Any) -> Tensor | None:
-    """What regression learns, float32 ``[N, k]``; NaN marks nodes without a value."""
+    """The values that regression learns, float32 ``[N, k]``; NaN marks nodes without a value."""
     if values is None:
         return None
     y = to_tensor(values, "y").float()

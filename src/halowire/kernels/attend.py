@@ -24,11 +24,11 @@ MOST_HEADS = 64
 
 
 class Attended(NamedTuple):
-    """What :func:`attend` gives.
+    """The result of :func:`attend`.
 
     Attributes:
-        out: ``[n, H C]``.
-        positive: the part of ``out`` from edges whose score is positive, ``[n, H C]``; None where nobody asked for it.
+        out: the weighted sums, ``[n, H C]``.
+        positive: the part of ``out`` from edges whose score is positive, ``[n, H C]``; None without ``backward``.
         nodes: float32 ``[n, 4, H]``: ``dst``, the largest score, ``1 / sum of exp(s - largest)``, the sum of the
             weights of edges whose score is positive.
     """
@@ -39,14 +39,14 @@ class Attended(NamedTuple):
 
 
 class Targets(NamedTuple):
-    """What :func:`attend_targets` gives: the gradient of ``dst`` ``[n, H]``; ``nodes`` with ``<grad, out>`` last."""
+    """The result of :func:`attend_targets`: the gradient of ``dst`` ``[n, H]``; ``nodes`` with ``<grad, out>`` last."""
 
     dst_grad: Tensor
     nodes: Tensor
 
 
 class Scores(NamedTuple):
-    """``src = <x, source>`` and ``dst = <x, target>``, head by head; both ``[H, C]``."""
+    """The score vectors of ``src = <x, source>`` and ``dst = <x, target>``, head by head; both ``[H, C]``."""
 
     source: Tensor
     target: Tensor
@@ -62,15 +62,15 @@ def attend(
     out: Tensor | None = None,
     positive: Tensor | None = None,
 ) -> Attended:
-    """Attend over the entries of ``matrix`` ``[n, m]``; its weights are not looked at. Rows without entries give 0.
+    """Attend over the entries of ``matrix`` ``[n, m]``, whatever their weights. Rows without entries give 0.
 
     Args:
         matrix: rows are the targets, columns the sources.
         x: float32 ``[m, H C]``.
         src, dst: scores of sources and targets, float32 ``[m, H]`` and ``[n, H]``.
-        slope: of the leaky ReLU below zero, 0 to 1.
+        slope: slope of the leaky ReLU below zero, 0 to 1.
         backward: whether to compute ``positive``, which backward needs.
-        out, positive: where to write, float32 ``[n, H C]``; from the pool if not given.
+        out, positive: matrices to write to, float32 ``[n, H C]``; buffers from the pool if not given.
     """
     heads = _heads(x, src)
     check_rows("x", x, matrix.num_cols)
@@ -132,9 +132,9 @@ def attend_sources(
 ) -> tuple[Tensor, Tensor]:
     """Gradients of ``x`` ``[r, H C]`` and ``src`` ``[r, H]`` of some sources, the rows of ``transposed`` ``[r, n]``.
 
-    ``x_grad_j = sum of a_e grad_i + src_grad_j source + dst_grad_j target``, the last only where ``are_targets``: the
-    sources then are the first ``r`` targets. ``src_grad_j = <x_j, sum of a_e l_e grad_i> - sum of a_e l_e D_i`` with
-    the leaky ReLU's slope ``l_e``. ``grad`` is ``[n, H C]``, ``x`` and ``src`` belong to the rows of ``transposed``.
+    ``x_grad_j = sum of a_e grad_i + src_grad_j source + dst_grad_j target``, the last term only with ``are_targets``:
+    the sources are then the first ``r`` targets. ``src_grad_j = <x_j, sum of a_e l_e grad_i> - sum of a_e l_e D_i``
+    with the leaky ReLU's slope ``l_e``. ``grad`` is ``[n, H C]``; ``x`` and ``src`` are of the rows of ``transposed``.
     """
     rows, heads = transposed.num_rows, src.shape[1]
     check_rows("grad", grad, transposed.num_cols, x.shape[1])
@@ -179,7 +179,7 @@ def _check_nodes(nodes: Tensor, rows: int, heads: int) -> None:
 def attend_twin(
     matrix: Csr, x: Tensor, src: Tensor, dst: Tensor, slope: float, out: Tensor, positive: Tensor | None
 ) -> Attended:
-    """:func:`attend` in torch, edge by edge; ``positive`` is None where nobody asked for it."""
+    """:func:`attend` in torch, edge by edge; ``positive`` is None where it is not wanted."""
     row, col, heads = matrix.row_index(), matrix.indices.long(), src.shape[1]
     score = F.leaky_relu(src[col] + dst[row], slope)
     places = row[:, None].expand_as(score)

@@ -34,9 +34,9 @@ def empty(rows: int, cols: int, padded: bool = True) -> Tensor:
 
 
 def rows_for(rows: int, cols: int, device: torch.device, out: Tensor | None, accumulate: bool = False) -> Tensor:
-    """Where a kernel writes float32 ``[rows, cols]``: ``out``, checked, or a new matrix, on the CPU from the pool.
+    """The matrix float32 ``[rows, cols]`` that a kernel writes: ``out``, checked, or a new one, on the CPU of the pool.
 
-    ``accumulate`` adds to what is there, so that ``out`` must be given.
+    A kernel with ``accumulate`` adds to ``out``, which must then be given.
     """
     if out is None:
         if accumulate:

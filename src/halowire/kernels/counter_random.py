@@ -1,4 +1,4 @@
-"""Counter-based random bits: a pure function of what they are for, so any worker can draw any row's bits alone.
+"""Counter-based random bits: a function of (seed, epoch, layer, stream, id, column), so any worker can draw them.
 
 With ``mix`` the finaliser of splitmix64 and G the odd number nearest to 2^64 / golden ratio, the stream of
 (seed, epoch, layer, stream) is ``s <- mix(s + G + value)`` over the four values from ``s = 0``; the key of a row is
@@ -48,12 +48,12 @@ class Drop:
 
     @property
     def scale(self) -> float:
-        """What kept elements are multiplied with, ``1 / (1 - p)``."""
+        """The factor of elements that stay, ``1 / (1 - p)``."""
         return 1.0 / (1.0 - self.p)
 
     @property
     def stream(self) -> int:
-        """The stream that the rows' keys are drawn from."""
+        """The stream from which the rows' keys are drawn."""
         return stream_key(self.seed, self.epoch, self.layer)
 
 
@@ -65,7 +65,7 @@ def mix(value: int) -> int:
 
 
 def stream_key(seed: int, epoch: int, layer: int, stream: int = 0) -> int:
-    """64-bit key of everything that all rows of one draw share."""
+    """The 64-bit key of one stream, which all rows of a draw share."""
     key = 0
     for value in (seed, epoch, layer, stream):
         key = mix((key + GOLDEN + value) & MASK_64)
@@ -106,5 +106,5 @@ def uniform_bits(keys: Tensor, k: int) -> Tensor:
 
 
 def drop_factor(drop: Drop, k: int) -> Tensor:
-    """What dropout multiplies with, float32 ``[n, k]``: ``1 / (1 - p)`` where an element stays, else 0."""
+    """The factors of dropout, float32 ``[n, k]``: ``1 / (1 - p)`` where an element stays, else 0."""
     return (uniform_bits(keys_of(drop.stream, drop.ids), k) >= drop.threshold).float() * drop.scale

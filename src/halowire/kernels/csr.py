@@ -87,7 +87,7 @@ class Csr:
         return replace(self, indptr=self.indptr.to(device), indices=self.indices.to(device), weight=weight)
 
     def transpose(self) -> Csr:
-        """The transposed matrix, ``[num_cols, num_rows]``; shares whatever arrays are equal to the transposed ones."""
+        """The transposed matrix, ``[num_cols, num_rows]``; arrays that stay equal are shared."""
         indptr, indices, weight = sort.transpose(self.indptr, self.indices, self.weight, self.num_cols)
         if not (torch.equal(indptr, self.indptr) and torch.equal(indices, self.indices)):
             return Csr(indptr, indices, weight, self.num_rows)
@@ -104,7 +104,7 @@ class Csr:
         return Csr(indptr, self.indices[entry], weight, self.num_cols)
 
     def entries_of(self, index: Tensor) -> Tensor:
-        """Where the entries of the rows ``index`` stand in ``indices``, row after row; int64."""
+        """The places in ``indices`` of the entries of the rows ``index``, row after row; int64."""
         counts = self.indptr.diff()[index]
         ends = counts.cumsum(0)
         total = int(ends[-1]) if index.numel() else 0

@@ -1,7 +1,7 @@
-"""The dispatcher: which code runs a kernel, native or its torch twin, and what a tensor must be for either.
+"""The dispatcher: it decides whether native code or its torch twin runs a kernel, and checks the tensors.
 
-A wrapper checks its tensors, since native code would read or write wrong ones blindly, and asks for the native module.
-Where that cannot take the tensors at hand, the wrapper calls the twin.
+A wrapper checks its tensors, because native code checks nothing, and asks for the native module. Where native code
+cannot take the tensors, the wrapper calls the twin.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NUMBERS = (int, bool, float)
 def load_native() -> Any | None:
     """The module ``halowire.kernels._native``, or None where it was not built or was built from other sources.
 
-    torch is imported above, before it: both then share the one ``libgomp`` that torch brings along, and its threads.
+    torch is imported before the module, so that both share torch's ``libgomp`` and its threads.
     """
     try:
         module: Any = import_module("halowire.kernels._native")
@@ -73,7 +73,7 @@ def simd_level() -> str:
 
 
 def threads_for(work: int) -> int:
-    """Threads worth waking for ``work`` element operations: torch's setting, fewer for little work."""
+    """Number of threads for ``work`` element operations: torch's setting, or fewer for little work."""
     return max(1, min(torch.get_num_threads(), work // WORK_PER_THREAD))
 
 
@@ -128,7 +128,7 @@ def check_bytes(name: str, tensor: Tensor) -> None:
 def check_matrix(indptr: Tensor, indices: Tensor, weight: Tensor | None) -> int:
     """Raise unless the arrays are those of a CSR matrix; returns its number of rows.
 
-    Whether ``indices`` name existing columns is not looked at, since that would read all of them.
+    It is not checked that ``indices`` name existing columns, because that would read all of them.
     """
     check_vector("indptr", indptr, (torch.int64,))
     check_vector("indices", indices, INDEX_TYPES)

@@ -51,7 +51,7 @@ from halowire.kernels.dispatch import (
 
 BITS = (1, 2, 4, 8, 16)
 CODE_BITS = {"minmax": (1, 2, 4, 8), "levels": (1, 2, 4), "clipped": (1,)}
-"""The bits that every code takes; its place here is its number in native code."""
+"""The bits that every code takes; a code's place in this table is its number in native code."""
 HEADER_BYTES = 4
 WORK_PER_ELEMENT = 4
 

@@ -12,7 +12,7 @@ from halowire.kernels.counter_random import keys_of, uniform_bits
 PARTIALS = 16
 LARGEST, NOT_A_NUMBER = 0x7F7F, 0x7FC0
 SCALE = 2.0**-32
-# Half the range of the equally spaced levels over the mean absolute deviation of the row; see packing.py.
+# Half the range of the equally spaced levels, divided by the row's mean absolute deviation; see packing.py.
 REACH = {1: 1.5, 2: torch.tensor(1.8723).item(), 4: torch.tensor(3.151).item()}
 
 
@@ -51,7 +51,7 @@ def pack_rows(
 
 
 def scatter(packed: Tensor, positions: Tensor, out: Tensor, size: int) -> None:
-    """``out`` read as rows of ``size`` bytes: row ``positions[i]`` becomes ``packed[i]``."""
+    """Write ``packed[i]`` to row ``positions[i]`` of ``out``, seen as rows of ``size`` bytes."""
     if not positions.numel() or not size:
         return
     places = out.numel() // size
@@ -67,7 +67,7 @@ def outside(positions: Tensor, places: int, size: int) -> InputError:
 
 
 def uniform(x: Tensor, stream: int, ids: Tensor, columns: Tensor | None) -> Tensor:
-    """A random number for every value packed: float32, a multiple of 2^-24 in ``[0, 1)``."""
+    """A random number for every packed value: float32, a multiple of 2^-24 in ``[0, 1)``."""
     drawn = uniform_bits(keys_of(stream, ids), x.shape[1])
     drawn = drawn if columns is None else drawn.index_select(1, columns)
     return (drawn >> 8).float() * 2.0**-24
@@ -137,7 +137,7 @@ def safe_means(x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
 
 
 def side_means(x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Three means of every row, float32 ``[n]``: of all its values, of those up to that mean, of those above it.
+    """Three means of every row, float32 ``[n]``: of all values, of the values up to that mean, of the values above it.
 
     The fourth result, bool ``[n, k]``, says which values are above the mean.
     """
@@ -175,7 +175,7 @@ def outwards(pattern: Tensor, away: Tensor) -> Tensor:
 
 
 def nearest(x: Tensor) -> Tensor:
-    """Round float32 values to the nearest bf16, ties to even; the patterns as int32."""
+    """Round float32 values to the nearest bf16, ties to even; returns the patterns as int32."""
     pattern = x.contiguous().view(torch.int32).long() & 0xFFFFFFFF
     rounded = (pattern + 0x7FFF + ((pattern >> 16) & 1)) >> 16
     return torch.where(x.isnan(), NOT_A_NUMBER, rounded).int()

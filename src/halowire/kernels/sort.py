@@ -18,7 +18,7 @@ def index_type(limit: int) -> torch.dtype:
 
 
 def sort_edges(rows: Tensor, cols: Tensor, num_rows: int, num_cols: int, weight: Tensor | None) -> Arrays:
-    """``(indptr, indices, weight)`` of the edges ordered by row, then column; equal ones keep the order given.
+    """``(indptr, indices, weight)`` of the edges ordered by row, then column; equal edges keep the given order.
 
     Args:
         rows, cols: integer ``[nnz]``, checked to lie in their ranges.

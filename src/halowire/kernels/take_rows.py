@@ -1,4 +1,4 @@
-"""Gathers rows into one contiguous buffer, as a message to a peer needs them."""
+"""Gathers rows into one contiguous buffer, for a message to a peer."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from halowire.wire import Transport
 
 VARIABLE = "TORCHELASTIC_ERROR_FILE"
 LONGEST = 500
-"""Bytes of a message that the other workers are told."""
+"""Most bytes of a message that the other workers are told."""
 Result = TypeVar("Result")
 
 
@@ -41,7 +41,7 @@ def tell_launcher(message: str, code: int = FAILED, lost: bool = False) -> bool:
 
 
 def cause(failures: Mapping[int, ProcessFailure]) -> BaseException:
-    """The error behind the ``failures`` by rank: a worker that was killed, or failed, explains those that lost it."""
+    """The error that caused the ``failures`` (by rank): that of a worker that failed by itself or was killed."""
     by_code = {failure.exitcode: rank for rank, failure in failures.items()}
     killed = [code for code in by_code if code < 0 and code != -signal.SIGTERM]
     if killed:
@@ -64,9 +64,9 @@ def cause(failures: Mapping[int, ProcessFailure]) -> BaseException:
 
 
 def agreed(step: Callable[[], Result], transport: Transport, where: str) -> Result:
-    """The result of ``step()``; where it fails on some workers, all workers raise the message of the first of them.
+    """The result of ``step()``; if it fails on some workers, all workers raise the message of the first of them.
 
-    Without that the other workers would wait for one that has gone, and report its absence instead of the cause.
+    Otherwise the other workers would wait for a worker that has gone, and report its absence instead of the cause.
     """
     message = ""
     try:

@@ -1,6 +1,6 @@
 """Joining the other workers, for a block or for the rest of the program, and the network between them.
 
-The interface that leads to the others is chosen once, so that all traffic takes the same way.
+The network interface that leads to the other workers is chosen once, so that all traffic uses the same one.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def joined(device: torch.device, deadline: float) -> Iterator[tuple[Transport, s
     limit = timedelta(seconds=deadline)
     try:
         store, rank, size = next(rendezvous("env://", timeout=limit))
-        # The launcher keeps its store when it restarts workers: without a prefix they would find the dead ones in it.
+        # The launcher keeps its store when it restarts workers: without a prefix they would find entries of dead ones.
         store = PrefixStore(f"halowire/start-{place.restarts}", store)
         dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=limit)
         transport = Transport(deadline=deadline)
@@ -67,7 +67,7 @@ def joined(device: torch.device, deadline: float) -> Iterator[tuple[Transport, s
 def join(device: torch.device, deadline: float = 600.0) -> Transport:
     """The transport to the other workers, for scripts that have their own training loop.
 
-    It uses the process group that exists, else a new one that ends with the program.
+    It uses the existing process group, or else a new one that ends with the program.
     """
     if dist.is_initialized() or not launched():
         return Transport(deadline=deadline)
@@ -85,7 +85,7 @@ def join(device: torch.device, deadline: float = 600.0) -> Transport:
 
 
 def _master() -> str:
-    """The address where the workers meet. torchrun sets it; who sets the variables by hand may forget it."""
+    """The address where the workers meet. torchrun sets it; a user who sets the variables by hand may forget it."""
     missing = [name for name in ("MASTER_ADDR", "MASTER_PORT") if not os.environ.get(name)]
     if missing:
         raise InputError(f"RANK and WORLD_SIZE are set, but not {' and '.join(missing)}; torchrun sets all of them")

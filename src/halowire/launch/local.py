@@ -51,9 +51,9 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 def run_workers(workers: int, arguments: Sequence[str], max_restarts: int = 0) -> None:
-    """Let ``workers`` workers do what the words ``arguments`` say (see :mod:`halowire.worker`).
+    """Run ``workers`` workers with the command line ``arguments`` (see :mod:`halowire.worker`).
 
-    A single worker that need not be restarted works in this process, which finds torch afterwards as it left it.
+    A single worker that need not be restarted runs in this process; afterwards torch's settings are as before.
     """
     if workers == 1 and not max_restarts:
         with torch_kept():
@@ -103,7 +103,7 @@ def run_local(workers: int, module: str, arguments: Sequence[str], max_restarts:
 
 
 def _patience() -> dict[str, Any]:
-    """Newer versions of torch can wait longer than 30 seconds before they kill the workers."""
+    """Options that make newer versions of torch wait longer than 30 seconds before they kill the workers."""
     known = {field.name for field in dataclasses.fields(LaunchConfig)}
     return {"shutdown_timeout": PATIENCE} if "shutdown_timeout" in known else {}
 

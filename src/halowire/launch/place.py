@@ -1,4 +1,4 @@
-"""Where a worker stands: its rank among the workers, its device and threads, and the folder of its run."""
+"""The place of a worker: its rank among the workers, its device and threads, and the folder of its run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from halowire.errors import InputError
 
 @dataclass(frozen=True)
 class Place:
-    """Where this process stands among the workers."""
+    """The place of this process among the workers."""
 
     rank: int
     size: int
@@ -23,7 +23,7 @@ class Place:
 
     @staticmethod
     def here() -> Place:
-        """The place that torchrun's environment variables tell; without them this process is the only worker."""
+        """The place that torchrun's environment variables give; without them this process is the only worker."""
         return Place(
             rank=whole_variable("RANK", 0),
             size=whole_variable("WORLD_SIZE", 1),

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as a wish: the run ends after the epoch, with a checkpoint."""
+"""Ctrl-C and SIGTERM are a wish to stop: the run ends after the current epoch, with a checkpoint."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class StopWish:
     def ask(self, signum: int = 0, frame: FrameType | None = None) -> None:
         """Ask this worker to stop; can be a signal handler.
 
-        Who presses Ctrl-C again after a while does not want to wait for the end of the epoch: that interrupts at once.
+        A user who presses Ctrl-C again after a while does not want to wait for the epoch: that interrupts at once.
         """
         now = time.monotonic()
         if self._since is not None and now - self._since > ECHO and signum == signal.SIGINT:

@@ -1,4 +1,4 @@
-"""What stands between two graph layers: LayerNorm, ReLU and dropout in one pass each way, on any rows."""
+"""The activation between two graph layers: LayerNorm, ReLU and dropout, in one pass forward and one backward."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ class Activation:
     """``v = dropout(relu(layer_norm(u)))`` for rows ``u`` ``[m, k]``.
 
     The dropout mask depends on (seed, epoch, ``layer``, original node id, column) alone: any worker can draw it for
-    any node, and a run is the same whatever the number of workers. Backward draws it again.
+    any node, and a run is the same whatever the number of workers. Backward draws the mask again.
 
     Attributes:
         gamma, beta: scale and shift of LayerNorm, ``[k]``; None: the rows are not normalised.
         p: the share of the values that are dropped.
-        layer: the number that the dropout mask is drawn for.
+        layer: the number from which the dropout mask is drawn.
         relu: whether negative values become zero.
     """
 
@@ -51,7 +51,7 @@ class Activation:
         activate(u, self.gamma, self.beta, self.relu, None, out=out)
 
     def backward(self, grad: Tensor, u: Tensor, stats: Tensor | None, rows: Rows) -> None:
-        """Turn ``grad``, the gradient of ``v``, into that of ``u`` in place; add to those of gamma and beta."""
+        """Turn ``grad``, the gradient of ``v``, into the gradient of ``u``; add to the gradients of gamma and beta."""
         drop = rows.drop(self.p, self.layer)
         _, gamma_grad, beta_grad = activate_backward(grad, u, stats, self.gamma, self.beta, self.relu, drop, out=grad)
         for parameter, found in ((self.gamma, gamma_grad), (self.beta, beta_grad)):

@@ -1,4 +1,4 @@
-"""Aggregation over the edges of a part: what its rows get from own rows and from the halo, and gradients back.
+"""Aggregation over the edges of a part: each row sums owned rows and halo rows; gradients take the same edges back.
 
     g = inner @ a + halo @ a_halo            ``[n, k]``, this part's rows of the whole graph's ``A a``
 
@@ -7,9 +7,9 @@
 
     g[:b] = inner_boundary @ a + halo_boundary @ a_halo,        g[b:] = inner_interior @ a
 
-so that the interior never waits. Backward, ``a_grad = inner_t @ g_grad`` and what other parts return, of which
-``halo_t @ g_grad[:b]`` is this part's share. In an undirected graph the boundary are just the rows that are sent; where
-the rows with halo edges lie scattered (directed graphs) it may be nearly all rows.
+So the interior never waits. Backward, ``a_grad`` is ``inner_t @ g_grad`` plus the gradients that other parts return;
+this part returns ``halo_t @ g_grad[:b]`` to them. In an undirected graph the boundary is exactly the rows that are
+sent; in a directed graph, where rows with halo edges lie scattered, the boundary may be nearly all rows.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from halowire.wire import BACKWARD, Arrival, HaloExchange, Message, Piece
 
 @dataclass(frozen=True, eq=False)
 class Incoming:
-    """Rows for the halo: the message whose rows are to be used, and the dropout that the receiver applies to them.
+    """The message whose rows fill the halo, and the dropout that the receiver applies to them.
 
     Without a message there are no rows yet, as in the first epoch with delayed rows.
     """
@@ -39,35 +39,35 @@ class Incoming:
 
 
 class Gathering(Protocol):
-    """One aggregation in one pass over a whole part; the schedule says when each step runs."""
+    """One aggregation in one pass over a whole part; the schedule decides when each step runs."""
 
     g: Tensor
-    """the aggregates, ``[n, width]``"""
+    """The aggregates, ``[n, width]``."""
 
     def own(self, a: Tensor) -> None:
-        """Give the boundary what it gets from own rows, ``a`` ``[rows held, width]``."""
+        """Write to the boundary's aggregates the part that comes from owned rows, ``a`` ``[rows held, width]``."""
 
     def wait(self, incoming: Incoming) -> None:
-        """Wait for the halo's rows."""
+        """Wait for the halo rows."""
 
     def complete(self, rows: slice) -> None:
-        """Complete these rows of the boundary; :meth:`wait` came before."""
+        """Complete the aggregates of these boundary ``rows``, after :meth:`wait`."""
 
     def interior(self, a: Tensor) -> None:
         """Complete the interior, which waits for nothing."""
 
     def send_back(self, g_grad: Tensor) -> Message | None:
-        """Launch the gradients of the halo's rows, from ``g_grad`` ``[n, width]``."""
+        """Launch the gradients of the halo rows, computed from ``g_grad`` ``[n, width]``."""
 
     def own_back(self, g_grad: Tensor, into: Tensor | None) -> Tensor:
-        """The gradient of ``a`` from own rows, ``[n, k]``, added to ``into`` where that is given."""
+        """The part of the gradient of ``a`` ``[n, k]`` that comes from owned rows, added to ``into`` if given."""
 
 
 @dataclass(frozen=True, eq=False)
 class Aggregation(ABC):
-    """The edges of one part, cut into boundary and interior, and the exchange that feeds them.
+    """The edges of one part, cut into boundary and interior, and the exchange that brings the halo rows.
 
-    The parts share the memory of the whole matrices.
+    The cut matrices share the memory of the whole ones.
     """
 
     inner: Csr
@@ -78,14 +78,14 @@ class Aggregation(ABC):
     exchange: HaloExchange
 
     is_linear = True
-    """whether ``A (x W^T)`` is ``(A x) W^T``"""
+    """Whether ``A (x W^T)`` equals ``(A x) W^T``."""
 
     @abstractmethod
     def gather(self, layer: Layer, a: Tensor, training: bool) -> Gathering:
-        """Begin an aggregation of what ``layer`` sends, ``a`` ``[rows held, width]``."""
+        """Begin an aggregation of ``a`` ``[rows held, width]``, the rows that ``layer`` sends."""
 
     def rows_held(self, layer: Layer) -> int:
-        """How many rows the matrix ``a`` of ``layer`` has on this worker."""
+        """Number of rows of the matrix ``a`` of ``layer`` on this worker."""
         return self.inner.num_rows
 
     @property
@@ -124,7 +124,7 @@ class Sum(Aggregation):
         )
 
     def gather(self, layer: Layer, a: Tensor, training: bool) -> Gathering:
-        """A sum over own rows and the halo's."""
+        """Begin a sum over owned rows and halo rows."""
         return Summing(self, layer.number, empty_rows(a, *a.shape))
 
 
@@ -142,7 +142,7 @@ class Summing:
     """One sum in one pass, written to ``g`` ``[n, width]``; see :class:`Gathering`."""
 
     def __init__(self, edges: Sum, number: int, g: Tensor) -> None:
-        """``number`` names the exchange."""
+        """``number`` is that of the layer, which names the exchange."""
         self._edges = edges
         self._number = number
         self._arrival: Arrival | None = None
@@ -157,7 +157,7 @@ class Summing:
         self._arrival = self._edges.exchange.arrive(incoming.message, incoming.drop)
 
     def complete(self, rows: slice) -> None:
-        """Packed rows are decoded as they are added."""
+        """Add the halo rows; packed rows are decoded as they are added."""
         assert self._arrival is not None
         self._arrival.add(row_range(self._edges.halo_boundary, rows.start, rows.stop), self.g[rows])
 
@@ -167,7 +167,7 @@ class Summing:
             self._edges.inner_interior.matmul(a, out=self.g[self._edges.boundary :])
 
     def send_back(self, g_grad: Tensor) -> Message | None:
-        """``halo_t @ g_grad``, piece by piece: each leaves before the next is computed."""
+        """Send ``halo_t @ g_grad`` piece by piece: each piece leaves before the next one is computed."""
         edges, exchange = self._edges, self._edges.exchange
         grad = g_grad[: edges.boundary]
         if not edges.halo_t_pieces:
@@ -186,13 +186,13 @@ class Summing:
 
 
 def boundary_of(halo: Csr, exchange: HaloExchange) -> int:
-    """How many rows come before the first of those that are neither sent nor have an edge from the halo."""
+    """Number of boundary rows: no row behind them is sent or has an edge from the halo."""
     reached = halo.indptr.diff().nonzero()
     return max(exchange.num_boundary, int(reached[-1]) + 1 if reached.numel() else 0)
 
 
 def gather_whole(gathering: Gathering, a: Tensor, incoming: Incoming, boundary: int) -> Tensor:
-    """The aggregates of all rows at once: own rows while the halo's fly, then the halo's."""
+    """The aggregates of all rows: owned rows are summed while the halo rows are under way, then the halo rows."""
     gathering.own(a)
     gathering.interior(a)
     gathering.wait(incoming)
@@ -201,7 +201,7 @@ def gather_whole(gathering: Gathering, a: Tensor, incoming: Incoming, boundary: 
 
 
 def scatter_whole(gathering: Gathering, g_grad: Tensor, into: Tensor | None, exchange: HaloExchange) -> Tensor:
-    """The gradients of all rows at once: the halo's leave, own rows' meanwhile, then what returns is added."""
+    """The gradients of all rows: send the halo's, compute the own ones meanwhile, and add the gradients that arrive."""
     message = gathering.send_back(g_grad)
     a_grad = gathering.own_back(g_grad, into)
     exchange.finish_back(message, a_grad)

@@ -17,11 +17,11 @@ from halowire.partitioning import Shard
 from halowire.wire import HaloExchange, Message
 
 SLOPE = 0.2
-"""of the leaky ReLU below zero"""
+"""Slope of the leaky ReLU below zero."""
 
 
 class AttentionVectors(NamedTuple):
-    """Score vectors of sources and of targets, ``[H, C]`` each, one row for each of ``H`` heads."""
+    """The score vectors of sources and of targets, ``[H, C]`` each, with one row for each of ``H`` heads."""
 
     source: nn.Parameter
     target: nn.Parameter
@@ -30,15 +30,15 @@ class AttentionVectors(NamedTuple):
 class Attending:
     """Attention over the rows ``z`` ``[n + h, H C]`` of a part and its halo; see :mod:`halowire.kernels.attend`.
 
-    ``forth`` ``[n, n + h]`` has the edges of every row. The owned rows of ``z`` and their scores come first; when the
-    halo's rows are written too, :meth:`halo_scores` makes theirs. Backward, the gradients of the halo's rows come
-    first, because others wait for them.
+    ``forth`` ``[n, n + h]`` has the edges of every row. The owned rows of ``z`` are given at the start; when the halo
+    rows are written too, :meth:`halo_scores` computes their scores. Backward computes the gradients of the halo rows
+    first, because other workers wait for them.
     """
 
     def __init__(
         self, forth: Csr, inner_t: Csr, halo_t: Csr, z: Tensor, vectors: tuple[Tensor, Tensor], slope: float, keep: bool
     ) -> None:
-        """``inner_t`` ``[n, n]`` and ``halo_t`` ``[h, n]`` are the transpose of ``forth``; ``keep``: for backward."""
+        """``inner_t`` ``[n, n]`` and ``halo_t`` ``[h, n]`` are ``forth`` transposed; ``keep``: backward follows."""
         self._forth = forth
         self._inner_t = inner_t
         self._halo_t = halo_t
@@ -56,12 +56,12 @@ class Attending:
         self._dst = own[:, self._heads :]
 
     def halo_scores(self) -> None:
-        """The halo's rows of ``z`` are written: make their scores."""
+        """Compute the scores of the halo rows of ``z``, once they are written."""
         n = self._n
         torch.mm(self.z[n:], score_columns(self._scores.source), out=self._src[n:])
 
     def attend(self, rows: slice) -> None:
-        """Write these rows of ``out``."""
+        """Attend over the edges of ``rows``, and write these rows of ``out``."""
         positive = None if self._positive is None else self._positive[rows]
         matrix = row_range(self._forth, rows.start, rows.stop)
         found = attend(
@@ -71,7 +71,7 @@ class Attending:
             self._nodes[rows] = found.nodes
 
     def halo_back(self, grad: Tensor) -> Tensor:
-        """The gradient of the halo's rows of ``z``, ``[h, H C]``, from ``grad`` of ``out`` ``[n, H C]``."""
+        """The gradient of the halo rows of ``z``, ``[h, H C]``, from ``grad``, the gradient of ``out`` ``[n, H C]``."""
         n = self._n
         self._targets = attend_targets(grad, Attended(self.out, self._positive, self._nodes), self._slope)
         halo, self._halo_src_grad = attend_sources(
@@ -80,7 +80,7 @@ class Attending:
         return halo
 
     def own_back(self, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Gradients of the owned rows of ``z``, ``[n, H C]``, and of both score vectors; after :meth:`halo_back`."""
+        """Gradients of the owned rows of ``z``, ``[n, H C]``, and of both score vectors; needs :meth:`halo_back`."""
         n, z = self._n, self.z
         own, own_src_grad = attend_sources(
             self._inner_t, grad, z[:n], self._src[:n], self._targets, self._slope, self._scores, True
@@ -91,9 +91,10 @@ class Attending:
 
 @dataclass(frozen=True, eq=False)
 class Attention(Aggregation):
-    """``forth`` ``[n, n + h]`` has a row's edges from owned and from halo nodes; every node has one self loop.
+    """Attention over the edges ``forth`` ``[n, n + h]`` from owned and from halo nodes; every node has one self loop.
 
-    One softmax runs over both, so unlike a sum they cannot be taken one after the other. There are no edge weights.
+    One softmax runs over all edges of a row, so unlike a sum it cannot take owned rows first and halo rows later. There
+    are no edge weights.
     """
 
     forth: Csr
@@ -118,16 +119,16 @@ class Attention(Aggregation):
         return Attention(inner.to(device), halo.to(device), *transposed, boundary, exchange, forth.to(device))
 
     def rows_held(self, layer: Layer) -> int:
-        """Owned and halo rows, ``n + h``, where ``a`` is what the softmax runs over; else the owned ones."""
+        """Number of owned and halo rows, ``n + h``, where ``a`` is ``z``; otherwise of owned rows."""
         return self.forth.num_cols if layer.multiplies else self.inner.num_rows
 
     def gather(self, layer: Layer, a: Tensor, training: bool) -> Gathering:
-        """Attention with the score vectors of ``layer``."""
+        """Begin attention with the score vectors of ``layer``."""
         assert isinstance(layer, AttentionLayer)
         return _AttendingLayer(self, layer, a, training)
 
     def attending(self, z: Tensor, vectors: AttentionVectors, training: bool) -> Attending:
-        """Attention over the rows ``z`` ``[n + h, H C]``, of which the owned ones are written."""
+        """Begin attention over the rows ``z`` ``[n + h, H C]``, of which the owned rows are written already."""
         return Attending(self.forth, self.inner_t, self.halo_t, z, vectors, SLOPE, training)
 
 
@@ -136,7 +137,7 @@ class AttentionLayer(Layer):
 
     Attributes:
         vectors: the score vectors.
-        late_weight: ``W`` ``[H C, in]`` where ``v`` is what travels, and the receiver multiplies too; None where ``z``
+        late_weight: ``W`` ``[H C, in]`` where ``v`` travels and the receiver multiplies it by ``W``; None where ``z``
             travels.
     """
 
@@ -161,10 +162,10 @@ class _AttendingLayer:
         self.g = self._attending.out
 
     def own(self, a: Tensor) -> None:
-        """Nothing: the softmax of a row takes all its edges at once."""
+        """Do nothing: the softmax of a row needs all its edges at once."""
 
     def wait(self, incoming: Incoming) -> None:
-        """The halo's rows of ``z``, received or made from what was received, and their scores."""
+        """Wait for the halo rows of ``z``, or compute them from the rows of ``v`` that arrive; compute their scores."""
         exchange, weight = self._edges.exchange, self._layer.late_weight
         rows = exchange.finish_rows(incoming.message, self._a.shape[1])
         halo = self._attending.z[self._n :]
@@ -185,14 +186,14 @@ class _AttendingLayer:
         self._attending.attend(slice(self._edges.boundary, self._n))
 
     def send_back(self, g_grad: Tensor) -> Message | None:
-        """The halo's gradients first: their owners wait for them."""
+        """Compute and launch the gradients of the halo rows first, because their owners wait for them."""
         weight = self._layer.late_weight
         self._halo_grad = self._attending.halo_back(g_grad)
         rows = self._halo_grad if weight is None else product(self._halo_grad, weight)
         return self._edges.exchange.start_back(rows, self._layer.number)
 
     def own_back(self, g_grad: Tensor, into: Tensor | None) -> Tensor:
-        """Those of the owned rows, of the score vectors and, where it comes late, of ``W``."""
+        """Compute the gradients of the owned rows, of the score vectors and, where ``v`` travelled, of ``W``."""
         assert into is None, "attention has no product of a row with itself beside its self loop"
         z_grad, source_grad, target_grad = self._attending.own_back(g_grad)
         gradient_of(self._layer.vectors.source).add_(source_grad)

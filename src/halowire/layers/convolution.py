@@ -1,4 +1,4 @@
-"""The layer of GCN, GraphSAGE and ResGCN+: linear in the aggregate."""
+"""The layer of GCN, GraphSAGE and ResGCN+, which is linear in the aggregate."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from halowire.layers.rows import Kept
 class Convolution(Layer):
     """``u' = scale (A v W^T + v W_self^T + b) + skip u``.
 
-    The weights come first where they narrow the rows: ``A (v W^T)`` instead of ``(A v) W^T``.
+    Rows are multiplied by ``W`` before the aggregation where that narrows them: ``A (v W^T)`` instead of ``(A v) W^T``.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Convolution(Layer):
 
     @property
     def finish_parameters(self) -> list[nn.Parameter]:
-        """All maps and the bias, but for a weight that came first."""
+        """All weights and the bias, except a weight that was applied before the aggregation."""
         last = None if self.multiplies else self._weight
         return [parameter for parameter in (last, self._self, self._bias) if parameter is not None]
 
@@ -50,7 +50,7 @@ class Convolution(Layer):
             affine(kept.v, self._self.t(), self._bias, out)
 
     def finish(self, kept: Kept, out: Tensor) -> None:
-        """``g W^T``, or ``g`` where the weights came first, added to the own part."""
+        """Add ``g W^T``, or ``g`` where ``W`` was applied before, to the result of :meth:`finish_own`; scale, skip."""
         assert kept.g is not None
         if self._self is not None:
             out.add_(kept.g) if self.multiplies else out.addmm_(kept.g, self._weight.t())
@@ -67,7 +67,7 @@ class Convolution(Layer):
             out.add_(kept.u, alpha=self.skip)
 
     def finish_back(self, grad: Tensor, g_grad: Tensor) -> None:
-        """``g_grad = scale grad W``, or ``scale grad`` where the weights came first."""
+        """``g_grad = scale grad W``, or ``scale grad`` where ``W`` was applied before the aggregation."""
         if not self.multiplies:
             torch.mm(grad, self._weight, out=g_grad)
         else:
@@ -83,7 +83,7 @@ class Convolution(Layer):
         return found.mul_(self._scale) if self._scale != 1 else found
 
     def finish_weights(self, kept: Kept, grad: Tensor, g_grad: Tensor, initial_grad: Tensor | None) -> None:
-        """``W += grad^T g``, ``W_self += grad^T v``, ``b += sum of grad``, each times the scale."""
+        """Add ``r^T g``, ``r^T v``, ``sum(r)`` to the gradients of ``W``, ``W_self``, ``b``; ``r = scale grad``."""
         if self._scale != 1:
             grad = torch.mul(grad, self._scale, out=empty_rows(grad, *grad.shape))
         if self._bias is not None:
@@ -97,7 +97,7 @@ class Convolution(Layer):
 
     @property
     def work(self) -> Work:
-        """Two aggregations, two activations, and three products for each map."""
+        """Two aggregations, two activations, and three products for each weight."""
         out_width, in_width = self._weight.shape
         maps = 1 if self._self is None else 2
         return Work(2 * self.width, 2 * in_width, 3 * maps * out_width * in_width)

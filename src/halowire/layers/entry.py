@@ -1,4 +1,4 @@
-"""The entry of a model: what turns its input features into the first hidden rows, without the wire."""
+"""The entry of a model: it turns input features into the first hidden rows, without sending anything."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from halowire.wire import Arrival
 
 
 class Entry(ABC):
-    """The first thing that a model does. Features never change, so what it reads of other workers is here already.
+    """The first step of a model. Features never change, so other workers' features were fetched before training.
 
     A pass is :meth:`begin`, :meth:`forward` on all rows in any ranges, :meth:`backward` on all rows in any ranges,
     :meth:`end`.
 
     Attributes:
-        width: columns of the rows that it makes.
+        width: columns of the first hidden rows.
     """
 
     width: int
@@ -32,27 +32,27 @@ class Entry(ABC):
         """All parameters of the entry."""
 
     def begin(self, inputs: Inputs, rows: Rows) -> None:
-        """A pass over all ``rows`` of a part begins."""
+        """Begin a pass over all ``rows`` of a part."""
         self.inputs = inputs
 
     @abstractmethod
     def forward(self, rows: Rows, out: Tensor, initial: Tensor | None) -> None:
-        """Write the first hidden rows ``[m, width]`` and, where the model has them, its initial rows."""
+        """Write the first hidden rows ``[m, width]`` to ``out`` and, if the model has them, its initial rows."""
 
     @abstractmethod
     def backward(self, rows: Rows, u: Tensor, grad: Tensor, initial_grad: Tensor | None) -> None:
-        """Add to the weight gradients what ``grad`` of these rows gives, all that needs no other rows.
+        """Add to the weight gradients everything that needs only the gradient ``grad`` of these rows.
 
-        ``u`` are the rows that forward wrote. ``initial_grad`` is added to ``grad`` where there are initial rows.
+        ``u`` are the rows that forward wrote. ``initial_grad`` is the gradient of the initial rows, if there are any.
         """
 
     @property
     def needs_all_rows(self) -> bool:
-        """Whether :meth:`end` needs the gradient of all rows in one matrix."""
+        """Whether :meth:`end` needs the gradients of all rows in one matrix."""
         return False
 
     def end(self, grad: Tensor | None) -> None:
-        """Backward is over for all rows; ``grad`` ``[n, width]`` is given where :attr:`needs_all_rows`."""
+        """End backward, after all rows; ``grad`` ``[n, width]`` is given where :attr:`needs_all_rows`."""
         return
 
     @property
@@ -76,13 +76,13 @@ class Projection(Entry):
         return [self._map.weight, *([] if self._bias is None else [self._bias])]
 
     def forward(self, rows: Rows, out: Tensor, initial: Tensor | None) -> None:
-        """The product with these rows' features."""
+        """Multiply the features of these rows."""
         self._map.forward(self.inputs.columns(rows.at), self._bias, out)
         if initial is not None:
             activate(out, None, None, True, None, out=initial)
 
     def backward(self, rows: Rows, u: Tensor, grad: Tensor, initial_grad: Tensor | None) -> None:
-        """The gradients of ``W`` and ``b``."""
+        """Add to the gradients of ``W`` and ``b``."""
         if initial_grad is not None:
             grad.addcmul_(initial_grad, (u > 0).float())
         self._map.backward(self.inputs.columns(rows.at), grad)
@@ -90,22 +90,23 @@ class Projection(Entry):
             gradient_of(self._bias).add_(grad.sum(0))
 
     def end(self, grad: Tensor | None) -> None:
-        """Hand in the sums."""
+        """Add the gradient that was summed over the pass to that of ``W``."""
         self._map.end()
 
     @property
     def work(self) -> Work:
-        """A product forward, one backward."""
+        """One product forward and one backward."""
         return Work(feature_products=2 * self.width)
 
 
 class FeatureSum(Entry):
     """Layer 0 of GCN and GraphSAGE, ``u = A x W^T + x W_self^T + b``.
 
-    Dense features: ``A x`` was computed once. Sparse or very wide ones: ``z = x W^T`` of own and halo rows at the
-    beginning of a pass, ``A z`` on the rows in work; backward multiplies by the transposed edges once, at the end.
-    Where the policy sends the features in every epoch, as VARCO's code does, ``A x`` of the boundary is made anew from
-    what arrives: what does not travel (columns, rows) is zero, and nothing is sent back.
+    For dense features ``A x`` is computed once, before training. For sparse or very wide features every pass begins
+    with ``z = x W^T`` of owned and halo rows, and ``A z`` is computed on the rows in work; backward multiplies by the
+    transposed edges once, at the end. Where the policy sends the features in every epoch, as VARCO's code does, ``A x``
+    of the boundary is computed from the rows that arrive: columns and rows that do not travel are zero, and no gradient
+    is sent back.
     """
 
     def __init__(self, weight: nn.Parameter, weight_self: nn.Parameter | None, bias: nn.Parameter | None) -> None:
@@ -119,12 +120,12 @@ class FeatureSum(Entry):
 
     @property
     def parameters(self) -> list[nn.Parameter]:
-        """Both maps and the bias."""
+        """Both weights and the bias."""
         found = [self._map.weight, None if self._self is None else self._self.weight, self._bias]
         return [parameter for parameter in found if parameter is not None]
 
     def begin(self, inputs: Inputs, rows: Rows) -> None:
-        """``z`` of all rows where ``A x`` is not cached; ``A x`` of the boundary where features are sent anew."""
+        """Compute ``z`` where ``A x`` is not cached, or ``A x`` of the boundary where features are sent every epoch."""
         super().begin(inputs, rows)
         self._z = None
         self._boundary = None
@@ -142,7 +143,7 @@ class FeatureSum(Entry):
         arrival.add(row_range(edges.halo, 0, edges.boundary), self._boundary)
 
     def forward(self, rows: Rows, out: Tensor, initial: Tensor | None) -> None:
-        """See the class."""
+        """Write ``u`` of these rows, from the cached ``A x`` or from ``z``."""
         if self._z is None:
             affine(self._gathered(rows.at), self._map.weight.t(), self._bias, out)
         else:
@@ -156,14 +157,14 @@ class FeatureSum(Entry):
             self.inputs.columns(rows.at).add_times(self._self.weight, out)
 
     def _gathered(self, at: slice) -> Tensor:
-        """Some rows of ``A x``: all of the boundary, or none."""
+        """The rows ``at`` of ``A x``, which lie either all in the boundary or all in the interior."""
         if self._boundary is not None and at.stop <= self._boundary.shape[0]:
             return self._boundary[at]
         assert self.inputs.gathered is not None
         return self.inputs.gathered[at]
 
     def backward(self, rows: Rows, u: Tensor, grad: Tensor, initial_grad: Tensor | None) -> None:
-        """The gradients that need no other rows."""
+        """Add to the gradients that need no other rows."""
         if self._z is None:
             gradient_of(self._map.weight).addmm_(grad.t(), self._gathered(rows.at))
         if self._self is not None:
@@ -173,11 +174,11 @@ class FeatureSum(Entry):
 
     @property
     def needs_all_rows(self) -> bool:
-        """Where ``A x`` is not cached."""
+        """Whether ``A x`` is not cached: then sources of edges get gradients from any row."""
         return self._z is not None
 
     def end(self, grad: Tensor | None) -> None:
-        """``W += (inner^T grad)^T x + (halo^T grad)^T x_halo`` where ``A x`` is not cached; hand in the sums."""
+        """Add ``(inner^T grad)^T x + (halo^T grad)^T x_halo`` to the gradient of ``W`` where ``A x`` is not cached."""
         if self._z is not None:
             inputs, edges = self.inputs, self.inputs.aggregation
             assert grad is not None and edges is not None and inputs.halo is not None
@@ -190,6 +191,6 @@ class FeatureSum(Entry):
 
     @property
     def work(self) -> Work:
-        """The aggregation is computed once in a run; products and an activation remain."""
+        """Products and an activation; the aggregation is computed once in a run."""
         maps = 1 if self._self is None else 2
         return Work(values=self.width, feature_products=2 * maps * self.width)

@@ -1,4 +1,4 @@
-"""Input features on a worker: what the first layer needs from other workers is fetched once, before training."""
+"""Input features on a worker; other workers' features that the first layer needs are fetched once, before training."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ SPARSE_LIMIT = 0.25
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """A feature matrix ``[rows, F]``, dense or sparse, that multiplies weights from the right and from the left."""
+    """A feature matrix ``[rows, F]``, dense or sparse, for products with weights (forward) and gradients (backward)."""
 
     values: Tensor | Csr
 
     @cached_property
     def transposed(self) -> Csr | None:
-        """The transpose of a sparse matrix, which backward needs; made when it is first asked for."""
+        """The transpose of a sparse matrix, for backward; made at the first use."""
         return self.values.transpose() if isinstance(self.values, Csr) else None
 
     @property
@@ -58,15 +58,15 @@ class Columns:
 
 @dataclass(eq=False)
 class Inputs:
-    """The features of a part and, for a model whose first layer aggregates them, what that needs.
+    """The features of a part and, for a model whose first layer aggregates features, the data of that aggregation.
 
     Attributes:
-        x: own features ``[n, F]``.
-        gathered: ``A x`` ``[n, F]``, computed once, where features are dense, not too wide, and summed.
-        halo: the raw halo rows ``[h, F]``, where ``A x`` is not kept: the first layer multiplies them locally.
+        x: features of the owned rows, ``[n, F]``.
+        gathered: ``A x`` ``[n, F]``, computed once, where features are dense and not too wide and the layer is a sum.
+        halo: features of the halo rows ``[h, F]``, where ``A x`` is not kept; the first layer multiplies them.
         aggregation: the edges of the part.
-        own_boundary: what the boundary's rows ``[b, F]`` of ``A x`` get from own rows, where the policy sends the
-            halo's features in every epoch.
+        own_boundary: the sums over owned rows in the boundary's rows ``[b, F]`` of ``A x``, where the policy sends
+            features in every epoch.
     """
 
     x: Tensor | Csr
@@ -78,9 +78,10 @@ class Inputs:
 
     @staticmethod
     def of(shard: Shard, aggregation: Aggregation, aggregates: bool) -> Inputs:
-        """Make the features of ``shard`` ready; ``aggregates``: the first layer reads them over edges.
+        """Make the features of ``shard`` ready; ``aggregates``: the first layer reads features over edges.
 
-        Then the halo's features cross the wire here, once, and neither way needs the wire during training.
+        If so, the features of the halo rows are fetched here, once, and training sends none (but see the policy's
+        ``resend_input``).
         """
         if shard.x is None:
             raise InputError(f"graph {shard.graph!r} has no features; give it `x` (one row per node) to train on it")
@@ -103,7 +104,7 @@ class Inputs:
 
     @property
     def num_rows(self) -> int:
-        """Number of own rows, ``n``."""
+        """Number of owned rows, ``n``."""
         return self.x.num_rows if isinstance(self.x, Csr) else self.x.shape[0]
 
     def columns(self, at: slice) -> Columns:
@@ -121,7 +122,8 @@ class Inputs:
 class FeatureMap:
     """``x W^T (+ b)`` on ranges of rows; the gradient of ``W`` is summed over a pass.
 
-    The transpose of a sparse ``x`` gives the gradient as ``[F, out]``, so the sum is kept that way round until the end.
+    A product with the transpose of a sparse ``x`` gives the transposed gradient, ``[F, out]``; so the sum has that
+    shape until the end of the pass.
     """
 
     def __init__(self, weight: nn.Parameter) -> None:
@@ -150,7 +152,7 @@ class FeatureMap:
             columns.transposed.matmul(grad, out=self._sum, accumulate=True)
 
     def end(self) -> None:
-        """Backward is over: hand in what was summed."""
+        """End backward: add the sum to the gradient of ``W``."""
         if self._sum is not None:
             gradient_of(self.weight).add_(self._sum.t())
             self._sum = None
@@ -167,7 +169,7 @@ def _refuse_unsendable(x: Tensor | Csr, graph: str) -> None:
 
 
 def densify(x: Tensor | Csr) -> Tensor | Csr:
-    """Bag-of-words rows as they are while they are sparse enough to gain from it, else as a dense matrix."""
+    """Keep bag-of-words features sparse if that makes products faster, else make them a dense matrix."""
     if isinstance(x, Csr) and x.nnz > SPARSE_LIMIT * x.num_rows * x.num_cols:
         return x.to_dense()
     return x

@@ -19,7 +19,7 @@ from halowire.wire import HaloExchange
 
 
 class HeadJoin:
-    """How the results of ``H`` heads, ``[m, H C]``, become one row: side by side, or their mean ``[m, C]``."""
+    """Joins the results of ``H`` heads, ``[m, H C]``, into rows: side by side, or as their mean ``[m, C]``."""
 
     def __init__(self, heads: int, cols: int, concat: bool) -> None:
         self._heads = heads
@@ -41,7 +41,7 @@ class GATConv(nn.Module):
     """The parameters of a graph attention layer: ``W`` ``[H C, in]``, score vectors ``[H, C]``, ``b`` ``[out]``."""
 
     def __init__(self, in_channels: int, out_channels: int, heads: int, concat: bool, seeds: torch.Generator) -> None:
-        """``out_channels`` is the width of the result; where heads are concatenated, they divide it."""
+        """``out_channels`` is the width of the result; where heads are concatenated, each gets an equal share of it."""
         super().__init__()
         if heads < 1 or (concat and out_channels % heads):
             raise InputError(f"{heads} heads cannot make {out_channels} columns; --model.heads must divide the width")
@@ -63,8 +63,8 @@ class GATConv(nn.Module):
 class GATLayer(AttentionLayer):
     """A hidden or last layer: ``u' = joined heads of attention over z = v W^T, + b``.
 
-    ``z`` is what travels where that is no wider than ``v``, and the receiver need not multiply again. Rows that must
-    travel before dropout (``undropped``, for delta coding) can be multiplied first only where that narrows them.
+    ``z`` travels where it is no wider than ``v``; then the receiver need not multiply. Where rows should travel before
+    dropout (``undropped``, for delta coding), ``z`` travels only if it is narrower than ``v``.
     """
 
     def __init__(self, number: int, activation: Activation, conv: GATConv, undropped: bool) -> None:
@@ -78,21 +78,21 @@ class GATLayer(AttentionLayer):
 
     @property
     def finish_parameters(self) -> list[nn.Parameter]:
-        """Score vectors and bias, and ``W`` where it comes late."""
+        """The score vectors, the bias, and ``W`` where ``v`` travels."""
         late = [] if self.late_weight is None else [self.late_weight]
         return [*late, *self.vectors, self._conv.bias]
 
     def finish(self, kept: Kept, out: Tensor) -> None:
-        """Join the heads, add the bias."""
+        """Join the heads, and add the bias."""
         assert kept.g is not None
         self._conv.joins.forward(kept.g, self._conv.bias, out)
 
     def finish_back(self, grad: Tensor, g_grad: Tensor) -> None:
-        """Part the heads."""
+        """Write the gradients of the heads to ``g_grad``, from that of the joined rows."""
         g_grad.copy_(self._conv.joins.backward(grad))
 
     def finish_weights(self, kept: Kept, grad: Tensor, g_grad: Tensor, initial_grad: Tensor | None) -> None:
-        """The bias; those of ``W`` and of the score vectors come with the aggregation."""
+        """Add to the bias' gradient; the aggregation adds to those of ``W`` and of the score vectors."""
         gradient_of(self._conv.bias).add_(grad.sum(0))
 
     @property
@@ -103,7 +103,7 @@ class GATLayer(AttentionLayer):
 
 
 class FeatureAttention(Entry):
-    """Layer 0 of GAT: attention over ``z = x W^T`` of own and halo rows, then ``heads`` joined and ``b`` added."""
+    """Layer 0 of GAT: attention over ``z = x W^T`` of owned and halo rows; then heads are joined and ``b`` is added."""
 
     def __init__(
         self, weight: nn.Parameter, vectors: AttentionVectors, bias: nn.Parameter | None, joins: HeadJoin
@@ -122,7 +122,7 @@ class FeatureAttention(Entry):
         return [self._map.weight, *self._vectors, *([] if self._bias is None else [self._bias])]
 
     def begin(self, inputs: Inputs, rows: Rows) -> None:
-        """``z`` of all rows and their scores."""
+        """Compute ``z`` of all rows and their scores."""
         super().begin(inputs, rows)
         edges, n = inputs.aggregation, inputs.num_rows
         assert isinstance(edges, Attention) and inputs.halo is not None
@@ -139,17 +139,17 @@ class FeatureAttention(Entry):
         self._joins.forward(self._attending.out[rows.at], self._bias, out)
 
     def backward(self, rows: Rows, u: Tensor, grad: Tensor, initial_grad: Tensor | None) -> None:
-        """The gradient of the bias."""
+        """Add to the gradient of the bias."""
         if self._bias is not None:
             gradient_of(self._bias).add_(grad.sum(0))
 
     @property
     def needs_all_rows(self) -> bool:
-        """A source is read by any row."""
+        """Always true: any row may read a source, so a source's gradient needs all rows."""
         return True
 
     def end(self, grad: Tensor | None) -> None:
-        """The gradients of ``W`` and of the score vectors."""
+        """Add to the gradients of ``W`` and of the score vectors."""
         assert grad is not None and self._attending is not None and self.inputs.halo is not None
         g_grad = self._joins.backward(grad)
         halo = self._attending.halo_back(g_grad)
@@ -181,7 +181,7 @@ class GAT(Stack):
 
     @staticmethod
     def aggregation(shard: Shard, exchange: HaloExchange) -> Attention:
-        """Attention."""
+        """The edges of ``shard``, made ready for attention."""
         return Attention.of(shard, exchange)
 
     def new_conv(self, in_channels: int, out_channels: int, last: bool, seeds: torch.Generator) -> nn.Module:
@@ -189,11 +189,11 @@ class GAT(Stack):
         return GATConv(in_channels, out_channels, self.heads, not last, seeds)
 
     def entry_of(self, conv: nn.Module) -> Entry:
-        """Attention over features."""
+        """The first layer: attention over features."""
         assert isinstance(conv, GATConv)
         return FeatureAttention(conv.weight, conv.vectors, conv.bias, conv.joins)
 
     def layer_of(self, conv: nn.Module, number: int, activation: Activation, undropped: bool) -> Layer:
-        """Attention over hidden rows."""
+        """A later layer: attention over hidden rows."""
         assert isinstance(conv, GATConv)
         return GATLayer(number, activation, conv, undropped)

@@ -17,7 +17,7 @@ from halowire.wire import HaloExchange
 
 @register("gcn")
 class GCN(Stack):
-    r"""``u' = D^-1/2 (A + I) D^-1/2 v W^T + b``, degrees of the whole graph."""
+    r"""``u' = D^-1/2 (A + I) D^-1/2 v W^T + b``, with the degrees of the whole graph."""
 
     takes_residual = True
     sums_input = True
@@ -38,7 +38,7 @@ class GCN(Stack):
         return FeatureSum(conv.weight, conv.weight_self, conv.bias)
 
     def layer_of(self, conv: nn.Module, number: int, activation: Activation, undropped: bool) -> Layer:
-        """A later layer; a share ``residual`` of a hidden layer's output is its input."""
+        """A later layer; a hidden layer's output is mixed with a share ``residual`` of its input."""
         assert isinstance(conv, Linear)
         share = 0.0 if number == len(self.blocks) - 1 else self.shape.residual
         return Convolution(number, activation, conv.weight, conv.weight_self, conv.bias, 1 - share, share)

@@ -1,4 +1,4 @@
-"""GCNII (Chen et al. 2020): a deep model whose every layer reads the initial rows too."""
+"""GCNII (Chen et al. 2020): a deep model in which every layer also reads the initial rows."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ class InitialLayer(Layer):
 
     @property
     def finish_parameters(self) -> list[nn.Parameter]:
-        """``W``."""
+        """The weight ``W``."""
         return [self._weight]
 
     def begin(self) -> None:
-        """``M`` of this pass, and ``(1 - alpha) M``: one small product instead of a large one and a sum."""
+        """Compute ``M`` and ``(1 - alpha) M`` for this pass: that is cheaper than scaling and adding rows."""
         self._map = self._weight.detach() * self._theta
         self._map.diagonal().add_(1 - self._theta)
         self._map_back = self._map * (1 - self._alpha)
 
     def mix(self, kept: Kept, initial: Tensor | None) -> None:
-        """``s``, in the memory of ``g``."""
+        """Write ``s`` to the memory of ``g``."""
         assert kept.g is not None and initial is not None
         kept.g.lerp_(initial, self._alpha)
 
@@ -56,7 +56,7 @@ class InitialLayer(Layer):
         torch.mm(grad, self._map_back, out=g_grad)
 
     def finish_weights(self, kept: Kept, grad: Tensor, g_grad: Tensor, initial_grad: Tensor | None) -> None:
-        """``W += theta grad^T s``; ``h_0`` gets ``alpha / (1 - alpha)`` of ``g_grad``."""
+        """Add ``theta grad^T s`` to the gradient of ``W``, and ``alpha / (1 - alpha) g_grad`` to that of ``h_0``."""
         assert kept.g is not None and initial_grad is not None
         gradient_of(self._weight).addmm_(grad.t(), kept.g, alpha=self._theta)
         initial_grad.add_(g_grad, alpha=self._alpha / (1 - self._alpha))

@@ -1,12 +1,12 @@
 """A graph layer, cut at its aggregation into two halves that run on any rows: prepare and finish.
 
     v = f(u)              prepare: activate the rows that enter the layer, ``[m, in]``,
-    a = v  or  v W^T      and make what is sent and aggregated, ``[m, width]``
-    g = A a               the aggregation over all rows, which is no business of the layer
-    u' = ...              finish: the rows that leave the layer, ``[m, out]``, from ``g`` and what the rows had before
+    a = v  or  v W^T      and make the rows that are sent and aggregated, ``[m, width]``
+    g = A a               the aggregation over all rows, which is not part of the layer
+    u' = ...              finish: the rows that leave the layer, ``[m, out]``, from ``g`` and sometimes ``v`` and ``u``
 
-The weights come first, ``a = v W^T``, where that makes narrower what is sent. Backward is written out by hand in the
-same steps, because a schedule decides when each of them runs: what others wait for first, weight gradients later.
+``a = v W^T`` where that makes the rows that are sent narrower. Backward is written by hand in the same steps, because a
+schedule decides when each step runs: first the gradients that other workers wait for, later weight gradients.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from halowire.layers.rows import Kept, Rows
 
 
 class Work(NamedTuple):
-    """What a piece of a model computes, forward and backward: the splitter weighs it.
+    """How much a piece of a model computes, forward and backward; the split into stages balances it.
 
     ``sums`` values are added per edge, ``values`` activated per node, ``products`` multiplied per node, and
     ``feature_products`` multiplied per stored value of the input features.
@@ -36,7 +36,7 @@ class Work(NamedTuple):
 
 
 class Preparing:
-    """The first half: from the rows ``u`` that enter, ``[m, in]``, to ``a``, ``[m, width]``."""
+    """The first half of a layer: from the rows ``u`` that enter, ``[m, in]``, to ``a``, ``[m, width]``."""
 
     def __init__(self, activation: Activation, width: int, weight: nn.Parameter | None, bias: Tensor | None) -> None:
         """``weight`` ``[width, in]`` makes ``a = v weight^T + bias``; without it ``a`` is ``v``."""
@@ -49,12 +49,12 @@ class Preparing:
 
     @property
     def prepare_parameters(self) -> list[nn.Parameter]:
-        """The parameters whose gradients this half adds to."""
+        """The parameters to whose gradients this half adds."""
         own = [self._first_weight] if self._first_weight is not None else []
         return [*own, *self.activation.parameters]
 
     def keep(self, u: Tensor, a: Tensor) -> Kept:
-        """Room for what forward leaves of the rows ``u``, which will write ``a``."""
+        """Memory for what forward keeps for backward; forward will turn the rows ``u`` into ``a``."""
         v = empty_rows(u, *u.shape) if self.multiplies else a if self.needs_v else None
         return Kept(u, self.activation.stats_for(u), v)
 
@@ -71,15 +71,15 @@ class Preparing:
     def input_grad(self, a_grad: Tensor, v_grad: Tensor | None) -> Tensor:
         """The matrix ``[m, in]`` in which :meth:`prepare_back` makes the gradient of ``u``.
 
-        ``v_grad`` is the part of the gradient of ``v`` that did not pass the aggregation. Where ``a`` is ``v``, it is
-        in ``a_grad`` already.
+        ``v_grad`` is the part of the gradient of ``v`` that did not pass the aggregation. Where ``a`` is ``v``,
+        ``a_grad`` contains it already.
         """
         if self._first_weight is None:
             return a_grad
         return empty_rows(a_grad, a_grad.shape[0], self._first_weight.shape[1]) if v_grad is None else v_grad
 
     def prepare_back(self, kept: Kept, rows: Rows, a_grad: Tensor, u_grad: Tensor, adds: bool) -> None:
-        """Write the gradient of ``u`` to ``u_grad``, from that of ``a``; ``adds``: ``u_grad`` holds a part of it."""
+        """Write the gradient of ``u`` to ``u_grad``, from that of ``a``; ``adds``: ``u_grad`` holds ``v_grad``."""
         assert kept.u is not None
         if self._first_weight is not None:
             if adds:
@@ -89,7 +89,7 @@ class Preparing:
         self.activation.backward(u_grad, kept.u, kept.stats, rows)
 
     def prepare_weights(self, kept: Kept, a_grad: Tensor) -> None:
-        """Add to the gradient of the weight that came first."""
+        """Add to the gradient of ``W``, where ``a`` is ``v W^T``."""
         if self._first_weight is not None:
             assert kept.v is not None
             gradient_of(self._first_weight).addmm_(a_grad.t(), kept.v)
@@ -100,9 +100,9 @@ class Layer(Preparing, ABC):
 
     Attributes:
         number: names the layer's exchange in the ledger, the policy and the random numbers.
-        width: columns of what is sent; ``sum_width`` of the aggregate; ``out_width`` of the rows that leave.
+        width: columns of the rows that are sent; ``sum_width``: of the aggregate; ``out_width``: of the output.
         multiplies: whether ``a`` is ``v W^T``; ``needs_v``: whether :meth:`finish` reads ``v``.
-        skip: the share of the rows that enter in those that leave.
+        skip: the factor with which the rows ``u`` that enter are added to the rows ``u'`` that leave.
     """
 
     def __init__(
@@ -117,10 +117,10 @@ class Layer(Preparing, ABC):
     @property
     @abstractmethod
     def finish_parameters(self) -> list[nn.Parameter]:
-        """The parameters whose gradients the second half, or the aggregation, adds to."""
+        """The parameters to whose gradients the second half, or the aggregation, adds."""
 
     def begin(self) -> None:
-        """The weights changed: a pass over all rows begins."""
+        """Begin a pass over all rows, for which the weights may have changed."""
         return
 
     def finish_own(self, kept: Kept, out: Tensor) -> None:
@@ -128,29 +128,29 @@ class Layer(Preparing, ABC):
         return
 
     def mix(self, kept: Kept, initial: Tensor | None) -> None:
-        """Mix the model's initial rows ``[m, k]``, where it has them, into the aggregate ``kept.g``, once."""
+        """Mix the initial rows ``[m, k]``, if the model has them, into the aggregate ``kept.g``; called once."""
         return
 
     @abstractmethod
     def finish(self, kept: Kept, out: Tensor) -> None:
-        """Complete ``u'`` ``[m, out]``; may run again in backward, with the same bits."""
+        """Complete ``u'`` ``[m, out]``; backward may run this again, with the same result bit by bit."""
 
     @abstractmethod
     def finish_back(self, grad: Tensor, g_grad: Tensor) -> None:
-        """From ``grad`` of ``u'``: write that of ``g`` to ``g_grad``."""
+        """Write the gradient of ``g`` to ``g_grad``, from ``grad``, the gradient of ``u'``."""
 
     def direct_back(self, grad: Tensor) -> Tensor | None:
-        """The part of the gradient of ``v`` that does not pass the aggregation, as a matrix of its own."""
+        """The part of the gradient of ``v`` that does not pass the aggregation; None: there is none."""
         return None
 
     @abstractmethod
     def finish_weights(self, kept: Kept, grad: Tensor, g_grad: Tensor, initial_grad: Tensor | None) -> None:
-        """Add to the gradients of the weights of this half, and to that of the initial rows."""
+        """Add to the weight gradients of the second half, and to the gradient of the initial rows."""
 
     @property
     @abstractmethod
     def work(self) -> Work:
-        """What the layer computes, forward and backward."""
+        """How much the layer computes, forward and backward."""
 
 
 class Output(Preparing):
@@ -175,6 +175,6 @@ class Output(Preparing):
 
     @property
     def work(self) -> Work:
-        """One activation both ways and three products."""
+        """An activation and three products, forward and backward together."""
         classes, width = self._weight.shape
         return Work(values=width, products=3 * classes * width)

@@ -1,8 +1,8 @@
-"""Models: what a model of this library states about itself, and the stack of equal layers that most of them are.
+"""Models: the base class of all models of this library, and of the two kinds of models, `Stack` and `Deep`.
 
 A model is one file and its registration: a class with ``@register("name")`` that says of which pieces it consists
 (:meth:`Model.make_entry`, :meth:`Model.make_layer`, :meth:`Model.make_output`) and what it can do (the class
-attributes of :class:`Model`). Schedules, recipes, stages, settings and checkpoints need nothing else to know it.
+attributes of :class:`Model`). Schedules, recipes, stages, settings and checkpoints need to know nothing else.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ class Model(nn.Module, ABC):
     """A model of this library: its parameters, and the pieces that a schedule runs.
 
     Attributes:
-        aggregates_input: its first layer reads raw features over edges, and counts as its first block; else the first
+        aggregates_input: the first layer reads raw features over edges, and is the first block; otherwise the first
             block follows the entry.
-        sums_input: that first layer is a sum, so that features may be sent anew in every epoch.
-        initial: every layer reads the initial rows, which the entry makes, beside its own.
-        takes_residual, takes_heads: whether those settings have a meaning.
-        can_split: whether it runs in stages and chunks, where a row does not see all its edges at once.
+        sums_input: the first layer is a sum of raw features, so that features may be sent in every epoch.
+        initial: every layer reads the initial rows, which the entry makes, beside its own rows.
+        takes_residual, takes_heads: whether the settings ``residual`` and ``heads`` have a meaning.
+        can_split: whether the model runs in stages and chunks, where a row does not see all its edges at once.
         default_norm: what ``norm="auto"`` means.
-        blocks: what the stages of a pipeline share out.
+        blocks: the parameters of the blocks, which are distributed over the stages of a pipeline.
     """
 
     aggregates_input: ClassVar[bool] = True
@@ -82,23 +82,23 @@ class Model(nn.Module, ABC):
 
     @abstractmethod
     def build(self, seeds: torch.Generator) -> None:
-        """Make all parameters, those of block ``l`` in ``self.blocks[l]``."""
+        """Make all parameters; ``self.blocks[l]`` gets those of block ``l``."""
 
     @staticmethod
     @abstractmethod
     def aggregation(shard: Shard, exchange: HaloExchange) -> Aggregation:
-        """The edges of ``shard`` made ready for the way in which the layers aggregate."""
+        """The edges of ``shard``, made ready for the aggregation of this model's layers."""
 
     @abstractmethod
     def make_entry(self) -> Entry:
-        """What turns features into the first hidden rows."""
+        """The entry, which turns features into the first hidden rows."""
 
     @abstractmethod
     def make_layer(self, block: int, undropped: bool) -> Layer:
-        """The layer of a block; ``undropped``: rows travel before dropout where that is possible."""
+        """The layer of block ``block``; ``undropped``: rows travel before dropout where that is possible."""
 
     def make_output(self) -> Output | None:
-        """What turns the last hidden rows into logits; None where the last layer does."""
+        """The output, which turns the last hidden rows into logits; None where the last layer does so."""
         return None
 
     @property
@@ -109,15 +109,15 @@ class Model(nn.Module, ABC):
     @classmethod
     @abstractmethod
     def sent_widths(cls, shape: Shape) -> list[int]:
-        """Columns of the rows that travel between parts, of layers 1, 2, ..."""
+        """Columns of the rows that travel between parts, in layers 1, 2, ..."""
 
     @classmethod
     def layer_number(cls, block: int) -> int:
-        """The number of the exchange of a block's rows; an entry that aggregates has none, so its block is 0."""
+        """The number of a block's exchange; an entry that aggregates features is block 0 and has no exchange."""
         return block if cls.aggregates_input else block + 1
 
     def norm_parameters(self, channels: int) -> tuple[nn.Parameter | None, nn.Parameter | None]:
-        """Gamma and beta of a LayerNorm, where this model has it."""
+        """Gamma and beta of a LayerNorm; None where this model has no LayerNorm."""
         if not self.normed:
             return None, None
         return nn.Parameter(torch.ones(channels)), nn.Parameter(torch.zeros(channels))
@@ -129,7 +129,7 @@ AnyModel = TypeVar("AnyModel", bound=type[Model])
 
 
 def register(name: str) -> Callable[[AnyModel], AnyModel]:
-    """Make a model known by ``name``: to the command line, the settings and the checkpoints."""
+    """Make a model known by ``name`` to the command line, the settings and the checkpoints."""
 
     def add(kind: AnyModel) -> AnyModel:
         MODELS[name] = kind
@@ -139,7 +139,7 @@ def register(name: str) -> Callable[[AnyModel], AnyModel]:
 
 
 class Linear(nn.Module):
-    """The parameters of ``x W^T [+ x W_self^T] + b``; Glorot weights, zero bias."""
+    """The parameters of ``x W^T [+ x W_self^T] + b``; weights start from Glorot's distribution, the bias from zero."""
 
     def __init__(
         self, in_channels: int, out_channels: int, seeds: torch.Generator, bias: bool = True, self_map: bool = False
@@ -166,17 +166,17 @@ class Block(nn.Module):
 class Stack(Model):
     """Layers of one kind, ``in -> hidden -> ... -> out``, the first of which reads the features.
 
-    In all but the last block LayerNorm (optional), ReLU and dropout follow; the layer after it runs them, on the rows
-    that it sends, so that rows between blocks are neither rectified nor dropped.
+    After every block but the last come LayerNorm (optional), ReLU and dropout. The next layer runs them, on the rows
+    that it sends, so rows between blocks are not activated yet.
     """
 
     @property
     def heads(self) -> int:
-        """Heads of attention, where the model has it."""
+        """Number of attention heads, where the model has attention."""
         return self.shape.heads
 
     def build(self, seeds: torch.Generator) -> None:
-        """One block for every layer."""
+        """Make one block for every layer."""
         widths, last = _widths(self.shape), self.shape.num_layers - 1
         self.blocks = nn.ModuleList()
         for number in range(last + 1):
@@ -208,7 +208,7 @@ class Stack(Model):
 
     @classmethod
     def sent_widths(cls, shape: Shape) -> list[int]:
-        """``min(in, out)`` of every layer; the last one's product has a column for each head and output."""
+        """``min(in, out)`` of every layer; ``out`` of the last layer counts all its heads."""
         widths = _widths(shape)
         widths[-1] *= shape.heads if cls.takes_heads else 1
         return [min(widths[layer], widths[layer + 1]) for layer in range(1, shape.num_layers)]
@@ -220,7 +220,7 @@ class Stack(Model):
 
 
 def _widths(shape: Shape) -> list[int]:
-    """Columns of the input, of the output of every hidden block, and of the last one."""
+    """Columns of the input, of every hidden block's output, and of the last block's output."""
     return [shape.in_channels, *[shape.hidden_channels] * (shape.num_layers - 1), shape.out_channels]
 
 
@@ -235,7 +235,7 @@ class Deep(Model):
     bias: ClassVar[bool] = True
 
     def build(self, seeds: torch.Generator) -> None:
-        """The input's map, one map for every block, the output's map."""
+        """Make the weights of the input, of every block, and of the output."""
         shape = self.shape
         width = shape.hidden_channels
         self.input = Linear(shape.in_channels, width, seeds)
@@ -257,11 +257,11 @@ class Deep(Model):
 
     @classmethod
     def sent_widths(cls, shape: Shape) -> list[int]:
-        """The hidden width, in every layer."""
+        """The hidden width, for every layer."""
         return [shape.hidden_channels] * shape.num_layers
 
     def conv(self, block: int) -> Linear:
-        """The parameters of a block's map."""
+        """The parameters of the weights of block ``block``."""
         own = self.blocks[block]
         assert isinstance(own, Block) and isinstance(own.conv, Linear)
         return own.conv

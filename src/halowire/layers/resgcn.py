@@ -1,4 +1,4 @@
-"""ResGCN+ (Li et al. 2020): a deep model whose layers add to the rows that enter them."""
+"""ResGCN+ (Li et al. 2020): a deep model in which every layer adds its result to the rows that enter it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows in work: which rows of a part are computed in a pass, and what their forward leaves to their backward."""
+"""Rows in work: which rows of a part are computed in a pass, and what forward keeps of them for backward."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class Rows:
 
     Attributes:
         at: the range of the part's rows.
-        part_ids: the original id of every row of the part, int64 ``[n]``: dropout and codes depend on it alone.
-        seed, epoch: what the random numbers of the pass depend on.
-        training: whether values are dropped, and something is kept for backward.
+        part_ids: the original id of every row of the part, int64 ``[n]``: random numbers depend on it, not on places.
+        seed, epoch: two other numbers on which the random numbers of the pass depend.
+        training: whether the pass drops values and keeps matrices for backward.
     """
 
     at: slice
@@ -48,7 +48,7 @@ class Rows:
 
     @property
     def device(self) -> torch.device:
-        """Where the rows are computed."""
+        """The device on which the rows are computed."""
         return self.part_ids.device
 
     def drop(self, p: float, layer: int) -> Drop | None:
@@ -58,7 +58,7 @@ class Rows:
 
 @dataclass(eq=False)
 class Kept:
-    """What the forward of a layer leaves to its backward, for ``m`` rows.
+    """What the forward of a layer keeps for its backward, for ``m`` rows.
 
     Attributes:
         u: the rows that enter the layer, ``[m, in]``.
@@ -73,5 +73,5 @@ class Kept:
     g: Tensor | None = None
 
     def part(self, at: slice) -> Kept:
-        """The same of the rows ``at`` alone, in the same memory."""
+        """What is kept of the rows ``at`` alone, in the same memory."""
         return Kept(*(None if matrix is None else matrix[at] for matrix in (self.u, self.stats, self.v, self.g)))

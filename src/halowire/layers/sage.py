@@ -17,5 +17,5 @@ class SAGE(GCN):
 
     @staticmethod
     def aggregation(shard: Shard, exchange: HaloExchange) -> Sum:
-        """A mean."""
+        """The sum whose weights make a mean."""
         return mean(shard, exchange)

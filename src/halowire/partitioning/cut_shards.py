@@ -1,4 +1,4 @@
-"""Cutting a graph into a folder of shards: choose the owners, tell how good the cut is, write the shards."""
+"""Cutting a graph into a folder of shards: choose the owners, report the quality of the cut, write the shards."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Cutting:
 
     Attributes:
         method, seed: the partitioner and its seed.
-        metis, balance: of the method ``metis``: see :class:`Partition`.
+        metis, balance: settings of the method ``metis``, see :class:`Partition`.
         inductive: whether the training subgraph is cut as well.
     """
 

@@ -1,4 +1,4 @@
-"""The held-out edges beside the shards on disk: each part's pairs, and where every node is."""
+"""The pairs of link prediction beside the shards on disk: each part's pairs, and the owner and row of every node."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class PartLinks:
 
     Attributes:
         train, ranked, negatives: pairs and nodes by their rows in the whole graph; see :class:`LinkSplit`.
-        owner, place: for every node of the graph its part, and its row there, int32 ``[N]``.
+        owner, place: for every node of the graph, its part and its row in that part, int32 ``[N]``.
         num_train: number of training pairs of all parts.
     """
 

@@ -1,6 +1,6 @@
-"""What a shard folder holds: arrays in .npy files, and the manifest, which says what every file must look like.
+"""The files of a shard folder: arrays in .npy files, and the manifest, which says what every file must look like.
 
-The manifest also says what was cut, how, and by which versions. Arrays are memory-mapped when they are read.
+The manifest also names the graph, the partition and the package versions. Arrays are memory-mapped when read.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _mismatch(manifest: dict[str, Any]) -> str | None:
 
 
 def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
-    """Write the manifest, which must be the last file written: where it is, the shards are complete."""
+    """Write the manifest, which must be the last file written: if it exists, the shards are complete."""
     write_json(folder / NAME, {"format": FORMAT, "version": VERSION, "versions": _versions(), **manifest})
 
 
@@ -82,7 +82,7 @@ def is_shard_folder(folder: Path) -> bool:
 
 
 def require_free(folder: Path) -> None:
-    """Refuse a place for shards that holds something else; shards there would be replaced."""
+    """Refuse a ``folder`` that holds anything but shards; shards in it may be replaced."""
     if folder.exists() and not is_shard_folder(folder) and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"{folder} exists and is not a folder of shards; choose another name or remove it first")
 
@@ -99,7 +99,7 @@ def _versions() -> dict[str, str]:
 
 
 def entries_check() -> Check:
-    """What the entries of the arrays in a folder must look like: ``{name: {bytes, crc32, dtype, shape}}``."""
+    """A check for the entries of the arrays in a folder: ``{name: {bytes, crc32, dtype, shape}}``."""
     count = whole()
     return named(record({"bytes": count, "crc32": count, "dtype": text, "shape": listed(count)}))
 

@@ -13,7 +13,7 @@ from halowire.errors import InputError
 from halowire.kernels import Csr
 from halowire.partitioning.one_pass import node_weight
 
-# pymetis's own choice: recursive bisection cuts less up to here, k-way scales better beyond.
+# pymetis's own choice: up to this number of parts recursive bisection cuts fewer edges; beyond it k-way scales better.
 MOST_PARTS_RECURSIVE = 8
 # Integer steps per unit of node weight (whose mean is 2): rounding stays far below the tolerance of METIS.
 WEIGHT_STEPS = 100
@@ -80,7 +80,7 @@ def _undirected(adj: Csr) -> Csr:
 
 
 def _integer_weight(adj: Csr, limit: int) -> np.ndarray:
-    """Node weights as positive integers whose sum stays below half the limit, as METIS adds them up in that width."""
+    """Node weights as positive integers with a sum below half of ``limit``, so that sums in METIS do not overflow."""
     weight = node_weight(adj)
     steps = min(float(WEIGHT_STEPS), limit / 2 / float(weight.sum()))
     return np.asarray((weight * steps).round().clamp(min=1).to(torch.int64).numpy())

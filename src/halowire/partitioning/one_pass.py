@@ -8,7 +8,7 @@ from torch import Tensor
 from halowire.errors import InputError
 from halowire.kernels import Csr
 
-# A block is placed at once, so it must be a small share of a part; but large enough that few steps are taken.
+# All nodes of a block are placed in one step: a block must be a small share of a part, but large, for few steps.
 BLOCKS_PER_PART = 64
 SMALLEST_BLOCK = 64
 LARGEST_BLOCK = 65536
@@ -110,7 +110,7 @@ def _place(near: Tensor, weight: Tensor, load: Tensor, capacity: float) -> Tenso
     room = (capacity - load.amax(1)).clamp(min=0)
     best, choice = (near * room).max(1)
     attached = (best > 0).nonzero().flatten()
-    # By part, the surest nodes first: what does not fit any more is the part's weakest claim.
+    # Nodes with the highest scores come first in every part, so that nodes that do not fit have the lowest scores.
     order = attached[torch.argsort(best[attached], descending=True, stable=True)]
     order = order[torch.argsort(choice[order], stable=True)]
     wanted, running = choice[order], torch.cumsum(weight[order], 0)

@@ -13,14 +13,14 @@ from halowire.partitioning.partition import Partition
 from halowire.partitioning.schema import Check, listed, number, record, text, whole
 from halowire.partitioning.shard import group_by_owner, halo_of
 
-# What the default model exchanges: 3 layers of 256 hidden columns; the first layer's input is never sent again.
+# Widths that the default model exchanges: 3 layers of 256 hidden columns; the first layer's input is sent only once.
 DEFAULT_WIDTHS = (256, 256)
 # Above this, the largest part clearly sets the pace of all workers.
 LARGE_IMBALANCE = 1.5
 
 
 def row_bytes(width: int, bits: int) -> int:
-    """Bytes of one row of ``width`` values on the wire: ``4 k`` at 32 bits, else those of the packed row."""
+    """Bytes of one row of ``width`` values on the wire: ``4 k`` at 32 bits, else the bytes of the packed row."""
     return 4 * width if bits == 32 else Packing(bits).row_bytes(width)
 
 
@@ -33,7 +33,7 @@ class Quality:
         num_nodes, num_edges: sizes of the whole graph.
         cut_edges: edges whose two ends have different owners.
         cut_share: ``cut_edges / num_edges``.
-        nodes, edges: owned nodes, and edges into them.
+        nodes, edges: number of owned nodes, and of edges into owned nodes.
         halo_rows: rows of other parts that the part needs.
         train_nodes: owned training nodes.
         node_imbalance, edge_imbalance: largest part over mean part.
@@ -75,7 +75,7 @@ class Quality:
         return Quality(**known)
 
     def meaning(self) -> str:
-        """One sentence for people: what crosses the network, what is copied, who is slowest."""
+        """One sentence that says what crosses the network, what is copied, and which part is the slowest."""
         if self.num_parts == 1:
             return "One part holds all nodes, so no halo rows cross the network."
         received = "with one layer no rows are exchanged in training"

@@ -1,4 +1,4 @@
-"""What JSON must look like: small checks that combine, each giving the first mismatch in words."""
+"""Checks of what JSON must look like: small checks that combine; each gives the first mismatch in words."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from reprlib import repr as short
 from typing import Any
 
-# Given a value and the place where it was found, what is wrong with it; None where nothing is.
+# A check takes a value and the place where it was found, and says what is wrong with it; None: nothing is.
 Check = Callable[[Any, str], str | None]
 
 

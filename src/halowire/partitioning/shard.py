@@ -1,4 +1,4 @@
-"""What one worker holds: owned nodes, halo nodes, the edges into owned nodes, and the rows it sends to each peer.
+"""A shard is what one worker holds: owned nodes, halo nodes, edges into owned nodes, and the rows for each peer.
 
 A graph is cut into shards one part at a time: the rows of the part, its halo, and the edges into its rows.
 """
@@ -30,7 +30,7 @@ class Shard:
         regression: whether ``y`` holds values, float32 ``[n, C]``, instead of classes.
         ids: original ids of owned rows, int64 ``[n]``.
         rows: row of every owned node in the user's graph, int64 ``[n]``; ascending within boundary and interior.
-        num_boundary: how many owned rows some peer needs; they come first.
+        num_boundary: number of owned rows that some peer needs; they come first.
         halo_ids: original ids of halo rows, int64 ``[h]``, by owner, then by graph row.
         inner: edges from owned to owned rows as given (not normalised), ``[n, n]``.
         halo: edges from halo to owned rows, ``[n, h]``.
@@ -43,7 +43,7 @@ class Shard:
         y: labels of owned rows, int64 ``[n]`` (-1: none) or float32 ``[n, C]``.
         train_mask, val_mask, test_mask: bool ``[n]``.
         counts: whole-graph number of ``train``, ``val`` and ``test`` nodes.
-        edge_tensors: what edges have beside weights, by name, ``[e, ...]`` each: edges of ``inner``, then of ``halo``.
+        edge_tensors: further tensors of the edges, by name, ``[e, ...]`` each: edges of ``inner``, then of ``halo``.
     """
 
     graph: str
@@ -73,7 +73,7 @@ class Shard:
     edge_tensors: dict[str, Tensor] = field(default_factory=dict)
 
     def isolated(self) -> Shard:
-        """The shard without the edges from other parts: nothing is sent, and degrees count the edges that are left."""
+        """The shard without the edges from other parts: nothing is sent, and degrees count the remaining edges."""
         none = torch.empty(0, dtype=torch.int64)
         return replace(
             self,
@@ -128,7 +128,7 @@ class Shard:
 
 
 def cut(graph: Graph, partition: Partition) -> list[Shard]:
-    """All shards of ``graph``, in rank order; every edge is in exactly one of them, with its destination's owner."""
+    """All shards of ``graph``, in rank order; every edge is in exactly one shard, that of its destination's owner."""
     return list(cut_each(graph, partition))
 
 
@@ -187,9 +187,9 @@ def group_by_owner(owner: Tensor, num_parts: int) -> list[Tensor]:
 
 
 def halo_of(adj: Csr, owner: Tensor, rows: Tensor, part: int) -> Tensor:
-    """Graph rows that ``rows`` (those of ``part``) read and ``part`` does not own, int64 ``[h]``.
+    """Graph rows that the ``rows`` of ``part`` read and that ``part`` does not own, int64 ``[h]``.
 
-    Grouped by owner ascending, ascending by graph row within an owner.
+    They are ordered by owner, and by graph row within an owner.
     """
     needed = torch.zeros(adj.num_cols, dtype=torch.bool)
     needed[adj.select_rows(rows).indices.long()] = True
@@ -206,7 +206,7 @@ def _edge_tensors(graph: Graph, rows: Tensor, place: Tensor, num_halo: int) -> d
     entry = adj.entries_of(rows)
     row = torch.repeat_interleave(torch.arange(num_owned), adj.indptr.diff()[rows])
     col = place[adj.indices[entry].long()]
-    # Inner before halo, by row, then by column; entries that are alike stay in their order, as they do in a matrix.
+    # Inner before halo, by row, then by column; parallel edges keep their order, as they do in a matrix.
     key = (col >= num_owned).long() * num_owned * (num_owned + num_halo) + row * (num_owned + num_halo) + col
     order = entry[torch.argsort(key, stable=True)]
     return {name: value[order] for name, value in graph.edge_tensors.items()}

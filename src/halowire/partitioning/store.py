@@ -1,4 +1,4 @@
-"""Shards on disk: a manifest and one folder of arrays per part, so that a worker reads only its own."""
+"""Shards on disk: a manifest and one folder of arrays per part, so that a worker reads only its own part."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from halowire.partitioning.shard import Shard, cut_each
 
 TENSORS = ("ids", "rows", "halo_ids", "degree", "symmetric_degree", "send_index")
 MASKS = ("train_mask", "val_mask", "test_mask")
-"""The tensors of a shard that are stored as they are: those that every shard has, and those that some have."""
+"""The tensors of a shard that are stored unchanged: first those that every shard has, then those that some have."""
 OF_GRAPH = ("num_nodes", "num_edges", "num_features", "num_classes", "multi_label", "regression")
 OF_PARTITION = ("num_parts", "method", "metis", "balance", "seed")
-"""What the manifest says of the graph and of the partition."""
+"""The fields of the graph and of the partition that the manifest holds."""
 
 EDGE = "tensor_"
-"""How the names of the edges' tensors begin on disk; their rows are in the order of the two matrices."""
+"""The beginning of the names of edge tensors on disk; their rows have the order of the two matrices."""
 
 
 def write_shards(
@@ -65,7 +65,7 @@ def _write_parts(folder: Path, graph: Graph, partition: Partition, inductive: bo
     if training is not None and kept is not None:
         owners = replace(partition, owner=partition.owner[kept])
         for shard in cut_each(training, owners):
-            # Rows always mean the user's graph, also where the shard was cut from a subgraph.
+            # ``rows`` always counts in the user's graph, also where the shard was cut from a subgraph.
             entry = _write(folder / f"part-{shard.rank}" / "train", replace(shard, rows=kept[shard.rows]))
             parts[shard.rank]["train"] = entry
     return parts

@@ -1,4 +1,4 @@
-"""Any model of PyTorch Geometric on a whole graph that is spread over many workers."""
+"""This package runs any model of PyTorch Geometric on a whole graph that is spread over many workers."""
 
 from halowire.pyg.distribute import distribute, layer_paths
 from halowire.pyg.drop_edges import DropEdges

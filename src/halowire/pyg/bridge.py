@@ -1,4 +1,4 @@
-"""A shard's bridge to the other workers, as a PyG model uses it: halo rows, sums at owners, whole-graph sums."""
+"""A bridge joins a PyG model on a shard to the other workers: halo rows, sums at owners, whole-graph sums."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from halowire.partitioning import Shard
 from halowire.wire import Crossing, Extend, HaloExchange, Policy, Transport
 
 FIRST_EXACT = 10_000
-"""Exact messages are numbered from here on, so that their numbers differ from those that the policy knows."""
+"""Exact messages are numbered from here on, so that no number is also a layer of the policy."""
 
 
 class Bridge:
     """Extends tensors of owned rows by the halo's rows wherever a model reads nodes by an edge's source.
 
-    Every crossing of a pass has a number, the same on all workers because they run the same code: it is the ``layer``
-    of the policy, the ledger and the random numbers. Rows that carry a gradient are coded by the policy in training
-    passes; everything else (degrees, raw features, integers; all of evaluation) travels exactly.
+    Every crossing of a pass has a number, the same on all workers because they run the same code. The number is the
+    ``layer`` of the policy, the ledger and the random numbers. In training passes the policy codes rows that carry a
+    gradient; everything else (degrees, raw features, integers; all rows in evaluation) travels exactly.
 
-    ``coded_widths`` are the widths of this pass's coded exchanges so far, ``inside`` is whether a pass is under way.
+    ``coded_widths`` are the widths of this pass's coded exchanges so far; ``inside`` says whether a pass is under way.
     """
 
     def __init__(self, shard: Shard, transport: Transport, device: torch.device) -> None:
@@ -45,15 +45,15 @@ class Bridge:
         self._kept: list[KeptRows] = []
 
     def __deepcopy__(self, memo: dict[int, object]) -> Bridge:
-        """A copied model uses the same bridge."""
+        """Return the same bridge: a copied model shares it."""
         return self
 
     def begin(
         self, exchange: HaloExchange | None = None, epoch: int | None = None, widths: tuple[int, ...] | None = None
     ) -> None:
-        """Begin a pass over ``exchange`` in training epoch ``epoch``; without them, a pass in which all rows are exact.
+        """Begin a pass over ``exchange`` in training epoch ``epoch``; without both, all rows of the pass are exact.
 
-        ``widths`` are those of the coded exchanges that the policy was made for, in their order.
+        ``widths`` are the widths of the coded exchanges that the policy was made for, in their order.
         """
         self.inside = True
         self.coded_widths = []
@@ -63,7 +63,7 @@ class Bridge:
         self._num_exact = 0
 
     def end(self) -> None:
-        """End the pass; what is read from now on is exact, and carries no gradient."""
+        """End the pass; rows that are read from now on are exact, and carry no gradient."""
         self.begin()
         self.inside = False
 
@@ -88,7 +88,7 @@ class Bridge:
         return self._fetched(values, dim) if held is None else held
 
     def held(self, values: Tensor) -> Tensor | None:
-        """``values`` ``[n, ...]`` with the halo's rows where no message is needed: one worker, or kept rows."""
+        """``values`` ``[n, ...]`` with the halo's rows; None where a message must fetch them."""
         self.refuse_outside(values)
         kept = next((kept for kept in self._kept if kept.rows is values), None)
         if kept is not None and not _carries_gradient(values):
@@ -99,13 +99,13 @@ class Bridge:
         return values if self.transport.size == 1 else None
 
     def crossing(self, rows: Tensor) -> Crossing:
-        """The next crossing of this pass, of float32 ``rows`` ``[n, k]``."""
+        """The next crossing of this pass, which carries float32 ``rows`` ``[n, k]``."""
         if _carries_gradient(rows):
             return Crossing(self._exchange, self._coded_number(rows.shape[1]), self._epoch)
         return Crossing(self._exchange, self._exact_number(), None)
 
     def collect(self, parts: Tensor, dim: int) -> Tensor:
-        """Partial sums of owned and halo rows, ``n + h`` along ``dim``, to complete sums of owned rows."""
+        """Turn partial sums of owned and halo rows, ``n + h`` along ``dim``, into complete sums of owned rows."""
         self.refuse_outside(parts)
         if self.transport.size == 1:
             return parts
@@ -137,7 +137,7 @@ class Bridge:
         return extended.view(self.num_owned + self.num_halo, *first.shape[1:]).movedim(0, dim)
 
     def _fetch_bytes(self, rows: Tensor) -> Tensor:
-        """The halo's rows of any type without a gradient, byte for byte."""
+        """Fetch the halo's rows, of any type and without a gradient, byte for byte."""
         if rows.requires_grad:
             raise InputError(
                 f"halo rows travel as float32, but these are {rows.dtype}; call model.float() and x.float()"
@@ -165,7 +165,7 @@ class Bridge:
 
 @dataclass
 class KeptRows:
-    """Rows that every pass reads and that rarely change; ``extended`` has the halo's rows of this ``version`` too."""
+    """Rows that every pass reads and that rarely change; ``extended`` adds the halo's rows as of this ``version``."""
 
     rows: Tensor
     version: int
@@ -173,11 +173,11 @@ class KeptRows:
 
 
 class SumAtOwners(Function):
-    """``[n + h, k]`` partial sums to ``[n, k]`` complete ones: the halo's parts return to their owners, exactly."""
+    """Turns ``[n + h, k]`` partial sums into ``[n, k]`` complete ones: the halo's parts go to their owners, exactly."""
 
     @staticmethod
     def forward(ctx: Any, parts: Tensor, crossing: Crossing) -> Tensor:
-        """Send the halo's parts to their owners, add what arrives."""
+        """Send the halo's parts to their owners, and add the parts that arrive."""
         ctx.crossing = crossing
         exchange = crossing.exchange
         exchange.begin(None)
@@ -189,7 +189,7 @@ class SumAtOwners(Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        """The gradient of a part is the gradient of its sum, which its owner knows."""
+        """Fetch the gradient of each halo part from its owner: it is the gradient of the sum."""
         exchange: HaloExchange = ctx.crossing.exchange
         grad = grads[0].contiguous()
         with exchange.transport.ledger.account(TRAIN):
@@ -198,7 +198,7 @@ class SumAtOwners(Function):
 
 
 class WholeSum(Function):
-    """The sum of a tensor over all workers, on every worker; backward likewise, as every loss depends on it."""
+    """Sums a tensor over all workers; backward sums the gradients, as every worker's loss depends on the sum."""
 
     @staticmethod
     def forward(ctx: Any, value: Tensor, transport: Transport) -> Tensor:

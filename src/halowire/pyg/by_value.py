@@ -1,6 +1,6 @@
-"""Values handed to the program's own workers: classes of a script or a notebook travel with their code.
+"""Values are handed to the program's own workers; classes of a script or a notebook travel with their code.
 
-This is the one place that pickles: the program writes the file, only this user can read it, and its children do.
+This is the only place that pickles: the program writes a file that only this user can read, and its workers read it.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ OWN = "__main__"
 
 
 def pack_by_value(value: Any) -> bytes:
-    """``value`` as bytes for `read_by_value`; raises whatever pickling raises where it cannot be packed."""
+    """``value`` as bytes for `read_by_value`; a value that cannot be packed raises whatever pickling raises."""
     buffer = io.BytesIO()
     _ByValue(buffer, protocol=pickle.HIGHEST_PROTOCOL).dump(value)
     return buffer.getvalue()
 
 
 def write_packed(packed: bytes, file: Path) -> None:
-    """Write what `pack_by_value` gave to ``file``, which only this user can read."""
+    """Write the bytes of `pack_by_value` to ``file``, which only this user can read."""
     file.touch(mode=0o600)
     file.write_bytes(packed)
 
 
 def read_by_value(file: Path) -> Any:
-    """What the program that started this worker wrote with `write_packed`."""
+    """The value that the program that started this worker wrote with `write_packed`."""
     return pickle.loads(file.read_bytes())
 
 
 class _ByValue(pickle.Pickler):
-    """Pickles classes and functions of the main module and of functions by their content, the rest as usual."""
+    """Pickles classes and functions of the main module, or made inside functions, by content; the rest as usual."""
 
     def reducer_override(self, value: Any) -> Any:
-        """How a worker makes ``value`` anew, in the form that pickle asks for."""
+        """How a worker makes ``value`` again, in the form that pickle asks for."""
         if isinstance(value, types.CellType):
             # A cell is made empty and filled later: a method's cell holds the class that holds the method.
             return _empty_cell, (), _cell_state(value), None, None, _fill_cell
@@ -61,7 +61,7 @@ def _is_own(value: Any) -> bool:
 
 
 def _wrapper(value: Any) -> Any:
-    """How to make what pickle does not know out of what it knows."""
+    """How to make a ``value`` that pickle does not know out of values that it knows."""
     if isinstance(value, TypeVar) and value.__module__ == OWN:
         how: Any = {name: getattr(value, f"__{name}__") for name in ("bound", "covariant", "contravariant")}
         return partial(TypeVar, **how), (value.__name__, *value.__constraints__)
@@ -122,7 +122,7 @@ def _fill_function(function: types.FunctionType, state: dict[str, Any]) -> None:
 
 
 def _class_parts(kind: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-    """What makes a class, the arguments for it, and the attributes that are set afterwards."""
+    """The function that makes a class, its arguments, and the attributes that are set afterwards."""
     own = vars(kind)
     known = {name: value for name, value in own.items() if not _is_made_anew(name, value)}
     written = {name: value for name, value in known.items() if _is_written(value)}
@@ -138,23 +138,23 @@ def _class_parts(kind: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
         members: Any = kind.__members__
         first |= {name: member._value_ for name, member in members.items()}
         known = {name: value for name, value in written.items() if name not in members}
-    else:  # a generic class must be told what its bases were written as
+    else:  # a generic class must be given its bases as they were written
         first = {name: own[name] for name in ("__orig_bases__",) if name in own}
     return _new_class, (type(kind), kind.__name__, kind.__bases__, first), known
 
 
 def _is_written(value: Any) -> bool:
-    """Whether a function is the user's own, and not one that its class was given by Python."""
+    """Whether a function is the user's own, and not one that Python added to the class."""
     inner = getattr(value, "__func__", None) or getattr(value, "fget", None) or value
     return isinstance(inner, types.FunctionType) and _is_own(inner)
 
 
 def _is_made_anew(name: str, value: Any) -> bool:
-    """Whether every class gets this by itself, or PyG generates it for a layer that is made or unpickled."""
+    """Whether Python gives every class this attribute, or PyG generates it when a layer is made or unpickled."""
     generated = getattr(value, "__module__", None)
     if isinstance(value, types.FunctionType) and generated is not None and generated.startswith(f"{OWN}_"):
         return True
-    # Without its slots, a class keeps the same values in a dictionary.
+    # Slots are left out: without them, objects of the class keep the same values in a dictionary.
     if isinstance(value, types.MemberDescriptorType):
         return True
     return name in ("__dict__", "__weakref__", "__slots__") or name.startswith(("_abc_", "_orig_", "_jinja_"))

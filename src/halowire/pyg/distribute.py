@@ -1,4 +1,4 @@
-"""``halowire.distribute``: a PyG model on a shard; calls are rehearsed, rows travel by a recipe."""
+"""``halowire.distribute`` runs a PyG model on a shard; its calls are rehearsed, and its rows travel by a recipe."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def distribute(
     *,
     codec: RowCodec | None = None,
 ) -> Model:
-    """Make ``model`` run on this worker's part of a graph; the same object, with the same ``state_dict`` keys.
+    """Make ``model`` run on this worker's part of a graph; returns the same object, with the same ``state_dict`` keys.
 
     ``model`` is any module whose forward takes ``edge_index``, such as ``(x, edge_index, ...)``: layers of PyTorch
     Geometric, or code of its own that reads nodes by edges. Called with the tensors of ``data``, it gives the output of
@@ -45,8 +45,8 @@ def distribute(
     return in backward; rows that carry gradients are coded by the recipe while training, everything else is exact.
     Normalisation layers get the statistics of the whole graph. All workers get rank 0's weights.
 
-    The model is first rehearsed on a small random graph, cut in two, and refused where it does not equal the plain
-    model there. Make the loss with ``data.mean``.
+    The model is first rehearsed on a small random graph, cut in two, and refused where its results there do not equal
+    those of the plain model. Make the loss with ``data.mean``.
 
     Example:
         >>> data = halowire.shard(dataset[0])
@@ -70,8 +70,8 @@ def distribute(
 def layer_paths(model: nn.Module) -> dict[str, LayerPath]:
     """By name, how every PyG layer of a distributed ``model`` ran in its training passes so far.
 
-    ``path`` is ``native`` (halowire's kernels), ``general`` (PyG's own code) or both in turn; ``reason`` says why not
-    natively.
+    ``path`` is ``native`` (halowire's kernels), ``general`` (PyG's own code) or both in turn; ``reason`` says why a
+    layer did not run natively.
 
     Example:
         >>> for name, layer in halowire.layer_paths(model).items():
@@ -83,7 +83,7 @@ def layer_paths(model: nn.Module) -> dict[str, LayerPath]:
 
 
 def attach(model: nn.Module, data: ShardData, config: Config, codec: RowCodec | None = None) -> None:
-    """Attach ``model`` to ``data``; its rows travel under ``config``, coded by ``codec`` if there is one."""
+    """Attach ``model`` to ``data``; its rows travel as ``config`` says, coded by ``codec`` if one is given."""
     if codec is not None:
         agree_on_codec(codec, data.transport)
     if ATTRIBUTE in model.__dict__:
@@ -91,7 +91,7 @@ def attach(model: nn.Module, data: ShardData, config: Config, codec: RowCodec | 
     refuse_unsupported(model)
     for module in model.modules():
         for name in vars(module):
-            if name.startswith("_cached_"):  # what PyG's cached=True kept of another graph
+            if name.startswith("_cached_"):  # PyG's cached=True keeps values here, which may be of another graph
                 setattr(module, name, None)
     model.to(data.bridge.device)
     object.__setattr__(model, ATTRIBUTE, Attachment(model, data, config, codec))
@@ -132,9 +132,9 @@ class Attachment:
                 module.register_forward_pre_hook(self._inside, with_kwargs=True)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Attachment:
-        """A copied model has the same shard, exchanges of its own, and need not be checked again."""
+        """Copy for a copied model: the same shard, exchanges of its own, and no second rehearsal."""
         if id(self._model) not in memo:
-            return self  # a layer alone is copied: it stays one of this model
+            return self  # only a layer is copied, and the copy still belongs to this model
         twin = copy.copy(self)
         memo[id(self)] = twin
         twin._model = memo[id(self._model)]
@@ -149,7 +149,7 @@ class Attachment:
         return list(self._exchanges.values())
 
     def _rehearse_signature(self) -> None:
-        """Rehearse with what forward must be given, where its names tell; other calls are rehearsed when they come."""
+        """Rehearse with forward's required inputs if their names are known; other calls are rehearsed as they come."""
         needed = needed_inputs(self._pristine)
         args: tuple[Any, ...] = ()
         if all(name in self.data.keys for name in needed):
@@ -157,7 +157,7 @@ class Attachment:
         elif len(needed) == 1 and needed[0] in ("data", "batch", "graph", "g"):
             args = (self.data,)
         if args:
-            # With these inputs alone the plain model may fail; then the first real call is rehearsed.
+            # The plain model may fail with only these inputs; then the first real call is rehearsed.
             with contextlib.suppress(UncheckableError):
                 self.exchange_of(args)
 
@@ -176,14 +176,14 @@ class Attachment:
         self.epoch += training
 
     def _after(self, model: nn.Module, args: Any, out: Any) -> Any:
-        """End a pass of the model, also where forward failed; then there is no output."""
+        """End a pass of the model, also where forward failed and ``out`` is None."""
         self.data.bridge.end()
         self._account.__exit__(None, None, None)
         self._account = contextlib.nullcontext()
         return None if out is None else changed(out, self._guarded)
 
     def _inside(self, layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Refuse a layer that is called with edges without its model."""
+        """Refuse a layer that is called with edges outside of its model."""
         if not self.data.bridge.inside and holds((args, kwargs)):
             self.data.bridge.refuse_outside()
 
@@ -194,11 +194,11 @@ class Attachment:
         return guarded
 
     def exchange_of(self, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> HaloExchange:
-        """The exchange for calls of this kind."""
+        """The exchange for calls with such arguments."""
         return self._exchange(self._known(args, kwargs or {}))
 
     def _known(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Rehearsed:
-        """What is known of a call; the first call of a kind is rehearsed, by all workers at once."""
+        """What the rehearsal found for such a call; the first call of a kind is rehearsed, by all workers at once."""
         call = Call.of(args, kwargs, self.data)
         trained = [parameter.requires_grad for parameter in self._model.parameters()]
         key = f"{call.key()} {trained}"
@@ -207,7 +207,7 @@ class Attachment:
         return self._checked[key]
 
     def _exchange(self, known: Rehearsed) -> HaloExchange:
-        """The exchange for calls of which this is ``known``; its policy is that of the settings."""
+        """The exchange for calls whose rehearsal found ``known``; its policy comes from the settings."""
         if known not in self._exchanges:
             here = Situation(caller="fit", codec=self._codec is not None, drops=known.drops)
             used, data = settled(self._config, here), self.data
@@ -222,7 +222,7 @@ class Attachment:
         return int(self.data.transport.all_reduce(torch.tensor([count]), "reduction of the sizes", SETUP))
 
     def _agreed_rehearsal(self, call: Call, trained: Sequence[bool]) -> Rehearsed:
-        """Rehearse ``call`` on every worker, and raise on all of them where one cannot go on."""
+        """Rehearse ``call`` on every worker; if one worker cannot go on, raise on all of them."""
         failure: InputError | None = None
         known = Rehearsed((), False)
         most = self.data.shard.num_nodes + self._total(self.data.edge_index.shape[1])

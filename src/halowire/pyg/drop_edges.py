@@ -1,4 +1,4 @@
-"""Randomly dropped edges (DropEdge) that do not depend on how the graph is cut."""
+"""Edges are dropped at random (DropEdge), in a way that does not depend on how the graph is cut."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from halowire.kernels import row_keys, uniform_bits
 from halowire.pyg.edges import Edges, unmarked
 
 STREAM = 301
-"""Keeps these draws apart from all others of the same seed."""
+"""The stream of random numbers for these draws, apart from all other draws of the same seed."""
 
 
 class DropEdges(nn.Module):
-    """Drops every edge with probability ``p`` while training; layers then see the degrees of what is left.
+    """Drops every edge with probability ``p`` while training; layers then see the degrees of the remaining edges.
 
-    Whether an edge stays is a function of (seed, training pass, ids of its two nodes): the same for one and for many
-    workers, and in plain PyG. Copies of an edge stay or go together; with ``undirected`` so do its two directions.
+    Whether an edge stays is a function of (seed, training pass, ids of its two nodes), so it is the same for one
+    worker, many workers and plain PyG. Copies of an edge stay or go together, and with ``undirected`` both directions.
 
     Example:
         >>> self.drop_edges = halowire.DropEdges(0.2)  # in the model's __init__
@@ -27,7 +27,7 @@ class DropEdges(nn.Module):
 
     Args:
         p: probability that an edge is dropped, ``0 <= p < 1``.
-        seed: seed of the draws; give two of these modules in one model different ones.
+        seed: seed of the draws; two of these modules in one model need different seeds.
         undirected: drop both directions of an edge together.
     """
 
@@ -41,7 +41,7 @@ class DropEdges(nn.Module):
         self.passes = 0
 
     def forward(self, edge_index: Tensor, *edge_tensors: Tensor | None) -> Tensor | tuple[Tensor | None, ...]:
-        """What is left of ``edge_index`` ``[2, E]`` and, if given, of tensors ``[E, ...]`` of its edges."""
+        """The remaining edges of ``edge_index`` ``[2, E]`` and, if given, their rows of edge tensors ``[E, ...]``."""
         if self.training and self.p > 0:
             kept = self._kept(edge_index)
             self.passes += 1

@@ -1,4 +1,4 @@
-"""``edge_index`` of a shard: a tensor that knows which of its numbers are sources, and so may lie in the halo."""
+"""``edge_index`` of a shard is a tensor that knows which of its numbers are sources, and so may be halo rows."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ class Edges(Tensor):
 
     Rows are numbered ``0..n-1`` (owned) and ``n..n+h-1`` (halo). ``sources`` says which of the two rows of ``[2, E]``
     hold sources; a list of sources has ``(True,)``. Reading a tensor of owned rows by sources exchanges the halo's
-    rows; adding to one by sources sends the halo's parts to their owners. What depends on the numbering is refused.
+    rows; adding to such a tensor by sources sends the halo's parts to their owners. An operation whose result depends
+    on the numbering is refused.
     """
 
     bridge: Bridge
@@ -43,7 +44,7 @@ class Edges(Tensor):
 
     @staticmethod
     def of(values: Tensor, bridge: Bridge, sources: tuple[bool, ...] = (True, False)) -> Tensor:
-        """``values`` as marked edges, or as they are where none of their rows holds ``sources``."""
+        """``values`` as marked edges, or unchanged where none of their rows holds ``sources``."""
         if not any(sources):
             return values
         marked: Edges = unmarked(values).as_subclass(Edges)
@@ -59,7 +60,7 @@ class Edges(Tensor):
     def __torch_function__(
         cls, func: Callable[..., Any], types: Sequence[type], args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        """Do ``func`` on marked edges as a whole graph would, or refuse it."""
+        """Call ``func`` on marked edges with the result that it has on the whole graph, or refuse it."""
         kwargs, name = kwargs or {}, getattr(func, "__name__", str(func))
         if name == "__get__":
             return _property(func, args)
@@ -76,7 +77,7 @@ class Edges(Tensor):
 
 
 def leaves(value: Any) -> Iterator[Any]:
-    """Everything in ``value`` that is no tuple, list or dictionary; of a dictionary, its values."""
+    """Everything in ``value`` that is no tuple, list or dictionary; the keys of dictionaries are left out."""
     if isinstance(value, dict):
         for item in value.values():
             yield from leaves(item)
@@ -133,7 +134,7 @@ def _property(func: Callable[..., Any], args: tuple[Any, ...]) -> Any:
 
 
 def _get(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
-    """``edges[...]`` picks edges; ``x[sources]`` reads rows of nodes."""
+    """Serve ``edges[...]``, which picks edges, and ``x[sources]``, which reads rows of nodes."""
     target, index = args
     if not holds(index):
         return _pick(func, target, index)
@@ -146,7 +147,7 @@ def _get(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
 
 
 def _pick(func: Callable[..., Any], edges: Edges, index: Any) -> Any:
-    """``edges[index]``, marked by those of its rows that ``index`` picks."""
+    """``edges[index]``, marked as the rows that ``index`` picks are."""
     if len(edges.sources) == 1:
         return edges.like(func(unmarked(edges), index))
     rows = index[0] if isinstance(index, tuple) and index else index
@@ -164,7 +165,7 @@ def _pick(func: Callable[..., Any], edges: Edges, index: Any) -> Any:
 
 
 def _set(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
-    """``x[sources] = values`` where the sources are owned, as those of self loops are."""
+    """Serve ``x[sources] = values`` where all sources are owned, as the sources of self loops are."""
     target, index, values = args
     if not isinstance(index, Edges) or isinstance(target, Edges) or holds(values):
         raise _refusal("__setitem__")
@@ -185,7 +186,7 @@ def _extended(values: Tensor, dim: int, index: Edges) -> Tensor:
 
 
 def _select(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
-    """``index_select`` and ``gather``: of edges by position, or of nodes by sources."""
+    """Serve ``index_select`` and ``gather``, which pick edges by position, or read nodes by sources."""
     target, dim, index = _bound(args, kwargs, "dim", "index")
     if isinstance(target, Edges):
         if isinstance(index, Edges) or (len(target.sources) == 2 and dim not in (1, -1)):
@@ -195,7 +196,7 @@ def _select(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any
 
 
 def _add(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
-    """``scatter_add``, ``index_add`` and their in-place kind: sums at sources, completed at their owners."""
+    """Serve ``scatter_add``, ``index_add`` and their in-place forms: sums at sources are completed at their owners."""
     name = func.__name__
     rest = ("dim", "index", "source" if name.startswith("index") else "src")
     target, dim, index, values = _bound(args, kwargs, *rest)
@@ -214,7 +215,7 @@ def _add(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
 
 
 def _bound(args: tuple[Any, ...], kwargs: Any, *names: str) -> list[Any]:
-    """``args`` and ``kwargs`` as one list: the tensor, then ``names``."""
+    """``args`` and ``kwargs`` as one list: the tensor, then the arguments ``names``."""
     values = list(args) + [kwargs[name] for name in ("input", *names)[len(args) :] if name in kwargs]
     if len(values) != len(names) + 1:
         raise _refusal("a scatter or gather with more arguments")
@@ -222,7 +223,7 @@ def _bound(args: tuple[Any, ...], kwargs: Any, *names: str) -> list[Any]:
 
 
 def _join(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
-    """``cat`` of edges along the edges, or ``stack`` of the two rows; unmarked tensors hold numbers of owned rows."""
+    """Serve ``cat`` along the edges and ``stack`` of the two rows; unmarked tensors must hold numbers of owned rows."""
     items = list(args[0] if args else kwargs["tensors"])
     dim = args[1] if len(args) > 1 else kwargs.get("dim", 0)
     edges = next(item for item in items if isinstance(item, Edges))
@@ -241,7 +242,7 @@ def _join(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
 
 
 def _unbind(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
-    """``row, col = edge_index``."""
+    """Serve ``row, col = edge_index``."""
     edges = args[0]
     dim = args[1] if len(args) > 1 else kwargs.get("dim", 0)
     if len(edges.sources) != 2 or dim != 0:
@@ -252,7 +253,7 @@ def _unbind(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any
 
 
 def _flip(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
-    """``edge_index.flip(0)``: the same edges, in the opposite direction."""
+    """Serve ``edge_index.flip(0)``, the same edges in the opposite direction."""
     edges = args[0]
     dims = args[1] if len(args) > 1 else kwargs.get("dims")
     if len(edges.sources) != 2 or dims not in (0, [0], (0,)):
@@ -261,7 +262,7 @@ def _flip(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
 
 
 def _compare(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
-    """``row == col`` tells self loops; comparing with a number is refused: a node has another one on every worker."""
+    """Serve ``row == col``, which finds self loops; refuse numbers: a node's number differs between workers."""
     first, second = _bound(args, kwargs, "other")
     if not all(isinstance(ends, Tensor) and ends.dim() == 1 and ends.shape == first.shape for ends in (first, second)):
         raise _refusal(func.__name__)
@@ -269,7 +270,7 @@ def _compare(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> An
 
 
 def _copy(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
-    """``copy.deepcopy(edges)``: marked as before, with the same bridge."""
+    """Serve ``copy.deepcopy(edges)``: the copy has the same marks and the same bridge."""
     edges = args[0]
     return edges.like(unmarked(edges).clone())
 

@@ -1,4 +1,4 @@
-"""Fast paths: PyG layers that sum, average or attend run on halowire's kernels; every call is counted."""
+"""On a fast path, a PyG layer that sums, averages or attends runs on halowire's kernels; every call is counted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WEIGHTS = {
     "SGConv": "edge_weight", "SSGConv": "edge_weight", "TAGConv": "edge_weight", "LGConv": "edge_weight",
     "ChebConv": "norm", "SAGEConv": "", "GINConv": "",
 }  # fmt: skip
-"""Layers of ``torch_geometric.nn`` with messages ``weight_e x_j``, and what their weight is called (none: 1)."""
+"""Layers of ``torch_geometric.nn`` with messages ``weight_e x_j``, and the name of their weight (empty: it is 1)."""
 SUMS = ("add", "sum", "mean")
 HOOKS = [
     f"_{method}_forward{when}_hooks" for method in ("propagate", "message", "aggregate", "edge_update")
@@ -39,9 +39,9 @@ class LayerPath:
     """What served one layer's calls in training passes.
 
     ``kind`` is the layer's class. ``native`` and ``general`` count the calls that halowire's kernels and PyG's own code
-    served (a layer that propagates several times is called as often; of a layer without a fast path no calls are
-    counted). ``reason`` is why the layer has no fast path, or why its last general call was not native. ``sums`` is
-    true for a layer whose kernels sum the edges between owned nodes while the halo's rows are under way.
+    served: every propagation is a call, and calls of a layer without a fast path are not counted. ``reason`` is why the
+    layer has no fast path, or why its last general call was not native. ``sums`` is true for a layer whose kernels sum
+    the edges between owned nodes while the halo's rows are under way.
     """
 
     kind: str
@@ -51,7 +51,7 @@ class LayerPath:
     sums: bool = False
 
     def count(self, layer: nn.Module, obstacle: str) -> None:
-        """Count a training call of ``layer``: served by PyG's own code because of the ``obstacle``, else natively."""
+        """Count a training call of ``layer``: general if there is an ``obstacle``, native if it is empty."""
         if not (layer.training and torch.is_grad_enabled()):
             return
         if obstacle:
@@ -62,7 +62,7 @@ class LayerPath:
 
     @property
     def path(self) -> str:
-        """``native``, ``general``, ``native and general`` (it changed from call to call) or ``not trained yet``."""
+        """``native``, ``general``, ``native and general`` (both served calls) or ``not trained yet``."""
         if self.native:
             return f"{NATIVE} and {GENERAL}" if self.general else NATIVE
         return GENERAL if self.reason else UNUSED
@@ -81,14 +81,14 @@ class LayerPath:
 
 
 def overlap_by_layer(paths: dict[str, LayerPath]) -> dict[str, str]:
-    """By layer, how its exchange was hidden, for the report; one entry for a model without PyG layers."""
+    """How the exchange of every layer was hidden, for the report; one entry for a model without PyG layers."""
     if not paths:
         return {"all": f"{NOT_HIDDEN}: the model's own code takes all rows at once"}
     return {name or "all": path.overlap for name, path in paths.items() if path.path != UNUSED}
 
 
 def use_fast_paths(model: nn.Module) -> dict[str, LayerPath]:
-    """Give every layer that can have it the fast path; by name, how every PyG layer runs, counted from now on."""
+    """Give the fast path to every layer that can have it; return how every PyG layer runs, counted from now on."""
     package = sys.modules.get("torch_geometric.nn")
     if package is None:
         return {}
@@ -100,7 +100,7 @@ def use_fast_paths(model: nn.Module) -> dict[str, LayerPath]:
             continue
         kind = type(layer)
         path = paths[name] = LayerPath(kind.__name__, sums=kind in weights)
-        # An attribute of the instance comes before the method of its class; parameters and buffers stay.
+        # An attribute of the instance is found before the method of its class; parameters and buffers stay.
         if path.sums:
             path.reason = "" if layer.aggr in SUMS else f"aggr is {layer.aggr}"
             if not path.reason:
@@ -123,7 +123,7 @@ class FastPath:
         self._pattern: Pattern | None = None
 
     def _serves(self, edge_index: Any, rows: Any, size: Any, *obstacles: tuple[bool, str]) -> bool:
-        """Whether the kernels serve this call, which is counted; ``obstacles`` are those of this kind of layer."""
+        """Whether the kernels serve this call; count it. ``obstacles`` are the further ones of this kind of layer."""
         layer = self._layer
         if not isinstance(edge_index, Edges):
             obstacle = "its edges are not those of the part"
@@ -152,7 +152,7 @@ class FastPath:
 
 
 class FastSum(FastPath):
-    """``propagate`` of a layer that sums or averages rows; ``weight_name`` is what its edge weight is called."""
+    """Replaces ``propagate`` of a layer that sums or averages rows; ``weight_name`` is the name of its edge weight."""
 
     def __init__(self, layer: Any, path: LayerPath, weight_name: str) -> None:
         super().__init__(layer, path)
@@ -177,12 +177,12 @@ class FastSum(FastPath):
 
 
 class FastAttention(FastPath):
-    """``forward`` of a ``GATConv``, with the layer's own parameters."""
+    """Replaces ``forward`` of a ``GATConv``, and uses the layer's own parameters."""
 
     def __call__(
         self, x: Any, edge_index: Any, edge_attr: Any = None, size: Any = None, return_attention_weights: Any = None
     ) -> Any:
-        """The layer's output, ``[n, H C]`` or, of averaged heads, ``[n, C]``."""
+        """The layer's output, ``[n, H C]`` or, if heads are averaged, ``[n, C]``."""
         layer = self._layer
         if not self._serves(
             edge_index, x, size,
@@ -199,20 +199,20 @@ class FastAttention(FastPath):
             out = out.view(len(out), layer.heads, layer.out_channels).mean(1)
         if layer.res is not None:
             out = out + layer.res(x)
-        # What backward needs is not handed out: the model may change its rows in place.
+        # The model gets a copy, because it may change rows in place that backward needs.
         return out.clone() if layer.bias is None else out + layer.bias
 
 
 class WeightedSum(Function):
     """``out_i = sum over edges e = (j, i) of w_e x_j``, ``inner @ x + halo @ x_halo``; no gradient for the weights.
 
-    ``x`` is ``[n, k]`` and crosses, or ``[n + h, k]`` where all of it is held and there is nothing to send. Own edges
-    are summed while messages fly: forward while the halo's rows come, backward while their gradients return.
+    ``x`` is ``[n, k]`` if its halo rows must be fetched, or ``[n + h, k]`` if they are already there. Edges between
+    owned nodes are summed while messages travel: the halo's rows in forward, their gradients in backward.
     """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, edges: Weighted, crossing: Crossing | None) -> Tensor:
-        """Own edges are summed while the halo's rows come; those are decoded as they are added."""
+        """Sum the edges between owned nodes while the halo's rows travel, then decode and add the halo's rows."""
         x, n = x.contiguous(), edges.inner.num_rows
         ctx.edges = edges
         if crossing is None:
@@ -227,22 +227,22 @@ class WeightedSum(Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        """The halo's gradients leave, own rows' are summed meanwhile, then what returns is added."""
+        """Send the halo's gradients, sum those of owned rows meanwhile, then add the gradients that arrive."""
         grad = grads[0].contiguous()
-        if ctx.summing is None:  # one worker: rows that are held and have a halo have no gradient
+        if ctx.summing is None:  # one worker: of rows that were already there, those with a halo have no gradient
             return ctx.edges.inner_t.matmul(grad), None, None
         with ctx.crossing.backward():
             return scatter_whole(ctx.summing, grad, None, ctx.crossing.exchange), None, None
 
 
 class Attend(Function):
-    """``z`` ``[n + h, H C]`` and the score vectors ``[H, C]`` to ``[n, H C]``; see `halowire.kernels.attend`."""
+    """Turns ``z`` ``[n + h, H C]`` and score vectors ``[H, C]`` into ``[n, H C]``; see `halowire.kernels.attend`."""
 
     @staticmethod
     def forward(
         ctx: Any, z: Tensor, source: Tensor, target: Tensor, pattern: Pattern, slope: float, backward: bool
     ) -> Tensor:
-        """One softmax over own and halo edges."""
+        """Attend with one softmax over the edges from owned and from halo nodes."""
         forth, back = pattern.forth.matrix(None), pattern.back.matrix(None)
         n = forth.num_rows
         transposed = row_range(back, 0, n), row_range(back, n, back.num_rows)
@@ -265,7 +265,7 @@ class Attend(Function):
 
 
 def _misfit_of_gat(layer: Any) -> str:
-    """Why a ``GATConv`` has options that the kernels do not know; empty where they know all."""
+    """The option of a ``GATConv`` that the kernels do not support; empty where they support all of its options."""
     return _first_of(
         (layer.lin is None, "sources and targets have different widths"),
         (layer.lin_edge is not None, "edge features"),

@@ -1,4 +1,4 @@
-"""``halowire.fit``: train a PyG model on local workers with one call, from a script or a notebook."""
+"""``halowire.fit`` trains a PyG model on local workers with one call, from a script or a notebook."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ from halowire.wire import RowCodec, check_codec
 class Fit(Run):
     """A trained ``model``, its run folder and summary, and its output for every node (``predictions``).
 
-    Predictions are in the user's order. For ``task="link"`` they are the rows to score pairs of nodes with, by the
-    trained ``decoder`` where one was given.
+    Predictions are in the user's order. For ``task="link"`` they are rows of nodes; the trained ``decoder``, or the dot
+    product if none was given, scores pairs of them.
 
     Example:
         >>> done = halowire.fit(model, data, workers=2)
@@ -77,7 +77,7 @@ def fit(
     overwrite: bool = False,
     quiet: bool = False,
 ) -> Fit:
-    """Train ``model`` on ``data``, spread over ``workers`` local processes; no torchrun, no guard of the main module.
+    """Train ``model`` on ``data``, spread over ``workers`` local processes, without torchrun or a ``__main__`` guard.
 
     Example:
         >>> model = torch_geometric.nn.GraphSAGE(data.num_features, 64, num_layers=2, out_channels=7)
@@ -90,12 +90,12 @@ def fit(
         recipe: a named, complete setting.
         task: ``classification`` (classes or several labels), ``regression`` (values ``[N]`` or ``[N, k]``) or ``link``
             (which pairs have an edge; needs no labels); ``auto``: classification, or what a `Graph` of values asks for.
-        loss: ``loss(out, part)`` with one value for each of the worker's rows that count; halowire divides their sum by
-            the number of all workers' values. Left out: cross entropy of the training nodes, for
+        loss: ``loss(out, part)`` gives one value for each of the worker's rows that count; halowire divides the sum by
+            the number of all workers' values. By default: cross entropy of the training nodes, for
             regression their squared error.
-        inputs: names of the tensors that ``forward`` is called with; left out, those that it must be given.
-        decoder: for links, ``decoder(sources, targets)`` with a score for each pair of rows; a function, or a module,
-            which is trained too. Left out: their dot product.
+        inputs: names of the tensors that ``forward`` is called with; by default its required parameters.
+        decoder: for links, ``decoder(sources, targets)`` gives a score for each pair of rows. It is a function, or a
+            module, which is trained too. By default: the dot product of the two rows.
         codec: a codec of one's own for the rows that the recipe would send in float32 (`halowire.wire.RowCodec`).
         settings: overrides with the names of the command line, such as ``{"epochs": 100, "optim.lr": 0.005}``.
         out: the run folder; by default a new one under ``runs/``.
@@ -143,7 +143,7 @@ def _trained(run: Run, model: nn.Module, decoder: Decoder | None) -> Fit:
 
 
 def _read(data: Any, config: Config) -> tuple[dict[str, Any], Graph, LinkSplit | None]:
-    """The tensors of ``data`` by PyG's names, the graph to train on, and how links are split, if they are learnt."""
+    """The tensors of ``data`` by PyG's names, the graph to train on, and the split of the links, if they are learnt."""
     regression = config.task.kind == "regression" or (isinstance(data, Graph) and data.regression)
     tensors, num_nodes = tensors_of(data, regression)
     links = None
@@ -163,7 +163,7 @@ def _read(data: Any, config: Config) -> tuple[dict[str, Any], Graph, LinkSplit |
 
 
 def _inputs(model: nn.Module, inputs: Sequence[str] | None, tensors: Mapping[str, Any]) -> tuple[str, ...]:
-    """The names of what ``forward`` is called with, all of them tensors of the graph."""
+    """The names of the tensors of the graph that ``forward`` is called with."""
     names = tuple(inputs) if inputs else tuple(required_inputs(model, tuple(tensors)))
     if missing := [name for name in names if name not in tensors]:
         raise InputError(f"the graph has no {', '.join(missing)}; it has {', '.join(tensors)}")
@@ -186,7 +186,7 @@ def _task_setting(task: str, settings: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _refuse_call(workers: int, link: bool, loss: LossFunction | None, decoder: Decoder | None) -> None:
-    """Refuse arguments of ``fit``, beside its settings, that cannot be or do not go together."""
+    """Refuse arguments of ``fit``, beside its settings, that are impossible or do not go together."""
     if launched():
         raise InputError("fit starts its workers itself; under torchrun use halowire.shard and halowire.distribute")
     if workers < 1:

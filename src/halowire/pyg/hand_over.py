@@ -1,4 +1,4 @@
-"""What `fit` hands to its workers: the user's model, what belongs to it, and each worker's part of the graph."""
+"""`fit` hands to its workers the user's model, its loss, decoder and codec, and each worker's part of the graph."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from halowire.wire import RowCodec
 
 Given = TypeVar("Given")
 DEEPEST = 12
-"""How many levels of pieces are searched for what cannot be packed."""
+"""How many levels of pieces are searched for the one that cannot be packed."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class HandOver:
     codec: RowCodec | None = None
 
     def packed(self) -> bytes:
-        """All of this as bytes for the workers; what cannot be handed over is refused, before anything else is done."""
+        """This object as bytes for the workers; a piece that cannot be packed is refused, before any other work."""
         try:
             return pack_by_value(replace(self, model=cpu_copy(self.model), decoder=cpu_copy(self.decoder)))
         except Exception as error:  # a user's class may raise anything when it is copied
@@ -45,13 +45,13 @@ class HandOver:
 
     @staticmethod
     def read(folder: Path) -> HandOver:
-        """What the program that started this worker handed over in ``folder``."""
+        """Read what the program that started this worker handed over in ``folder``."""
         given: HandOver = read_by_value(folder / "model")
         return given
 
 
 def hand_over(folder: Path, job: Job, tensors: Mapping[str, Any], num_nodes: int, packed: bytes) -> None:
-    """Write every worker's part of ``tensors`` and the ``packed`` model to ``folder``, for the workers alone."""
+    """Write every worker's part of ``tensors`` and the ``packed`` model to ``folder``, which only the workers read."""
     write_packed(packed, folder / "model")
     shards = [read_shard(job.shards, rank, verify=False) for rank in range(job.workers)]
     owner = torch.empty(num_nodes, dtype=torch.int64)
@@ -62,18 +62,18 @@ def hand_over(folder: Path, job: Job, tensors: Mapping[str, Any], num_nodes: int
 
 
 def read_tensors(folder: Path, rank: int) -> dict[str, Any]:
-    """The part of the graph's tensors that worker ``rank`` was handed in ``folder``."""
+    """The part of the graph's tensors that ``folder`` holds for worker ``rank``."""
     tensors: dict[str, Any] = read_by_value(folder / f"part-{rank}")
     return tensors
 
 
 def cpu_copy(value: Given) -> Given:
-    """A copy of ``value`` on the CPU where it is a module; functions and None as they are."""
+    """A copy of a module on the CPU; functions and None are returned unchanged."""
     return copy.deepcopy(value).cpu() if isinstance(value, nn.Module) else value
 
 
 def _unpackable(pieces: Mapping[str, Any], error: Exception) -> InputError:
-    """The error to raise because packing ``pieces``, by the names that the user knows, raised ``error``."""
+    """The error to raise when packing raised ``error``; ``pieces`` are keyed by the names that the user knows."""
     for name, value in pieces.items():
         if (why := _obstacle(value)) is not None:
             path, kind, why = _culprit(value, name, why, DEEPEST)
@@ -95,7 +95,7 @@ def _culprit(value: Any, name: str, why: str, depth: int) -> tuple[str, str, str
 
 
 def _pieces(value: Any, name: str) -> Iterator[tuple[str, Any]]:
-    """The pieces that ``value`` is made of, each with the words that reach it."""
+    """The pieces of ``value``, each with the expression that reaches it."""
     if isinstance(value, Mapping):
         yield from ((f"{name}[{key!r}]", inner) for key, inner in value.items())
     elif isinstance(value, list | tuple | set | frozenset):
@@ -117,7 +117,7 @@ def _pieces(value: Any, name: str) -> Iterator[tuple[str, Any]]:
 
 
 def _used_by(function: types.FunctionType, name: str) -> Iterator[tuple[str, Any]]:
-    """The values that a function reaches beside its arguments."""
+    """The values that a function uses beside its arguments."""
     for key, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         if key != "__class__":
             yield f"{key} of {name}", cell.cell_contents

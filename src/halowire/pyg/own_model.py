@@ -1,4 +1,4 @@
-"""A model of the user's own as a runner of the training loop, and a loss of the user's own as its task."""
+"""A user's own model becomes a runner of the training loop, and a user's own loss becomes its task."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from halowire.training import Config, Decoder, Learnt, LinkTask, Runner, Task
 from halowire.wire import RowCodec
 
 LossFunction = Callable[[Tensor, ShardData], Tensor]
-"""``loss(out, data)`` gives one value for each of this worker's rows that count, or several."""
+"""``loss(out, data)`` gives one or more values for each of this worker's rows that count."""
 PREFIX = "model."
 DECODER = "decoder."
-"""Prefixes of the weights' names in a checkpoint: those of the model and of its decoder."""
+"""Prefixes of the names of weights in a checkpoint: for the model, and for its decoder."""
 
 
 class OwnModel(nn.Module):
-    """The user's model, called by the loop as the library's own models are."""
+    """The user's model in a form that the loop can call as it calls the library's own models."""
 
     def __init__(
         self, model: nn.Module, data: ShardData, inputs: Sequence[str], decoder: Decoder | None = None
@@ -42,7 +42,7 @@ class OwnModel(nn.Module):
         self._one_value = data.shard.regression
 
     def call_inputs(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """What the model is called with, by place and, from the first one that skips a parameter, by name."""
+        """The arguments of the model: by position up to the first skipped parameter, then by name."""
         places = {name: place for place, name in enumerate(inspect.signature(self.model.forward).parameters)}
         skips = [place for place, name in enumerate(self._inputs) if places.get(name, place) != place]
         first = min(skips, default=len(self._inputs))
@@ -50,7 +50,7 @@ class OwnModel(nn.Module):
         return tuple(values[:first]), dict(zip(self._inputs[first:], values[first:], strict=True))
 
     def forward(self, epoch: int | None) -> Tensor:
-        """Output of the owned rows, ``[n, C]``, in training epoch ``epoch``; None: evaluation."""
+        """Output of the owned rows, ``[n, C]``, in training epoch ``epoch``, or in evaluation where it is None."""
         self.train(epoch is not None)
         state_of(self.model).epoch = epoch or 0
         args, kwargs = self.call_inputs()
@@ -70,7 +70,7 @@ class OwnTask(Task):
     data: ShardData | None = None
 
     def loss(self, logits: Tensor, epoch: int = 0) -> Tensor:
-        """This worker's share: the sum of its values, divided by the number of all workers' values."""
+        """This worker's share of the loss: the sum of its values, divided by the number of all workers' values."""
         if self.function is None or self.data is None:
             return super().loss(logits, epoch)
         values = self.function(logits, self.data)
@@ -81,7 +81,7 @@ class OwnTask(Task):
 
 
 class OwnRunner(Runner):
-    """The user's model in graph parallelism."""
+    """Runs the user's model in graph parallelism."""
 
     def __init__(self, model: OwnModel, data: ShardData, task: Learnt) -> None:
         self.model = model
@@ -93,7 +93,7 @@ class OwnRunner(Runner):
         self.parameters = {name: value for name, value in model.named_parameters() if value.requires_grad}
 
     def forward_backward(self, epoch: int, complete: Complete) -> Tensor:
-        """By autograd, through the user's code; its hooks tell which gradients are complete."""
+        """Run the user's code forward, and backward by autograd, whose hooks tell which gradients are complete."""
         ledger = self.peers.ledger
         with ledger.phase("forward"):
             loss = self.task.loss(self.model(epoch), epoch)
@@ -102,27 +102,27 @@ class OwnRunner(Runner):
         return loss.detach()
 
     def logits(self) -> Tensor:
-        """Output of the owned rows in evaluation mode, of fresh float32 rows."""
+        """Output of the owned rows in evaluation mode, from fresh float32 halo rows."""
         with torch.no_grad(), self.peers.ledger.account(EVAL):
             out: Tensor = self.model(None)
         return out
 
     def facts(self) -> dict[str, Any]:
-        """Nothing yet: how the exchange is hidden depends on what serves each layer, which is known in the end."""
+        """No facts at the start: only the end shows what served each layer, and so how its exchange was hidden."""
         return {"overlap": {}}
 
     @property
     def remembers(self) -> bool:
-        """True, as a PyG model's dropout draws from the generator of its worker, whose state must be kept."""
+        """Always true: a PyG model's dropout draws from this worker's generator, whose state must be saved."""
         return True
 
     def state(self) -> dict[str, Tensor]:
-        """The state of the exchange and of this worker's random numbers, and how many passes dropped edges."""
+        """The state of the exchange and of this worker's generator, and the pass counts of ``DropEdges`` modules."""
         passes = {f"passes.{name}": torch.tensor(module.passes) for name, module in self._dropping()}
         return self.exchange.state() | passes | {"random": torch.get_rng_state()}
 
     def load_state(self, state: dict[str, Tensor]) -> None:
-        """Take up the ``state`` that `state` gave."""
+        """Go on from the ``state`` that :meth:`state` returned."""
         for name, module in self._dropping():
             module.passes = int(state[f"passes.{name}"])
         torch.set_rng_state(state["random"])
@@ -142,7 +142,7 @@ def own_runner(
     links: LinkTask | None = None,
     codec: RowCodec | None = None,
 ) -> OwnRunner:
-    """Attach ``model`` to the shard and wrap it for the training loop; it learns ``links`` where they are given."""
+    """Attach ``model`` to the shard and wrap it for the training loop; it learns ``links`` if they are given."""
     attach(model, data, config, codec)
     data.reduction.hand_over()
     decoder = None if links is None else links.decoder
@@ -175,12 +175,12 @@ def required_inputs(model: nn.Module, names: Sequence[str]) -> list[str]:
 
 
 def trained_weights(weights: dict[str, Tensor], prefix: str = PREFIX) -> dict[str, Tensor]:
-    """The weights of a checkpoint whose names have the ``prefix``, under the user's names, without it."""
+    """The weights of a checkpoint whose names begin with ``prefix``, under the user's names, without the prefix."""
     return {name.removeprefix(prefix): value for name, value in weights.items() if name.startswith(prefix)}
 
 
 def own_facts(model: nn.Module, runner: OwnRunner, config: Config) -> dict[str, Any]:
-    """What `summary.json` tells of a model of the user's own: what served its layers, and how its rows travelled."""
+    """What `summary.json` says about a user's own model: what served its layers, and how its rows travelled."""
     paths = layer_paths(model)
     facts: dict[str, Any] = {
         "native_layers": [name for name, layer in paths.items() if layer.path == NATIVE],

@@ -1,4 +1,4 @@
-"""The edges that a layer was called with, sorted for the native kernels, and kept while they stay the same."""
+"""A layer's edges are sorted for the native kernels, and kept sorted while the layer is called with the same edges."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from halowire.wire import HaloExchange
 
 @dataclass(frozen=True, eq=False)
 class Sorted:
-    """Edges sorted by one end (the row).
+    """Edges sorted by one of their ends, the row.
 
     ``indptr`` says where each row starts, ``indices`` are the other ends, ``order`` the edges' places before sorting.
     """
@@ -58,7 +58,7 @@ class Sorted:
 class Weighted:
     """A pattern with weights: the edges from owned rows, ``inner`` ``[n, n]``, and from the halo, ``halo`` ``[n, h]``.
 
-    ``inner_t`` and ``halo_t`` are the transposes, ``weight`` the weights of which this was made, in that ``version``.
+    ``inner_t`` and ``halo_t`` are the transposes; ``weight`` and its ``version`` are the weights that were used.
     """
 
     weight: Tensor | None
@@ -75,7 +75,7 @@ class Weighted:
         return Sum(inner, self.halo, self.inner_t, self.halo_t, n, exchange, *parts)
 
     def serves(self, weight: Tensor | None) -> bool:
-        """Whether ``weight`` is the same memory, unchanged; it is kept alive here, so no other tensor can be there."""
+        """Whether ``weight`` is the memory that was used, unchanged; it is kept alive, so no other tensor takes it."""
         if weight is None or self.weight is None:
             return weight is self.weight
         return _same_memory(weight, self.weight) and weight._version == self.version
@@ -85,7 +85,7 @@ class Weighted:
 class Pattern:
     """The edges of one layer as a matrix ``[n, n + h]`` (``forth``) and its transpose (``back``).
 
-    ``targets`` are their destinations, ``edges`` what they were sorted from, in that ``version``.
+    ``targets`` are the destinations of the edges; ``edges`` and its ``version`` are the tensor that was sorted.
     """
 
     edges: Tensor
@@ -115,7 +115,7 @@ class Pattern:
         return self.forth.columns(0, n), self.forth.columns(n, held), self.back.rows(0, n), self.back.rows(n, held)
 
     def serves(self, edges: Tensor) -> bool:
-        """Whether ``edges`` equal those that were sorted; they are not compared where they are the same memory."""
+        """Whether ``edges`` equal those that were sorted; values are compared only if the memory is another."""
         mine = self.edges
         if edges.shape != mine.shape or edges.device != mine.device:
             return False
@@ -123,7 +123,7 @@ class Pattern:
         return unchanged and (_same_memory(edges, mine) or torch.equal(edges, mine))
 
     def weighted(self, weight: Tensor | None, mean: bool) -> Weighted:
-        """The matrices with ``weight`` ``[E]`` (None: 1), for a ``mean`` divided by the number of the row's edges."""
+        """The matrices with ``weight`` ``[E]`` (None: 1); for a ``mean``, divided by each row's number of edges."""
         kept = self._kept.get(mean)
         if kept is None or not kept.serves(weight):
             values = weight

@@ -1,4 +1,4 @@
-"""The rehearsal: a model on a small random graph, cut in two, must equal the plain model there, or it is refused."""
+"""The rehearsal runs a model on a small random graph, cut in two; it must equal the plain model, or it is refused."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FULL_SIZE = 2048
 SHARE = 0.4
 """Share of the nodes that belong to the second part."""
 GROWTH = 2.4
-"""How much larger each graph is than the one before; a branch on the number of nodes shows on one of them."""
+"""How much larger each graph is than the one before; a model that branches on the number of nodes differs on one."""
 LARGEST = 2**20
 """Numbers up to this one are tried on a graph that has nodes below and above them."""
 
@@ -47,13 +47,13 @@ SMALL = Size(NODES, EDGES, gradients=True)
 
 
 def rehearse(model: nn.Module, call: Call, most: int) -> Rehearsed:
-    """Compare ``model`` with itself on random graphs cut in two, and return what is known of such a call.
+    """Compare ``model`` on whole random graphs and on the same graphs cut in two; return what is known of such a call.
 
     On a small graph, forward in training and evaluation mode, all weight gradients and all buffers are compared,
-    element by element. What a model does with the number 1000 is not seen on 26 nodes, so outputs are compared once
-    more on ever larger graphs, up to the size of the real one, or else until there are nodes on both sides of all
-    numbers that the model hands to torch and that could be one of a node or of an edge: those below ``most``, the
-    nodes and edges of the whole graph.
+    element by element. A graph of 26 nodes does not show what a model does with the number 1000, so outputs are also
+    compared on ever larger graphs. These grow to the size of the real graph, or until they have nodes below and above
+    every number that the model hands to torch and that could be the number of a node or an edge: every number below
+    ``most``, the nodes and edges of the whole graph.
     """
     notes = Notes()
     known = _majority(SMALL, lambda seed: _attempt(model, call, seed, SMALL, notes))
@@ -63,7 +63,7 @@ def rehearse(model: nn.Module, call: Call, most: int) -> Rehearsed:
 
 
 def _larger(largest: int) -> Iterator[Size]:
-    """Sizes up to ``largest`` in steps so small that the smaller part has no more nodes than the graph before."""
+    """Sizes up to ``largest``, in steps so small that a graph's smaller part has no more nodes than the last graph."""
     nodes = NODES
     while nodes < largest:
         nodes = min(int(nodes * GROWTH), largest)
@@ -71,7 +71,7 @@ def _larger(largest: int) -> Iterator[Size]:
 
 
 def _majority(size: Size, attempt: Callable[[int], Rehearsed]) -> Rehearsed:
-    """What most attempts say: a correct model may differ by chance, as where a sum before a ReLU is almost zero."""
+    """The result of most attempts: a correct model may differ by chance, as where a sum before a ReLU is almost 0."""
     failures: list[Difference] = []
     known = Rehearsed((), False)
     for seed in range(ATTEMPTS):
@@ -92,7 +92,7 @@ def _majority(size: Size, attempt: Callable[[int], Rehearsed]) -> Rehearsed:
 
 
 def _telling_size(numbers: set[float], model: nn.Module, call: Call, most: int) -> int:
-    """How many nodes a graph needs so that every constant in the model that could be a node's number shows on it."""
+    """How many nodes a graph needs to show the effect of every constant of the model that could be a node's number."""
     given = {int(abs(number)): isinstance(number, int) for number in numbers if NODES / 2 <= abs(number) < most}
     for name, buffer in model.named_buffers():
         if buffer.numel() and not buffer.is_floating_point() and not name.endswith("num_batches_tracked"):
@@ -105,7 +105,7 @@ def _telling_size(numbers: set[float], model: nn.Module, call: Call, most: int) 
         )
     nodes = call.data.shard.num_nodes
     full = min(nodes, FULL_SIZE)
-    # Numbers of nodes show on a graph of more nodes; beyond the last node only edges are counted, of which it has four.
+    # A node's number needs a graph of more nodes; a number above all nodes can only be an edge's: four per node.
     beyond = [number for number in given if number <= LARGEST and number >= (full if number < nodes else 3 * full)]
     largest = max((number for number in beyond if number < most), default=0)
     return max(full, largest + largest // 4 + NODES if largest else 0)
@@ -136,7 +136,7 @@ def _attempt(model: nn.Module, call: Call, seed: int, size: Size, notes: Notes) 
 
 
 def _random(call: Call, generator: torch.Generator, size: Size) -> tuple[dict[str, Any], Tensor]:
-    """A random graph with rows sampled from the real one, so that their values are possible, and random owners."""
+    """A random graph and random owners; its rows are sampled from the real graph, so that their values are possible."""
 
     def draw(high: int, *shape: int) -> Tensor:
         return torch.randint(max(high, 1), shape, generator=generator)
@@ -150,7 +150,7 @@ def _random(call: Call, generator: torch.Generator, size: Size) -> tuple[dict[st
         if value.shape[0]:
             rows = value.detach()[draw(value.shape[0], count).to(value.device)].cpu().clone()
             if kind == "node" and rows.is_floating_point():
-                # Equal rows, of a part of few nodes, would leave a norm nothing but rounding to divide by.
+                # Rows are made different: if all rows of a small part were equal, a norm would divide by rounding.
                 rows *= 0.5 + torch.rand(rows.shape, generator=generator)
             graph[name] = rows
         else:
@@ -175,9 +175,9 @@ def _plain_pass(model: nn.Module, call: Call, graph: dict[str, Any], rows: Tenso
 
 
 def _rounding(model: nn.Module, call: Call, graph: dict[str, Any], want: Outcome) -> dict[str, float]:
-    """How far the plain model's gradients are from themselves when the nodes are numbered backwards.
+    """How much the plain model's gradients change when the nodes are numbered backwards.
 
-    A gradient that is zero, such as that of a bias before a norm, consists of rounding, and no more can be asked of it.
+    A gradient that should be 0, such as that of a bias before a norm, is only rounding, and may differ by as much.
     """
     turned = {
         name: value.flip(0) if call.samples.get(name, ("", value))[0] == "node" else value
@@ -193,7 +193,7 @@ def _rounding(model: nn.Module, call: Call, graph: dict[str, Any], want: Outcome
 
 
 def _compare(want: Outcome, parts: list[Outcome], rounding: dict[str, float]) -> None:
-    """Raise `Difference` where the ``parts`` do not make up what the whole graph gave."""
+    """Raise `Difference` where the outcomes of the ``parts`` together do not equal that of the whole graph."""
     _compare_trace(want, parts)
     for number, value in enumerate(want.outputs):
         pieces = [part.outputs[number] for part in parts]
@@ -206,9 +206,9 @@ def _compare(want: Outcome, parts: list[Outcome], rounding: dict[str, float]) ->
 
 
 def _compare_trace(want: Outcome, parts: list[Outcome]) -> None:
-    """Compare the results of all modules that give one row per node: the first that differs is named."""
+    """Compare the results of all modules that give one row per node, and name the first that differs."""
     for key, value in want.trace.items():
-        # A layer's inner modules may be bypassed on a shard, where a native kernel serves it.
+        # On a shard a native kernel may serve a layer, and then the layer's inner modules do not run.
         pieces = [part.trace[key] for part in parts if key in part.trace]
         is_rows = value.dim() > 0 and value.shape[:1] == want.rows.shape and len(pieces) == len(parts)
         if is_rows and all(piece.shape[:1] == part.rows.shape for piece, part in zip(pieces, parts, strict=True)):
@@ -225,7 +225,7 @@ def _compare_gradients(want: Outcome, parts: list[Outcome], rounding: dict[str, 
                 raise Difference(f"the gradient of {name} is missing on a shard")
             continue
         total = torch.stack([piece for piece in found if piece is not None]).sum(0)
-        # Rounding is small beside the other gradients; what is not small is a difference.
+        # Rounding is small beside the other gradients, so the slack has a limit.
         slack = min(10 * rounding.get(name, 0.0), 10 * TOLERANCE * scale)
         _same(f"the gradient of {name}", total, grad, scale, slack)
 

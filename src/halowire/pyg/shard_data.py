@@ -1,4 +1,4 @@
-"""One worker's part of a graph under PyG's names, its pairs of nodes, and how both are cut (``halowire.shard``)."""
+"""``halowire.shard`` cuts one worker's part of a graph, under PyG's names; ``shard_links`` adds its pairs of nodes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from halowire.wire import Transport
 class ShardData:
     """One worker's part of a graph under PyG's names: ``x``, ``edge_index``, ``y``, masks, edge tensors.
 
-    Node tensors hold the ``n`` owned rows; edge tensors the edges into them, in the order of the user's graph.
+    Node tensors hold the ``n`` owned rows; edge tensors hold the edges into these rows, in the user's order.
     ``rows`` are the owned rows' places in the user's graph, ``num_nodes`` is ``n``, ``keys`` are the tensors' names.
     """
 
@@ -50,12 +50,12 @@ class ShardData:
     def mean(self, values: Tensor, penalty: Tensor | float = 0.0) -> Tensor:
         """The mean of all workers' ``values``, one or more for each of this worker's rows: the loss of the whole graph.
 
-        The result is the same on every worker, and after ``backward`` so are the weights' gradients. It may be scaled,
-        and added to other means; nothing else may be added to it.
+        The mean is the same on every worker, and after ``backward`` so are the weights' gradients. The mean may be
+        scaled, and added to other such means; nothing else may be added to it.
 
         Args:
             values: the values of this worker's rows, in any shape.
-            penalty: a number that depends on weights alone, so that all workers have the same; it is added once.
+            penalty: a number that depends on weights alone, so that all workers have the same; it counts once.
         """
         out: Tensor = WholeMean.apply(values, self.reduction)  # type: ignore[no-untyped-call]
         if isinstance(penalty, Tensor) and penalty.requires_grad:
@@ -75,7 +75,7 @@ class ShardData:
 
 
 class Links:
-    """The pairs of nodes of one worker, which gives their loss and their metrics over all workers."""
+    """The pairs of nodes of one worker; gives the loss and the metrics of the pairs of all workers."""
 
     def __init__(self, task: LinkTask, data: ShardData) -> None:
         self._task = task
@@ -97,7 +97,7 @@ class Links:
 def shard(
     data: Any, *, method: str = "metis", seed: int = 0, device: str = "auto", transport: Transport | None = None
 ) -> ShardData:
-    """This worker's part of ``data``; under torchrun one part per process, alone the whole graph.
+    """This worker's part of ``data``: one part per process under torchrun, the whole graph in a single process.
 
     Example:
         >>> data = halowire.shard(dataset[0])  # under `torchrun --nproc-per-node 2 script.py`
@@ -105,7 +105,7 @@ def shard(
 
     Args:
         data: a PyG ``Data``, a `Graph`, anything `halowire.load` reads, or a folder of shards.
-        method: the partitioner, where there are no shards yet.
+        method: the partitioner, unless ``data`` is a folder of shards.
         seed: the seed of the partitioner.
         device: ``cpu``, ``cuda`` or ``auto``.
         transport: the connection to the other workers; left out, the process joins them, until it ends.
@@ -139,8 +139,8 @@ def shard_links(
 
     Args:
         data: a PyG ``Data``, a `Graph`, or anything `halowire.load` reads.
-        decoder: ``decoder(sources, targets)`` with a score for each pair of rows; a module's weights are shared, and
-            are the optimizer's to step. Left out: their dot product.
+        decoder: ``decoder(sources, targets)`` gives a score for each pair of rows. The weights of a module are made
+            the same on all workers; give them to the optimizer. By default: the dot product of the two rows.
         settings: overrides of ``task.*`` and ``seed``, which is the seed of the partitioner too.
         method: the partitioner.
         device: ``cpu``, ``cuda`` or ``auto``.
@@ -155,7 +155,7 @@ def shard_links(
     tensors = only_edges(tensors, num_nodes, split.message)
     owner = _owners(tensors, num_nodes, method, config.seed, transport)
     part = cut_data(tensors, owner, transport, place)
-    # Rows of a part are in an order of their own, which the others must know to ask for them.
+    # A part orders its rows in its own way, which other workers must know to ask for rows.
     row = torch.zeros(num_nodes, dtype=torch.int32)
     row[part.rows] = torch.arange(part.num_nodes, dtype=torch.int32)
     transport.all_reduce(row, "places of all nodes", SETUP)
@@ -197,12 +197,12 @@ def tensors_of(data: Any, regression: bool = False) -> tuple[dict[str, Any], int
 def cut_data(
     tensors: Mapping[str, Any], owner: Tensor, transport: Transport, device: torch.device | None = None
 ) -> ShardData:
-    """This worker's part of a graph given by PyG's names; ``owner`` ``[N]`` says who owns which node.
+    """This worker's part of a graph whose tensors have PyG's names; ``owner`` ``[N]`` is the owner of every node.
 
     Args:
         tensors: ``edge_index`` ``[2, E]``, node tensors ``[N, ...]``, edge tensors ``[E, ...]``, anything else.
             ``x``, ``y`` and names that end in ``mask`` are node tensors, names that begin with ``edge_`` edge tensors;
-            other tensors are told by their first extent, nodes before edges.
+            other tensors are recognised by their first extent: ``N`` rows are nodes, else ``E`` rows are edges.
         owner: the owner of every node.
         transport: the connection to the other workers.
         device: where the part is put.
@@ -230,7 +230,7 @@ def local_tensors(tensors: Mapping[str, Any], owner: Tensor, shard: Shard) -> di
 
 
 def only_edges(tensors: Mapping[str, Any], num_nodes: int, kept: Tensor) -> dict[str, Any]:
-    """``tensors`` of a graph without the edges that are not ``kept`` (bool ``[E]``); node tensors as they are."""
+    """``tensors`` of a graph with only the ``kept`` edges (bool ``[E]``); node tensors stay as they are."""
     edge_index = tensors["edge_index"]
     kinds = tensor_kinds(tensors, num_nodes, edge_index.shape[1])
     where = kept.nonzero()[:, 0]
@@ -262,14 +262,14 @@ def of_shard(shard: Shard, transport: Transport, device: torch.device) -> ShardD
 
 
 def node_tensors(source: Graph | Shard) -> dict[str, Tensor]:
-    """Those of ``x``, ``y`` and the masks that ``source`` has, sparse features as a dense tensor."""
+    """The tensors among ``x``, ``y`` and the masks that ``source`` has; sparse features are made dense."""
     names = ("x", "y", "train_mask", "val_mask", "test_mask")
     found = {name: value for name in names if (value := getattr(source, name)) is not None}
     return {name: value.to_dense() if isinstance(value, Csr) else value for name, value in found.items()}
 
 
 def tensor_kinds(tensors: Mapping[str, Any], num_nodes: int, num_edges: int) -> dict[str, str]:
-    """By name, ``node`` or ``edge`` for every tensor that has one row for each node or edge."""
+    """``node`` or ``edge``, by name, for every tensor that has one row for each node or edge."""
     kinds = {}
     for name, value in tensors.items():
         if name == "edge_index" or not isinstance(value, Tensor) or value.dim() == 0:

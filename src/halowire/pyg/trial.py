@@ -1,4 +1,4 @@
-"""A trial in the rehearsal: a call of the model repeated on another graph; dropout is off, other draws are refused."""
+"""A trial of the rehearsal repeats a call of the model on another graph; dropout is off, other draws are refused."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def needed_inputs(model: nn.Module) -> list[str]:
 
 @dataclass
 class Call:
-    """What a model is called with: ``args`` and ``kwargs``, where a `Slot` stands for a tensor of the graph ``data``.
+    """The arguments of a call, ``args`` and ``kwargs``, where a `Slot` stands for a tensor of the graph.
 
-    ``samples`` are those tensors by name, each with its kind, ``node`` or ``edge``.
+    ``samples`` are the tensors of the graph by name, each with its kind, ``node`` or ``edge``.
     """
 
     args: tuple[Any, ...]
@@ -68,7 +68,7 @@ class Call:
         return {name: kind for name, (kind, value) in self.samples.items() if value.requires_grad}
 
     def on(self, graph: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """``args`` and ``kwargs`` on another graph, an object with the samples as attributes."""
+        """``args`` and ``kwargs`` with the tensors of another ``graph``, which has them as attributes."""
         args = tuple(_fill(value, graph) for value in self.args)
         return args, {name: _fill(value, graph) for name, value in self.kwargs.items()}
 
@@ -83,7 +83,7 @@ class Call:
         return Slot(name) if self._sample(name, value, num_edges) else value
 
     def _sample(self, name: str, value: Any, num_edges: int) -> bool:
-        """Add ``value`` to the samples; False where it is no tensor of the graph."""
+        """Add ``value`` to the samples; return False if it is no tensor of the graph."""
         if isinstance(value, Edges):
             return len(value.sources) == 2
         if not isinstance(value, Tensor) or value.dim() == 0:
@@ -111,7 +111,7 @@ def _fill(value: Any, graph: Any) -> Any:
 
 
 def _form(value: Any) -> Any:
-    """What may decide which code runs: a flag or a text by its value, a number (a time, an epoch) by its type alone."""
+    """What of a value may decide which code runs: the value of a flag or a text, but only the type of a number."""
     if isinstance(value, Slot | bool | str) or value is None:
         return value
     if isinstance(value, Tensor):
@@ -125,9 +125,9 @@ def _form(value: Any) -> Any:
 
 @dataclass
 class Notes:
-    """What passes were seen to do.
+    """What was noted while passes ran.
 
-    ``numbers`` are all that torch was handed: one of them may be the number of a node or of an edge. ``drops`` has an
+    ``numbers`` are all numbers that torch was given: each may be the number of a node or of an edge. ``drops`` has an
     entry for each dropout that would have dropped values: how many exchanges came before it.
     """
 
@@ -155,10 +155,10 @@ class Size:
 
 @dataclass
 class Outcome:
-    """What a pass over the nodes ``rows`` gave.
+    """The results of a pass over the nodes ``rows``.
 
-    ``outputs`` are those of training and evaluation, and gradients of node tensors; ``trace`` are the results of all
-    modules by name and number of the call, ``gradients`` and ``buffers`` those of the model.
+    ``outputs`` are the outputs in training and evaluation, and the gradients of node tensors; ``trace`` holds the
+    results of all modules by name and number of the call; ``gradients`` and ``buffers`` are those of the model.
     """
 
     outputs: list[Tensor]
@@ -170,15 +170,15 @@ class Outcome:
 
 
 def try_pass(model: nn.Module, call: Call, graph: Any, rows: Tensor, size: Size, notes: Notes) -> Outcome:
-    """Forward and, if asked for, backward in training mode, then forward in evaluation mode, on the CPU.
+    """Run forward and, if asked for, backward in training mode, then forward in evaluation mode, on the CPU.
 
     Args:
         model: the model; it is changed by the pass.
         call: what the model is called with.
         graph: the tensors of ``call`` as attributes: a part of a graph, or a whole one.
         rows: the numbers of the graph's nodes in the whole graph.
-        size: that of the whole graph.
-        notes: what is seen is noted here.
+        size: the size of the whole graph.
+        notes: takes the notes of this pass.
     """
     model.cpu()
     trace: dict[tuple[str, int], Tensor] = {}
@@ -200,7 +200,7 @@ def try_pass(model: nn.Module, call: Call, graph: Any, rows: Tensor, size: Size,
     with torch.set_grad_enabled(size.gradients):
         outputs = run()
         known = _known(model, () if bridge is None else tuple(bridge.coded_widths), notes)
-        # The sum of all outputs is differentiated, each entry with a random weight that depends on its node.
+        # Backward starts from a weighted sum of all outputs; the weights are random and depend on the node.
         generator = torch.Generator().manual_seed(size.nodes)
         for value in outputs:
             if value.requires_grad:
@@ -219,7 +219,7 @@ def try_pass(model: nn.Module, call: Call, graph: Any, rows: Tensor, size: Size,
 
 
 class Still(TorchFunctionMode):
-    """Inside the block, dropout gives its input back and every other draw is refused; ``notes`` are taken.
+    """Inside the block, dropout returns its input and every other random draw is refused; ``notes`` are taken.
 
     ``count_exchanges`` tells how many exchanges the pass has had so far.
     """
@@ -251,7 +251,7 @@ class Still(TorchFunctionMode):
 
 
 def _drops(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether a call of dropout, ``(input, p, training)`` by place or by name, drops anything."""
+    """Whether a call of dropout, with ``(input, p, training)`` by position or by name, drops any value."""
     p = kwargs.get("p", args[1] if len(args) > 1 else 0.5)
     training = kwargs.get("training", kwargs.get("train", args[2] if len(args) > 2 else True))
     return bool(training) and p > 0

@@ -1,4 +1,4 @@
-"""Layers that look at the whole graph: norms are given its statistics, what cannot be right on a shard is refused."""
+"""Some layers need the whole graph: norms are given its statistics; layers that a shard cannot serve are refused."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ REFUSED = {
     "Node2Vec": "it has one weight row per node of the whole graph; use a model of (x, edge_index)",
     "LightGCN": "it has one weight row per node of the whole graph; use LGConv layers on given features",
 }  # fmt: skip
-"""Layers that cannot run on a shard, and why."""
+"""Layers that cannot run on a shard, each with the reason."""
 
 
 def refuse_unsupported(model: nn.Module) -> None:
@@ -73,7 +73,7 @@ def _forward(
     norm: Callable[..., Tensor], module: nn.Module, bridge: Bridge, x: Tensor, batch: object = None, *_: object,
     **__: object,
 ) -> Tensor:  # fmt: skip
-    """A norm called as PyG's layers are: with ``batch`` and, in whatever name, the number of graphs in it."""
+    """Call ``norm`` with the arguments of PyG's layers: ``x``, ``batch`` and, by any name, the number of graphs."""
     if batch is not None and getattr(module, "mode", "graph") != "node":
         raise InputError(
             f"{type(module).__name__} got a batch vector; a shard is part of one graph: call the layer without batch"
@@ -82,7 +82,7 @@ def _forward(
 
 
 def whole_mean(bridge: Bridge, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean ``[k]`` of the rows ``[m, k]`` of all workers, and how many rows they have in all; one message."""
+    """Mean ``[k]`` of the rows ``[m, k]`` of all workers, and the number of all workers' rows, in one message."""
     sums = torch.cat([x.sum(0), x.new_tensor([float(x.shape[0])])])
     total = bridge.whole_sum(sums)
     count = total[-1].detach()
@@ -90,9 +90,9 @@ def whole_mean(bridge: Bridge, x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def column_norm(module: Any, bridge: Bridge, x: Tensor) -> Tensor:
-    """``(x - mean) / sqrt(var + eps) * weight + bias`` by column, and running statistics.
+    """``(x - mean) / sqrt(var + eps) * weight + bias`` by column, with running statistics.
 
-    This is ``torch.nn.BatchNorm1d`` and, of one graph, PyG's ``InstanceNorm``.
+    This is ``torch.nn.BatchNorm1d`` and, for a single graph, PyG's ``InstanceNorm``.
     """
     counts = isinstance(module, nn.BatchNorm1d)
     if counts and x.dim() != 2:
@@ -132,7 +132,7 @@ def graph_norm(module: Any, bridge: Bridge, x: Tensor) -> Tensor:
 
 
 def pair_norm(module: Any, bridge: Bridge, x: Tensor) -> Tensor:
-    """PyG's ``PairNorm``: centred rows, scaled by their mean squared length, or each by its own."""
+    """PyG's ``PairNorm``: centred rows, divided by the root of their mean squared length, or each by its own length."""
     centred = x - whole_mean(bridge, x)[0]
     if module.scale_individually:
         return module.scale * centred / (module.eps + centred.norm(2, -1, keepdim=True))  # type: ignore[no-any-return]

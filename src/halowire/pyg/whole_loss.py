@@ -1,4 +1,4 @@
-"""The loss of the whole graph, the mean of all workers' values, and its gradients, summed when backward ends."""
+"""The loss of the whole graph is the mean of all workers' values; its gradients are summed when backward ends."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from halowire.pyg.edges import leaves
 from halowire.wire import HaloExchange, Transport
 
 SPREAD = 1e-9
-"""Relative variance of a number over the workers that rounding may cause."""
+"""The largest relative variance of a number over the workers that rounding may cause."""
 
 
 @dataclass(frozen=True)
 class Heard:
-    """What backward passes told so far: how many losses, their sum, and how many seconds passed on rank 0."""
+    """What is known from backward passes so far: number and sum of the losses, and the seconds on rank 0."""
 
     losses: int = 0
     total: float = 0.0
@@ -32,9 +32,9 @@ class Heard:
 class Reduction:
     """Sums the weight gradients of distributed models over all workers when a backward pass ends.
 
-    A pass begins at the loss (`halowire.pyg.whole_loss.WholeMean`): gradients of earlier passes, which are summed
-    already, are put aside; at the end the new ones are summed and added to them, so that several losses may be
-    accumulated before a step. ``running`` is whether a pass has begun, ``heard`` is what the passes told.
+    A pass begins at the loss (`halowire.pyg.whole_loss.WholeMean`). Gradients of earlier passes, which are summed
+    already, are put aside; at the end the new gradients are summed and added to them, so that several losses may be
+    accumulated before a step. ``running`` says whether a pass has begun, ``heard`` is what is known from the passes.
     """
 
     def __init__(self, transport: Transport) -> None:
@@ -48,7 +48,7 @@ class Reduction:
         self._earlier: list[Tensor | None] = []
 
     def add(self, parameters: Iterable[nn.Parameter]) -> None:
-        """Sum the gradients of ``parameters`` too."""
+        """Sum the gradients of these ``parameters`` too from now on."""
         known = {id(parameter) for parameter in self._parameters}
         self._parameters += [parameter for parameter in parameters if id(parameter) not in known]
 
@@ -64,7 +64,7 @@ class Reduction:
         self._exchanges.append(exchange)
 
     def hand_over(self) -> None:
-        """From now on another loop sums the gradients, and steers the exchanges by its losses."""
+        """Leave it to another loop to sum the gradients and to steer the exchanges by its losses."""
         self.running = True
         self._handed_over = True
 
@@ -78,7 +78,7 @@ class Reduction:
         return any(id(value) in known for value in values)
 
     def steer(self, exchanges: Sequence[HaloExchange], epoch: int, before: Heard) -> Heard:
-        """Decide on the bits of training pass ``epoch`` by the losses since ``before``; return what is known by now."""
+        """Decide on the bits of training pass ``epoch`` by the losses since ``before``; return what is known now."""
         now = self.heard
         for exchange in () if self._handed_over else exchanges:
             base = exchange.policy.base
@@ -91,7 +91,7 @@ class Reduction:
         return now
 
     def begin(self) -> None:
-        """Put earlier gradients aside, and sum those of this backward pass at its end."""
+        """Put earlier gradients aside, and arrange that those of this backward pass are summed at its end."""
         if self.running:
             return
         self.running = True
@@ -104,7 +104,7 @@ class Reduction:
         """Sum the new gradients, the changes of the exchanges' rows and rank 0's seconds in one message."""
         self.running = False
         new = [parameter.grad for parameter in self._parameters]
-        # A weight that the loss does not reach has no gradient on any worker: they run the same code.
+        # A weight that the loss does not reach has no gradient on any worker: all workers run the same code.
         parts = [grad.reshape(-1) for grad in new if grad is not None]
         numbers = [value for exchange in self._exchanges for value in exchange.take_change()]
         numbers.append(self._seconds())
@@ -125,24 +125,24 @@ class Reduction:
             exchange.synchronise_next = 0 < threshold**2 * norm < change
 
     def _seconds(self) -> float:
-        """Seconds since the last backward pass on rank 0, 0 on other ranks: the sum is rank 0's, on all of them."""
+        """Seconds since the last backward pass on rank 0, and 0 on other ranks, so that the sum is rank 0's seconds."""
         before = self._time
         self._time = time.perf_counter()
         return self._time - before if self.transport.rank == 0 else 0.0
 
 
 class WholeLoss(Tensor):
-    """What ``data.mean`` gives where there is a gradient: it may be scaled, and added to others of its kind.
+    """The result of ``data.mean`` if it has a gradient; it may be scaled, and added to other results of ``data.mean``.
 
-    The gradients of all workers are summed, so a term that is added beside the mean would count once per worker, and a
-    mean of this worker's rows would be taken for one of all rows.
+    The gradients of all workers are summed, so any other term would count once per worker, and a mean of this worker's
+    rows would be taken for a mean of all rows.
     """
 
     reduction: Reduction
 
     @staticmethod
     def of(value: Tensor, reduction: Reduction) -> Tensor:
-        """``value`` as a `WholeLoss` where it has a gradient, or else as it is."""
+        """``value`` as a `WholeLoss` if it has a gradient, else unchanged."""
         if not value.requires_grad:
             return value
         with torch._C.DisableTorchFunctionSubclass():
@@ -151,7 +151,7 @@ class WholeLoss(Tensor):
         return marked
 
     def __format__(self, spec: str) -> str:
-        """Format the number as torch does for plain tensors; it does not do so for subclasses."""
+        """Format the number, as torch does for plain tensors but not for subclasses."""
         return format(self.item(), spec)
 
     @classmethod
@@ -186,8 +186,8 @@ class WholeLoss(Tensor):
 class WholeMean(Function):
     """The mean of all workers' values, the same on every worker; each value has the gradient ``1 / count``.
 
-    With ``same``, the value is one number that must be the same on all workers, as a penalty on the weights: each
-    worker has an equal share of its gradient, since the workers' gradients are summed at the end.
+    With ``same``, the value is one number that must be the same on all workers, such as a penalty on the weights. Each
+    worker takes an equal share of its gradient, because the workers' gradients are summed at the end.
     """
 
     @staticmethod
@@ -213,24 +213,24 @@ class WholeMean(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        """``1 / count`` for every value; the sum of the weights' gradients over the workers begins here."""
+        """The gradient ``1 / count`` of every value; the reduction of the weights' gradients begins here."""
         ctx.reduction.begin()
         ctx.reduction.hear(float(grads[0]) * ctx.mean)
         return (grads[0] / ctx.count).expand(ctx.shape), None, None
 
 
 class Guarded(Function):
-    """The output of a distributed model, unchanged; backward refuses a loss that is not summed over the workers."""
+    """Passes a distributed model's output on unchanged; backward refuses a loss that is not summed over the workers."""
 
     @staticmethod
     def forward(ctx: Any, values: Tensor, reduction: Reduction) -> Tensor:
-        """Give ``values`` back."""
+        """Return ``values`` unchanged."""
         ctx.reduction = reduction
         return values.view_as(values)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        """Give the gradient back, unless it did not begin at ``data.mean``."""
+        """Return the gradient unchanged; refuse it if the backward pass did not begin at ``data.mean``."""
         if not ctx.reduction.running:
             raise InputError(
                 "backward of a distributed model began at a loss of this worker's rows alone; make it the loss of all "

@@ -1,4 +1,4 @@
-"""What a person sees of a run: console, HTML pages, TensorBoard; made without torch, so that it is there at once."""
+"""What a person sees of a run: console, HTML pages, TensorBoard; made without torch, which takes seconds to import."""
 
 from halowire.report.comparison_record import count_line, table_rows, write_record
 from halowire.report.console import Console

@@ -1,6 +1,6 @@
-"""A comparison of recipes as `compare.json` keeps it, the numbers of every run and their means, and its table.
+"""`compare.json` keeps a comparison of recipes: the numbers of every run and their means; a table shows it.
 
-Over the seeds of a recipe a number has a mean and a standard error. Differences and ratios are taken seed by seed,
+Every number of a recipe has a mean and a standard error over the seeds. Differences and ratios are taken seed by seed,
 between runs on the same shards, and then averaged.
 """
 
@@ -34,14 +34,14 @@ TAKEN = (
     "status", "epochs", "best_epoch", "test", "val", "train_loss", "epoch_seconds", "wait_seconds", "wire_bytes_total",
     "setup_wire_bytes", "eval_wire_bytes", "gradient_bytes_per_epoch", "peak_memory_bytes",
 )  # fmt: skip
-"""What a run's entry takes from its `summary.json`."""
+"""The keys that a run's entry takes from its `summary.json`."""
 AVERAGED = (
     "test", "val", "train_loss", "epoch_seconds", "train_seconds", "wait_seconds", "halo_bytes_per_epoch", "halo_bytes",
     "gradient_bytes_per_epoch", "setup_wire_bytes", "epochs",
 )  # fmt: skip
 """The numbers of a run's entry that are averaged over the seeds of a recipe."""
 REFERENCES = ("exact", "isolated")
-"""Recipes that the others are compared with, where they are part of the comparison."""
+"""Recipes with which the others are compared, if they are part of the comparison."""
 
 
 def write_record(folder: Path, about: Json, done: list[tuple[str, int, str, Json]]) -> Json:
@@ -63,7 +63,7 @@ def write_record(folder: Path, about: Json, done: list[tuple[str, int, str, Json
 
 
 def run_numbers(recipe: str, seed: int, folder: str, summary: Json) -> Json:
-    """The entry of one run; ``halo_bytes``: halo rows and their gradients, of all workers in all training epochs."""
+    """The entry of one run; ``halo_bytes`` are the bytes of halo rows and their gradients in all training epochs."""
     epochs = number(summary.get("epochs"))
     sent = number(summary.get("wire_bytes_per_epoch"))
     found: Json = plain({
@@ -79,7 +79,7 @@ def run_numbers(recipe: str, seed: int, folder: str, summary: Json) -> Json:
 
 
 def aggregate(runs: list[Json], recipes: list[str]) -> dict[str, Json]:
-    """For every recipe with a finished run {key: {mean, standard_error, runs}}, and the same of how it compares."""
+    """For every recipe with a finished run {key: {mean, standard_error, runs}}, also against `exact` and `isolated`."""
     by = {name: {run["seed"]: run for run in runs if run["recipe"] == name} for name in recipes}
     found: dict[str, Json] = {}
     for name in recipes:
@@ -98,7 +98,7 @@ def aggregate(runs: list[Json], recipes: list[str]) -> dict[str, Json]:
 
 
 def mean_and_error(values: list[float]) -> Json:
-    """Mean and standard error of the mean; null where there are too few values."""
+    """Mean and standard error of the mean; None where there are too few values."""
     values = finite(values)
     error = stdev(values) / math.sqrt(len(values)) if len(values) > 1 else None
     return {"mean": fmean(values) if values else None, "standard_error": error, "runs": len(values)}
@@ -115,7 +115,7 @@ def _paired(pairs: list[tuple[Json, Json]], key: str, combine: Callable[[float, 
 
 
 def recipe_columns(record: Json) -> list[Column]:
-    """The columns of a comparison of recipes; ratios to `exact` and `isolated` only where these were run."""
+    """The columns of a comparison of recipes; ratios to `exact` and `isolated` only if these recipes were run."""
     if not record["aggregated"]:
         return []
     metric = metric_of(record)
@@ -131,7 +131,7 @@ def recipe_columns(record: Json) -> list[Column]:
         Column("halo bytes in training", ("halo_bytes", "mean"), bytes_text, min),
     ]
     if "exact" in there:
-        # `isolated` sends nothing, so that there is no ratio to its bytes.
+        # `isolated` sends no bytes, so there is no ratio to them.
         columns.append(Column("ratio to exact", ("to_exact", "halo_bytes", "mean"), ratio_text))
     return columns
 
@@ -145,7 +145,7 @@ def table_rows(record: Json) -> list[list[str]]:
 
 
 def count_line(record: Json) -> str:
-    """The line below the table: what its means are taken over, and what time and bytes are."""
+    """The line below the table: over which seeds the means are taken, and what time and bytes stand for."""
     seeds = len(record["seeds"])
     over = f"Means over {seeds} seeds, ± standard error" if seeds > 1 else "One seed"
     return f"{over}. Time: median epoch. Halo bytes: rows and their gradients, sent by all workers in training epochs."
@@ -157,7 +157,7 @@ def metric_head(metric: str) -> str:
 
 
 def spread_text(entry: Any, metric: str, signed: bool = False) -> str:
-    """A metric with its standard error: a fraction in per cent (79.41 ± 0.12), any other as it is (0.4123 ± 0.0040)."""
+    """A metric with its standard error: a fraction in per cent (79.41 ± 0.12), others unchanged (0.4123 ± 0.0040)."""
     value, error = mean_of(entry), error_of(entry)
     if math.isnan(value):
         return NOTHING

@@ -1,4 +1,4 @@
-"""What a person sees in the terminal: lines, warnings, a progress bar, the final table."""
+"""The console prints what a person sees in the terminal: lines, warnings, a progress bar, the final table."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from halowire.report.units import bytes_text, metric_text, metric_words, number,
 
 
 class Console:
-    """Output for a person on a terminal; plain lines into a file or a pipe; with ``quiet`` only the final essentials.
+    """Prints for a person on a terminal, or plain lines to a file or a pipe; with ``quiet``, only the final table.
 
-    Text is printed as it is: no markup, no wrapping, so that paths survive and logs can be searched.
+    Text is printed without markup and wrapping, so that paths stay whole and logs can be searched.
     """
 
     def __init__(self, quiet: bool = False, out: TextIO | None = None, err: TextIO | None = None) -> None:
         self.quiet = quiet
         self._out = out if out is not None else sys.stdout
         self._err = err if err is not None else sys.stderr
-        # The stream itself is asked: variables that force colours must not put a progress bar into a log.
+        # The stream itself decides: environment variables that force colours must not put a progress bar into a log.
         self.terminal = bool(self._out.isatty()) and not quiet
         self._rich = RichConsole(file=self._out, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
@@ -35,7 +35,7 @@ class Console:
             self._print(text)
 
     def warn(self, text: str) -> None:
-        """Print a warning, also when quiet; on standard error, but on a terminal above its progress bar."""
+        """Print a warning, also when quiet: to standard error, or above the progress bar on a terminal."""
         if self.terminal:
             self._rich.print(Text.assemble(("warning: ", "bold yellow"), text))
         else:
@@ -54,7 +54,7 @@ class Console:
         return RunsProgress(total, epochs, self.line, self._rich, self.terminal)
 
     def summary_table(self, summary: dict[str, Any], report_path: Path | str | None = None) -> None:
-        """Print the essentials of a run, from its `summary.json`, and where its report is."""
+        """Print the key numbers of a run, from its `summary.json`, and the path of its report."""
         rows = summary_rows(summary)
         if report_path is not None:
             rows.append(("report", str(report_path)))
@@ -63,7 +63,7 @@ class Console:
             self._rich.print()
         for name, value in rows:
             if self.terminal:
-                # Never wrapped: the report's path has to stay in one piece to be opened.
+                # The line is never wrapped: the report's path must stay in one piece to be opened.
                 self._rich.print(Text.assemble((f"{name:<{wide}}  ", "dim"), (value, "bold")))
             else:
                 self._print(f"{name:<{wide}}  {value}")
@@ -90,7 +90,7 @@ class Console:
 
 
 def summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
-    """The essentials of a run as (name, value); a dash stands for what is not known."""
+    """The key numbers of a run as (name, value); a dash stands for a number that is not known."""
     name = str(summary.get("metric") or "accuracy")
     test, val = (metric_text(name, summary.get(part)) for part in ("test", "val"))
     best = number(summary.get("best_epoch"))

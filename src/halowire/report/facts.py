@@ -1,4 +1,4 @@
-"""The key numbers of a run: its summary, and from the events whatever the summary lacks; and what a page calls it."""
+"""The key numbers of a run come from its summary, and where that lacks some, from its events; a label names the run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from halowire.report.units import Json, as_list, as_object, finite, number, shar
 COLOURS = 8
 """How many colours the style sheet has for runs; with more runs they repeat."""
 SPELT = {"recipe": "{}", "workers": "{} workers", "graph": "{}", "model": "{}", "seed": "seed {}"}
-"""What may tell runs apart, and how a label spells it."""
+"""The facts that may tell runs apart, and how a label spells each."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def facts(run: RunFiles) -> Json:
     """`summary.json`, completed from the events, so that a run that was killed still has a headline."""
     derived = from_events(run)
     known = {**derived, **{key: value for key, value in run.summary.items() if value is not None}}
-    # Before the first evaluation there is no best epoch; training writes -1 then.
+    # Before the first evaluation there is no best epoch, and training writes -1.
     known["best_epoch"] = known["best_epoch"] if number(known["best_epoch"]) >= 0 else None
     return known | {"waiting": share(known["wait_seconds"], known["epoch_seconds"])}
 
@@ -96,7 +96,7 @@ def best_evaluation(run: RunFiles) -> Json:
 
 
 def served_layers(summary: Json) -> dict[str, Json]:
-    """The PyG layers of `summary.json` by name; none where the run has no such layers or an older version wrote it."""
+    """The PyG layers in `summary.json` by name; empty if the run has no such layers, or an older version wrote it."""
     named = as_object(summary.get("layer_paths")).items()
     return {str(name) or "the model": one for name, one in named if isinstance(one, dict)}
 
@@ -151,7 +151,7 @@ def labels(runs: list[RunFiles], known: list[Json]) -> list[str]:
 
 
 def groups(known: list[Json], names: list[str]) -> list[str]:
-    """For every run the name that it shares with the runs that differ only in their seed, or its own name."""
+    """For every run, the name that it shares with runs that differ only in their seed, or its own name."""
     alike = [tuple(str(one.get(key)) for key in ("graph", "recipe", "model", "workers")) for one in known]
     shared = [re.sub(r" ?seed \S+$", "", name) for name in names]
     if len(set(alike)) == len(names) or len({*zip(alike, shared, strict=True)}) != len(set(shared)) or not all(shared):

@@ -1,4 +1,4 @@
-"""HTML and SVG as strings in which all that is not markup already is escaped: elements, tables, figures, pages."""
+"""HTML and SVG are built as strings: elements, tables, figures, pages; text that is not markup is escaped."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from halowire.report.units import Json, mean_of
 
 
 class Html(str):
-    """Text that is markup already; every other string is escaped where it enters an element."""
+    """Text that is already markup; every other string is escaped when it is put into an element."""
 
     __slots__ = ()
 
@@ -40,9 +40,9 @@ def tag(name: str, *children: object, **attributes: object) -> Html:
 
 
 def table(head: Sequence[object], rows: Sequence[Sequence[object]], caption: str, class_: str | None = None) -> Html:
-    """A table in a box of its own that scrolls, so that the page never does.
+    """A table in a scrolling box of its own, so that the page never scrolls sideways.
 
-    The first column names the rows; a cell given as (words, class) carries that class.
+    The first column names the rows; a cell given as (words, class) has that CSS class.
     """
     header = tag("thead", tag("tr", *(tag("th", cell, scope="col") for cell in head))) if head else None
     body = tag("tbody", *(tag("tr", tag("th", row[0], scope="row"), *map(_cell, row[1:])) for row in rows))
@@ -52,9 +52,9 @@ def table(head: Sequence[object], rows: Sequence[Sequence[object]], caption: str
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table that compares: its head, the ``keys`` that lead to a row's entry, how ``words`` spell it.
+    """A column of a table that compares: its head, the ``keys`` of a row's entry, and ``words``, which spell the entry.
 
-    ``best`` picks the best of the numbers: ``min``, ``max``, or None where neither is better.
+    ``best`` picks the best number: ``min``, ``max``, or None where no number is better than another.
     """
 
     head: str
@@ -100,7 +100,7 @@ def best_table(head: str, rows: Sequence[Compared], columns: list[Column], capti
 
 
 def fold(summary: str, *children: object) -> Html:
-    """The children, folded away under the line ``summary``, which opens them."""
+    """The children, folded away under the line ``summary``; a click on the line shows them."""
     return tag("details", tag("summary", summary), *children)
 
 
@@ -115,17 +115,17 @@ def figure(
 
 
 def notes_list(notes: list[str]) -> Html | None:
-    """What a reader must know before trusting a page, as a list that stands out; None where there is nothing."""
+    """What a reader must know before trusting a page, as a list that stands out; None if there are no notes."""
     return tag("ul", *(tag("li", note) for note in notes), class_="notes") if notes else None
 
 
 def brand(words: str) -> Html:
-    """The line at the very top: the program's name, and what the page is of."""
+    """The line at the very top: the program's name, and what the page shows."""
     return tag("p", tag("b", "halowire"), " ", words, class_="brand")
 
 
 def page(title: str, content: Iterable[object], source: str) -> str:
-    """A whole page as text: one file that needs nothing else; ``source`` says from which folders it was made."""
+    """A whole page as text, which needs no other file; ``source`` names the folders from which it was made."""
     head = tag(
         "head",
         Html('<meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">'),

@@ -1,4 +1,4 @@
-"""How far training is: a live bar on a terminal, a line per evaluation or per run elsewhere, nothing when quiet."""
+"""Progress of training is shown as a live bar on a terminal, as lines elsewhere, and not at all when quiet."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from halowire.report.units import Json, bytes_text, metric_text, number, seconds
 NARROW = 100
 """A terminal with fewer columns than this gets a bar without the name of the run."""
 PERIOD = 0.5
-"""Seconds between two looks at the events of a run."""
+"""Seconds between two readings of a run's events."""
 
 
 class EpochProgress:
-    """Hears epoch by epoch how one run goes; this base class shows nothing, its subclasses show it."""
+    """Is told epoch by epoch how one run goes; this base class shows nothing, its subclasses show the state."""
 
     def __init__(self, total: int, description: str, metric: str) -> None:
-        """A run of ``total`` epochs, called ``description``, whose quality is the ``metric``."""
+        """Begin for a run of ``total`` epochs, which is called ``description`` and measured by ``metric``."""
         self.total = total
         self.description = description
         self.metric = metric
@@ -62,7 +62,7 @@ class EpochProgress:
         return (time.monotonic() - begun) / (self.done - done) * (self.total - self.done)
 
     def facts(self) -> list[str]:
-        """The state in words: loss 0.8120, val 78.1%, 0.42 s/epoch, 12.3 MiB/epoch; what is not known is left out."""
+        """The state in words: loss 0.8120, val 78.1%, 0.42 s/epoch, 12.3 MiB/epoch; unknown values are left out."""
         parts = [
             f"loss {self.loss:.4f}" if math.isfinite(self.loss) else "loss –",
             f"val {metric_text(self.metric, self.value):>5}",
@@ -77,11 +77,11 @@ class EpochProgress:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Tidy up."""
+        """End the display."""
 
 
 class EpochLines(EpochProgress):
-    """Writes a line for every evaluation; there always is one after the last epoch."""
+    """Writes a line for every evaluation; the last epoch always has one."""
 
     def __init__(self, total: int, description: str, metric: str, write: Callable[[str], None]) -> None:
         super().__init__(total, description, metric)
@@ -99,7 +99,7 @@ class EpochLines(EpochProgress):
 
 
 class EpochBar(EpochProgress):
-    """Shows a live bar with the state beside it; lines printed on the same console appear above it."""
+    """Shows a live bar with the state beside it; lines printed on the same console appear above the bar."""
 
     def __init__(self, total: int, description: str, metric: str, console: RichConsole) -> None:
         super().__init__(total, description, metric)
@@ -133,7 +133,7 @@ class EpochBar(EpochProgress):
 class RunsProgress:
     """Shows how far ``total`` runs of ``epochs`` epochs each are: a line for every run and, on a ``terminal``, a bar.
 
-    The bar, drawn by ``console``, follows the events of the run at work; ``write`` takes the lines.
+    ``console`` draws the bar, which follows the events of the current run; ``write`` prints the lines.
     """
 
     def __init__(
@@ -161,7 +161,7 @@ class RunsProgress:
         self._task = self._bar.add_task("", total=total * epochs, facts="")
 
     def start(self, name: str, folder: Path) -> None:
-        """Take note that a run begins, which writes its events to ``folder``."""
+        """Take note that a run begins; it writes its events to ``folder``."""
         self._begun = time.monotonic()
         self._watched = folder / "events-0.jsonl"
         self._bar.update(self._task, description=f"{self._done + 1}/{self._total} {name}")
@@ -187,11 +187,11 @@ class RunsProgress:
         self._bar.update(self._task, completed=self._done * self._epochs, facts="")
 
     def _left(self, part: float) -> float:
-        """Seconds to go, from the mean time of the finished runs; the share ``part`` of the run at work is done."""
+        """Seconds to go, from the mean time of the finished runs; the share ``part`` of the current run is done."""
         return self._spent / self._timed * (self._total - self._done - part)
 
     def _watch(self) -> None:
-        """Move the bar with the newest epoch of the run at work, until all runs are over."""
+        """Move the bar with the newest epoch of the current run, until all runs are over."""
         while not self._over.wait(PERIOD):
             path = self._watched
             epoch = last_epoch(path) if path is not None else None
@@ -219,7 +219,7 @@ class RunsProgress:
 
 
 def clock(seconds: float) -> str:
-    """Seconds as 0:08, 12:34 or 1:02:03: its width does not jump while the number changes."""
+    """Seconds as 0:08, 12:34 or 1:02:03, so that the width does not jump while the number changes."""
     if not math.isfinite(seconds):
         return "-:--"
     whole = math.ceil(seconds)

@@ -1,4 +1,4 @@
-"""What the files of a run folder hold, however incomplete: settings, summary, events and timelines of every rank."""
+"""The files of a run folder are read, even if incomplete: settings, summary, events and timelines of every rank."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ KINDS = {
     "forward": "forward", "backward": "backward", "wait": "waiting", "exchange": "waiting for halo rows",
     "transfer": "transfer",
 }  # fmt: skip
-"""Kinds of spans and what a reader calls them; an ``exchange`` lies inside a ``forward`` or ``backward``, the other
-kinds follow each other."""
+"""Kinds of spans and their names for a reader; an ``exchange`` lies inside a ``forward`` or ``backward``, spans of the
+other kinds follow each other."""
 BUSY = ("forward", "backward", "transfer")
 MICROSECONDS = 1e6
 
@@ -50,7 +50,7 @@ class RunFiles:
 
     @property
     def first(self) -> RankEvents:
-        """The events of the lowest rank there is, which has the metrics."""
+        """The events of the lowest rank, which have the metrics."""
         return self.ranks[0] if self.ranks else RankEvents(0)
 
     def epochs(self) -> list[int]:
@@ -59,7 +59,7 @@ class RunFiles:
 
 
 def read_object(path: Path) -> Json:
-    """The JSON object in a file; empty when the file is missing, cut off or something else."""
+    """The JSON object in a file; empty when the file is missing, cut off or holds something else."""
     try:
         return as_object(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError):
@@ -67,7 +67,7 @@ def read_object(path: Path) -> Json:
 
 
 def read_rank(path: Path, rank: int) -> RankEvents:
-    """One rank's events; of an epoch that was repeated after a restart, the last one counts."""
+    """The events of one rank; if an epoch was repeated after a restart, its last events count."""
     single: dict[str, Json] = {"start": {}, "end": {}, "timeline": {}}
     by_epoch: dict[str, dict[int, Json]] = {"epoch": {}, "eval": {}}
     unreadable = 0
@@ -88,7 +88,7 @@ def read_rank(path: Path, rank: int) -> RankEvents:
 
 
 def read_run(folder: Path) -> RunFiles:
-    """Read a run folder; it is refused when it holds neither events nor a summary."""
+    """Read a run folder; a folder with neither events nor a summary is refused."""
     found = sorted(
         (int(match[1]), path)
         for path in (folder.iterdir() if folder.is_dir() else ())
@@ -103,7 +103,7 @@ def read_run(folder: Path) -> RunFiles:
 
 
 def last_epoch(path: Path) -> int | None:
-    """The newest epoch in a file of events that is being written; None before the first one is done."""
+    """The newest epoch in a file of events that is being written; None before the first epoch is done."""
     try:
         with path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - TAIL))
@@ -120,7 +120,7 @@ def last_epoch(path: Path) -> int | None:
 
 @dataclass(frozen=True)
 class Span:
-    """What a worker did from ``start`` to ``end``, in seconds; ``chunk`` and ``layer`` are -1 where there is none."""
+    """What a worker did from ``start`` to ``end``, in seconds; ``chunk`` or ``layer`` is -1 if the span has none."""
 
     kind: str
     chunk: int
@@ -207,7 +207,7 @@ def chrome_trace(rows: list[WorkerTimeline]) -> Json:
         events.append(at | {"name": "process_name", "args": {"name": row.full_name}})
         events.append(at | {"name": "process_sort_index", "args": {"sort_index": place}})
         events.append(at | {"name": "thread_name", "args": {"name": f"epoch {row.epoch}"}})
-        # A viewer nests events by their order: an outer one comes before those inside it.
+        # A viewer nests events by their order: an outer event must come before the events inside it.
         events += [_event(span, row.rank) for span in sorted(row.spans, key=lambda span: (span.start, -span.end))]
     return {"traceEvents": events, "displayTimeUnit": "ms"}
 
@@ -222,16 +222,16 @@ def _event(span: Span, rank: int) -> Json:
 
 
 def _bubble(row: WorkerTimeline, end: float) -> float:
-    """The share of the epoch in which a worker has no chunk in work.
+    """The share of the epoch in which a worker works on no chunk.
 
-    The epoch ends for all workers when the slowest is done, at ``end``: a stage that is done with backward earlier
-    waits for the others before the weights change, and that is bubble too.
+    The epoch ends for all workers at ``end``, when the slowest is done: a stage that is done with backward earlier
+    waits for the others before the weights change, and this wait is part of the bubble.
     """
     return max(0.0, 1 - sum(map(row.seconds, BUSY)) / end) if end else 0.0
 
 
 def _timeline(rank: RankEvents) -> WorkerTimeline | None:
-    """The worker's last timeline; None where it has none that can be read."""
+    """The worker's last timeline; None if no timeline can be read."""
     found = rank.timeline
     spans = [span for one in as_list(found.get("spans")) if (span := _span(one)) is not None]
     places = [number(found.get(key)) for key in ("stage", "part", "epoch")]
@@ -250,7 +250,7 @@ def _layers(found: Any) -> str:
 
 
 def _span(found: Any) -> Span | None:
-    """A span as the events hold it; None where it is something else."""
+    """A span from an entry of the events; None if the entry is something else."""
     if not isinstance(found, list) or len(found) != 5 or found[0] not in KINDS:
         return None
     chunk, layer, start, end = map(number, found[1:])

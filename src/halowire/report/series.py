@@ -1,4 +1,4 @@
-"""Curves and totals of a run, taken from its events and combined over the ranks; also as files for TensorBoard."""
+"""Curves and totals of a run are taken from its events and combined over the ranks; TensorBoard files hold them too."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from halowire.report.units import Json, Points, as_list, as_object, finite, numb
 
 PHASES = ("forward", "backward", "wait", "pack", "reduce", "optimise")
 WAITING = ("wait", "reduce")
-"""Phases in which a worker waits for the wire: for halo rows, and for the sum of the weight gradients."""
+"""Phases in which a worker waits: for halo rows, and for the sum of the weight gradients."""
 
 
 def known(points: Points) -> list[float]:
@@ -22,7 +22,7 @@ def known(points: Points) -> list[float]:
 
 
 def mean_curve(curves: Iterable[Points]) -> Points:
-    """At every epoch the mean of the curves that have a value there; NaN where none has."""
+    """At every epoch, the mean of the curves that have a value there; NaN if no curve has one."""
     values: dict[int, list[float]] = {}
     for points in curves:
         for epoch, value in points:
@@ -60,7 +60,7 @@ def seconds(run: RunFiles) -> Points:
 
 
 def waits(run: RunFiles) -> Points:
-    """How long a rank waited for the wire in every epoch, mean of the ranks."""
+    """Seconds that a rank waited for the wire in every epoch, mean of the ranks."""
     return over_ranks(run, lambda event: waited(as_object(event.get("phases"))), fmean)
 
 
@@ -85,13 +85,13 @@ def gradient_bytes(run: RunFiles) -> Points:
 
 
 def waited(phases: Json) -> float:
-    """The seconds of an epoch that the wire took and compute did not hide; NaN where there are no phases."""
+    """The seconds of an epoch in which a worker waited for the wire; NaN where there are no phases."""
     spent = finite(number(phases.get(name)) for name in WAITING)
     return sum(spent) if spent else math.nan
 
 
 def steady(rank: RankEvents) -> list[Json]:
-    """A rank's epochs; of three or more the first one is left out, because it warms up."""
+    """A rank's epochs, without the first, which warms up, if there are three or more."""
     events = [event for _, event in sorted(rank.epochs.items())]
     return events[1:] if len(events) > 2 else events
 
@@ -131,7 +131,7 @@ def exchange_totals(run: RunFiles) -> list[tuple[int, str, float, float]]:
 
 
 def code_errors(run: RunFiles, direction: str) -> dict[int, Points]:
-    """By layer, the relative squared error of coding at the epochs that measured it, mean of the ranks."""
+    """For every layer, the relative squared error of coding at the epochs that measured it, mean of the ranks."""
     found: dict[int, dict[int, list[float]]] = {}
     for rank in run.ranks:
         for epoch, event in rank.epochs.items():
@@ -150,14 +150,14 @@ def mean_code_errors(run: RunFiles, direction: str) -> Points:
 
 
 def exchanges_of(event: Json) -> list[Json]:
-    """An epoch's exchanges; empty when it has none."""
+    """The exchanges of an epoch; empty if it has none."""
     return [item for item in as_list(event.get("exchanges")) if isinstance(item, dict)]
 
 
 def write_tensorboard(run: Path) -> Path:
     """Write ``run``/tensorboard: loss, learning rate, metrics, seconds, waiting, phases and bytes per epoch.
 
-    It is refused where tensorboard is not installed or the folder holds no run. Earlier files are replaced.
+    The call is refused if tensorboard is not installed or the folder holds no run. Earlier files are replaced.
     """
     try:
         from torch.utils.tensorboard import SummaryWriter

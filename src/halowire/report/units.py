@@ -1,4 +1,4 @@
-"""Values from files, made safe, and numbers written as people read them: KiB and MiB, ms and s, per cent."""
+"""Values from files are made safe, and numbers are written as people read them: KiB and MiB, ms and s, per cent."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ METRICS = {
 
 
 def as_object(value: Any) -> Json:
-    """A JSON object as it is; an empty one in the place of anything else."""
+    """A JSON object unchanged; an empty object in place of anything else."""
     return value if isinstance(value, dict) else {}
 
 
 def as_list(value: Any) -> list[Any]:
-    """A JSON list as it is; an empty one in the place of anything else."""
+    """A JSON list unchanged; an empty list in place of anything else."""
     return value if isinstance(value, list) else []
 
 
@@ -43,17 +43,17 @@ def finite(values: Iterable[float]) -> list[float]:
 
 
 def share(part: Any, whole: Any) -> float:
-    """part / whole as a fraction; NaN where that has no meaning."""
+    """``part / whole`` as a fraction; NaN where ``whole`` is not above 0."""
     return number(part) / number(whole) if number(whole) > 0 else math.nan
 
 
 def mean_of(entry: Any) -> float:
-    """The mean of ``{mean, standard_error, runs}``, or a plain number itself; NaN where there is none."""
+    """The mean in ``{mean, standard_error, runs}``, or a plain number itself; NaN if there is no mean."""
     return number(entry.get("mean")) if isinstance(entry, dict) else number(entry)
 
 
 def error_of(entry: Any) -> float:
-    """The standard error of ``{mean, standard_error, runs}``; NaN where there is none."""
+    """The standard error in ``{mean, standard_error, runs}``; NaN if there is no error."""
     return number(entry.get("standard_error")) if isinstance(entry, dict) else math.nan
 
 
@@ -123,7 +123,7 @@ def metric_words(metric: str) -> str:
 
 
 def is_share(metric: str) -> bool:
-    """Whether the metric is a fraction, to be shown in per cent; an error or R2 is not."""
+    """Whether the metric is a fraction, which is shown in per cent; an error or R2 is no fraction."""
     return metric not in NO_SHARE
 
 

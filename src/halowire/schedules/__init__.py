@@ -1,19 +1,20 @@
 """In which order a model is computed: boundary rows first, or chunks through stages.
 
-Graph parallelism is :mod:`halowire.schedules.boundary_first`. Layer parallelism (GNNPipe) and its hybrid: workers are a
-**mesh** of stages x parts. A stage holds a contiguous range of the model's blocks and, of its part, all rows; a part is
-cut into C **chunks** by METIS. In an epoch every chunk goes forward through the S stages, one after another, then all
-go backward in the reverse order, and there is one optimiser step: no weight is ever stale. With equal stages and chunks
-a worker is idle for (S-1)/(C+S-1) of the time, the bubble.
+:mod:`halowire.schedules.boundary_first` is graph parallelism. :mod:`halowire.schedules.pipeline` is layer parallelism
+(GNNPipe) and the hybrid of both: workers form a **mesh** of stages x parts. A worker holds a contiguous range of the
+model's blocks, its stage, and all rows of its part, which METIS cuts into C **chunks**. In an epoch every chunk goes
+forward through the S stages, one chunk after another; then all go backward in the reverse order, and there is one
+optimiser step: no weight is ever stale. With equal stages and chunks a worker is idle for (S-1)/(C+S-1) of the time,
+the bubble.
 
-When a chunk is aggregated, rows of chunks before it in this epoch's order are current, rows of those after it are
-historical. Three techniques keep this close to exact training, each with its switch: the order is drawn anew every
+When a chunk is aggregated, rows of earlier chunks in this epoch's order are current, rows of later chunks are
+historical. Three techniques keep this close to exact training, each with its setting: the order is drawn anew every
 epoch (``mesh.shuffle``), historical rows are a snapshot that stays for a period of epochs (``mesh.history``), and
 gradients along edges between chunks are weighted so that every edge counts once in the mean (``mesh.gradient_rule``).
-With one chunk per part everything is exact. Evaluation always is: float32, all rows current.
+With one chunk per part everything is exact. Evaluation is always exact: float32, all rows current.
 
-Bytes per epoch, float32, N nodes, H hidden columns: ``2 (S-1) N H 4`` between stages, twice that for GCNII, whose
-initial rows travel too, however deep the model is; and ``2 H 4`` per halo row and layer between parts.
+Bytes per epoch, in float32 with N nodes and H hidden columns: ``2 (S-1) N H 4`` between stages, however deep the model
+is (twice as many for GCNII, whose initial rows travel too), and ``2 H 4`` per halo row and layer between parts.
 """
 
 from halowire.schedules.block_costs import measured_costs, predicted_costs

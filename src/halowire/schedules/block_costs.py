@@ -1,4 +1,4 @@
-"""What the blocks of a model cost, forward and backward: predicted from sizes alone, or measured on one part."""
+"""The costs of a model's blocks, forward and backward: predicted from sizes alone, or measured on one part."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from halowire.schedules.stage import Stage
 from halowire.wire import HaloExchange, Transport
 
 EDGE, VALUE, PRODUCT = 1.0, 4.0, 0.08
-"""Relative cost of adding one value along an edge, of one value's activation both ways, of a multiplication."""
+"""Relative cost of adding a value along an edge, of activating a value forward and backward, of a multiplication."""
 TURNS = 3
-"""The fastest of so many turns counts; the first one also fills the buffer pool and transposes what stays."""
+"""Number of runs of a block, of which the fastest counts; the first run also fills buffers and caches."""
 
 
 def predicted_costs(model: Model, nodes: int, edges: int, features: int) -> list[float]:
-    """Relative cost of every block from edges, rows and widths alone.
+    """Relative cost of every block, predicted from the numbers of nodes and edges and the widths alone.
 
-    Features, of which ``features`` values are not zero, count with the first block, logits with the last one.
+    The first block includes the input features (``features``: number of stored values), the last one the logits.
     """
 
     def cost(work: Work) -> float:
@@ -39,7 +39,7 @@ def predicted_costs(model: Model, nodes: int, edges: int, features: int) -> list
 def measured_costs(model: Model, shard: Shard, alone: Transport) -> list[float]:
     """Seconds of every block, forward and backward, on the rows of ``shard``; ``alone`` has no other worker.
 
-    All blocks but the first and the last are alike, so at most three are run. Gradients are left as they were found.
+    All blocks but the first and the last are alike, so at most three are run. Gradients stay as they were.
     """
     blocks = len(model.blocks)
     kinds = sorted({0, min(1, blocks - 1), blocks - 1})

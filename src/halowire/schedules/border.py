@@ -13,16 +13,16 @@ from halowire.wire import FORWARD, Policy, StageLink
 
 
 class Border:
-    """What crosses the two borders of a stage, for all ``n`` rows of its part.
+    """The rows and gradients that cross the two borders of a stage, for all ``n`` rows of its part.
 
-    ``arrived`` ``[n, k]`` are the rows from the stage before; when a chunk's backward is done they are overwritten by
-    their gradient, which goes back from there. ``left`` are the rows for the stage after, and the place where their
-    gradient arrives. Where the model has initial rows, they pass through, and their gradient ``[n, k]`` comes back,
-    with this stage's part added.
+    ``arrived`` ``[n, k]`` holds the rows from the stage before; when a chunk's backward is done, its rows are
+    overwritten by their gradient, which goes back from there. ``left`` holds the rows for the stage after; their
+    gradient arrives in the same memory. Initial rows, if the model has them, pass through all stages, and their
+    gradient ``[n, k]`` comes back, with this stage's part added.
     """
 
     def __init__(self, seat: Seat, stage: Stage, next_layer: int, ids: Tensor, policy: Policy) -> None:
-        """``next_layer``: the exchange that the rows enter in the stage after."""
+        """``next_layer`` is the number of the first layer of the stage after."""
         n, width = ids.numel(), stage.width
         self._arrived = None if seat.first else torch.empty(n, width)
         self._left = None if seat.last else torch.empty(n, stage.out_width)
@@ -39,11 +39,11 @@ class Border:
 
     @property
     def links(self) -> list[StageLink]:
-        """All links."""
+        """All links to the stages before and after."""
         return self._before + self._after
 
     def expect(self, places: Sequence[slice], direction: str, epoch: int | None) -> None:
-        """Post the receives of all chunks, in their order."""
+        """Post the receives of all chunks, in the order in which they arrive."""
         forward = direction == FORWARD
         into = (self._arrived, self._initial) if forward else (self._left, self._initial_grad)
         for link, matrix in zip(self._before if forward else self._after, into, strict=False):
@@ -58,12 +58,12 @@ class Border:
             link.take(number)
 
     def unpack(self, at: slice, direction: str, epoch: int | None) -> None:
-        """Put what was taken in its place, the rows ``at``."""
+        """Decode the chunk that was taken last into the rows ``at``."""
         for link in self._before if direction == FORWARD else self._after:
             link.unpack(at)
 
     def send(self, number: int, at: slice, direction: str, epoch: int | None) -> None:
-        """Launch a chunk that is done."""
+        """Launch the chunk with the rows ``at``, which is done."""
         forward = direction == FORWARD
         rows = (self._left, self._initial) if forward else (self._arrived, self._initial_grad)
         for link, matrix in zip(self._after if forward else self._before, rows, strict=False):
@@ -71,7 +71,7 @@ class Border:
             link.send(matrix[at], number, at, direction, epoch)
 
     def turn(self) -> None:
-        """Everything sent forward has left: its memory takes the gradients."""
+        """Wait until everything sent forward has left, because gradients arrive in the same memory."""
         self.settle()
 
     def settle(self) -> None:
@@ -80,12 +80,12 @@ class Border:
             link.settle()
 
     def arrived(self, at: slice) -> Tensor:
-        """Rows from the stage before; later the place for their gradient."""
+        """The rows from the stage before; in backward, the memory for their gradient."""
         assert self._arrived is not None
         return self._arrived[at]
 
     def room(self, at: slice) -> Tensor:
-        """The place for rows that leave to the stage after."""
+        """The memory for the rows that go to the stage after."""
         assert self._left is not None
         return self._left[at]
 
@@ -94,22 +94,22 @@ class Border:
         return self.room(at)
 
     def initial_rows(self, at: slice) -> Tensor | None:
-        """The initial rows, where the model has them."""
+        """The initial rows ``at``, if the model has them."""
         return None if self._initial is None else self._initial[at]
 
     def initial_grad(self, at: slice) -> Tensor | None:
-        """Their gradient so far."""
+        """The gradient of the initial rows ``at`` so far."""
         return None if self._initial_grad is None else self._initial_grad[at]
 
     def state(self) -> dict[str, Tensor]:
-        """The references of delta coding, by link end."""
+        """The memories of delta coding, by link."""
         found: dict[str, Tensor] = {}
         for number, link in enumerate(self.links):
             found |= {f"border.{number}.{name}": value for name, value in link.memory.matrices.items()}
         return found
 
     def load_state(self, state: dict[str, Tensor]) -> None:
-        """Go on from :meth:`state`."""
+        """Go on from ``state``, which :meth:`state` gave."""
         for number, link in enumerate(self.links):
             prefix = f"border.{number}."
             link.memory.matrices = {

@@ -1,16 +1,17 @@
-"""The order of graph parallelism: boundary rows first, so that the wire works while the interior is computed.
+"""The order of graph parallelism: boundary rows first, so that they travel while the interior is computed.
 
-The rows of a part are its boundary, which has to do with other workers, and its interior, which has not. Forward, the
-segment between layers l and l + 1 runs over
+The rows of a part are its boundary, which sends rows to or needs rows of other workers, and its interior, which does
+neither. Forward, the segment between layers l and l + 1 runs over
 
-    the boundary (waits for the halo's rows of l), whose rows leave for l + 1 in pieces  ->  the interior
+    the boundary (waits for the halo rows of l), whose rows leave for l + 1 in pieces  ->  the interior
 
-and the interior, together with what the boundary of l + 1 needs from this worker, hides the flight of l + 1. The last
-segment has nothing to send and takes the interior first, to hide the flight of its own rows. Backward it runs over
+While the rows of l + 1 travel, this worker computes the interior and sums its own rows for the boundary of l + 1. The
+last segment sends nothing, so it runs over the interior first, while the halo rows that it waits for travel. Backward,
+the segment runs over
 
     the interior  ->  the boundary, when the gradients of l + 1 have returned  ->  halo gradients of l leave
 
-and they fly while the weight gradients, the own sums of l and the interior of the segment before are computed. Nothing
+While these travel, the weight gradients, the own sums of l and the interior of the segment before are computed. Nothing
 is approximated.
 """
 
@@ -28,12 +29,12 @@ from halowire.schedules.stage import Stage
 from halowire.wire import Message
 
 Complete = Callable[[nn.Parameter], None]
-"""Told of every parameter whose gradient is complete."""
+"""A function that is called with every parameter whose gradient is complete."""
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """A part of a graph made ready: the ids of its rows, its features, its edges."""
+    """A part of a graph, ready for training: the ids of its rows, its features, its edges."""
 
     ids: Tensor
     inputs: Inputs | None
@@ -42,7 +43,7 @@ class Part:
 
 @dataclass(eq=False)
 class Between:
-    """What one segment of a pass leaves to backward: its rows ``u``, and of the layer after it ``a`` and ``kept``."""
+    """What one segment of a pass keeps for backward: its rows ``u``, and ``a`` and ``kept`` of the layer after it."""
 
     u: Tensor
     a: Tensor | None = None
@@ -52,7 +53,7 @@ class Between:
 
 @dataclass(eq=False)
 class Passed:
-    """A forward pass over a part, for its backward."""
+    """What a forward pass over a part keeps for its backward."""
 
     rows: Rows
     initial: Tensor | None
@@ -61,9 +62,10 @@ class Passed:
 
 @dataclass(eq=False)
 class _Returning:
-    """Gradients on their way down: of what a layer sent, ``a``; of the same rows beside it, ``v``; of its output.
+    """Gradients on their way back through the layers: of the rows ``a`` that a layer sent, of ``v``, of its output.
 
-    ``flight`` carries what other workers return for the boundary's rows; without one the gradient is complete.
+    ``message`` carries the gradients that other workers return for the boundary's rows; without a message ``a_grad`` is
+    complete.
     """
 
     a_grad: Tensor | None
@@ -79,7 +81,7 @@ class BoundaryFirst:
         self._stage = stage
 
     def forward(self, part: Part, rows: Rows, entering: Tensor | None = None) -> tuple[Tensor, Passed]:
-        """Logits ``[n, classes]`` of all ``rows`` of ``part``, and what backward needs.
+        """The logits ``[n, classes]`` of all ``rows`` of ``part``, and what backward needs.
 
         ``entering`` ``[n, k]`` are the rows that enter a stage without an entry.
         """
@@ -109,7 +111,7 @@ class BoundaryFirst:
         return last.u if last.a is None else last.a, passed
 
     def backward(self, part: Part, passed: Passed, grad: Tensor, complete: Complete) -> None:
-        """Add to all weight gradients, from ``grad`` of the logits; ``passed`` is used up."""
+        """Add to all weight gradients, from ``grad``, the gradient of the logits; ``passed`` is emptied."""
         initial_grad = None if passed.initial is None else torch.zeros_like(passed.initial)
         has_output = self._stage.output is not None
         coming = _Returning(grad if has_output else None, out_grad=None if has_output else grad)
@@ -145,7 +147,7 @@ class _ForwardSegment:
         self.between = self._make()
 
     def _make(self) -> Between:
-        """Room for the rows of the segment and for what the layer after it sends."""
+        """Memory for the rows of the segment, and for the rows that the layer after it sends."""
         count, device, second = self._rows.count, self._rows.device, self._segment.second
         u = empty_on(device, count, self._segment.width)
         if second is None:
@@ -156,7 +158,7 @@ class _ForwardSegment:
         return Between(u, a, second.keep(u, a[:count]))
 
     def boundary_first(self) -> Incoming:
-        """Run over the boundary, whose rows leave in pieces, then over the interior; what the halo gets."""
+        """Run over the boundary, whose rows leave in pieces, then over the interior; returns what fills the halo."""
         layer, between, exchange = self._segment.following, self.between, self._aggregation.exchange
         assert layer is not None and between.a is not None and between.kept is not None
         self._arrive()
@@ -173,13 +175,13 @@ class _ForwardSegment:
         return incoming
 
     def interior_first(self) -> None:
-        """Run over the interior while the rows for the boundary fly."""
+        """Run over the interior while the halo rows travel, then over the boundary."""
         self._interior()
         self._arrive()
         self._boundary(0, self._aggregation.boundary)
 
     def _arrive(self) -> None:
-        """Do what the boundary needs no other worker for, then wait for the halo's rows."""
+        """Compute what the boundary needs from this worker, then wait for the halo rows."""
         layer, gathering = self._segment.layer, self._gathering
         if layer is None or gathering is None:
             return
@@ -229,7 +231,10 @@ class _BackwardSegment:
         self._initial_grad = initial_grad
 
     def interior_first(self, coming: _Returning, complete: Complete) -> _Returning:
-        """Run over the interior, then over the boundary when its gradients are here; those of the layer before."""
+        """Run over the interior, then, when its gradients have arrived, over the boundary.
+
+        Returns the gradients for the segment before.
+        """
         segment, layer, count = self._segment, self._segment.layer, self._rows.count
         u_grad = self._input_grad(coming)
         g_grad = None if layer is None else empty_on(self._rows.device, count, layer.sum_width)
@@ -252,7 +257,7 @@ class _BackwardSegment:
         return _Returning(None) if layer is None else self._layer_before(u_grad, g_grad, message, complete)
 
     def _input_grad(self, coming: _Returning) -> Tensor:
-        """Where the gradient of the segment's rows ``u`` is made."""
+        """The matrix in which the gradient of the segment's rows ``u`` is computed."""
         if self._segment.second is None:
             assert coming.out_grad is not None
             return coming.out_grad
@@ -274,7 +279,7 @@ class _BackwardSegment:
             segment.first.backward(rows, between.u[at], u_grad[at], _slice(self._initial_grad, at))
 
     def _weights_after(self, coming: _Returning, complete: Complete) -> None:
-        """The weight gradients of the half layer that this segment ends with."""
+        """Add to the weight gradients of the layer (or output) that this segment prepares."""
         second, kept = self._segment.second, self._between.kept
         if second is not None:
             assert kept is not None and coming.a_grad is not None
@@ -284,7 +289,7 @@ class _BackwardSegment:
     def _layer_before(
         self, u_grad: Tensor, g_grad: Tensor | None, message: Message | None, complete: Complete
     ) -> _Returning:
-        """The weight gradients of the layer that this segment finishes, and the gradients of what it sent."""
+        """Add to the weight gradients of the layer that this segment finishes; returns the gradients of its rows."""
         layer, before = self._segment.layer, self._before
         assert layer is not None and g_grad is not None
         assert before is not None and before.kept is not None and before.gathering is not None

@@ -1,16 +1,18 @@
 """Aggregation chunk by chunk: current and historical rows forward, weighted gradients backward.
 
 Forward, ``g[c] = A[c, :] [B; B_halo]``: ``B`` holds this epoch's rows of the chunks processed so far, the chunk in work
-included, and historical rows of the others. Backward, in the reverse order, ``a_grad[c] = A^T[c, :] [G; G_halo]``:
-``G`` holds the gradients of the aggregates of the chunks that backward has reached. Rules for ``G``:
+included, and historical rows of the other chunks. Backward, in the reverse order,
+``a_grad[c] = A^T[c, :] [G; G_halo]``: ``G`` holds the gradients of the aggregates of the chunks that backward has
+reached. There are four rules for ``G``:
 
-- ``double``: zero at first; when a chunk is done its rows are multiplied by 2. Edges inside a chunk (and between chunks
-  of different parts in work in the same step) weigh 1, current ones between chunks 2, historical ones 0: in the mean
-  over random orders each weighs 1. A path through m edges between m + 1 chunks weighs ``2^m / (m + 1)!`` in the mean.
-- ``position``: the factor depends on the chunk's place in backward: less biased on such paths, not unbiased.
-- ``unbiased``: the factor is larger for the next chunk and 1 for all later ones: such paths weigh 1 in the mean, with
-  more noise. See :mod:`halowire.schedules.hop_weight` for both.
-- ``stale``: last epoch's gradients stand in for those that do not exist yet; no factor.
+- ``double``: ``G`` is zero at first; when a chunk is done, its rows are multiplied by 2. Edges inside a chunk (and
+  between chunks of different parts in work in the same step) weigh 1, edges that read current rows of other chunks 2,
+  edges that read historical rows 0: in the mean over random orders every edge weighs 1. A path through m edges between
+  m + 1 chunks weighs ``2^m / (m + 1)!`` in the mean.
+- ``position``: the factor depends on the chunk's place in backward; paths are less biased, but not unbiased.
+- ``unbiased``: the factor is larger for the next chunk and 1 for all later ones; paths weigh 1 in the mean, with more
+  noise. See :mod:`halowire.schedules.hop_weight` for both.
+- ``stale``: last epoch's gradients are used where this epoch's do not exist yet; there is no factor.
 """
 
 from __future__ import annotations
@@ -28,11 +30,11 @@ from halowire.wire import BACKWARD, FORWARD, ChunkExchange
 
 
 class History:
-    """What is aggregated, of all rows: ``now`` ``[rows, width]``, one for each layer of the stage.
+    """The rows that chunks aggregate: a matrix ``now`` ``[rows, width]`` of all rows, for each layer of the stage.
 
-    It is read whole by every chunk. At the start of an epoch it holds the snapshot, taken at the end of the last epoch
-    ``t`` with ``(t + 1) mod period == 0`` (zeros before the first), and chunk after chunk is overwritten by this
-    epoch's rows. With a period of 1 that is what the epoch before left.
+    Every chunk reads the whole matrix. At the start of an epoch it holds the snapshot, taken at the end of the last
+    epoch ``t`` with ``(t + 1) mod period == 0`` (zeros before the first), and this epoch's rows overwrite chunk after
+    chunk. With a period of 1 the snapshot is the matrix at the end of the epoch before.
     """
 
     def __init__(self, rows: int, widths: Sequence[int], period: int) -> None:
@@ -41,19 +43,19 @@ class History:
         self._then = [zeros(rows, width) for width in widths] if period > 1 else []
 
     def begin(self) -> None:
-        """Back to the snapshot."""
+        """Begin an epoch: go back to the snapshot."""
         for now, then in zip(self.now, self._then, strict=False):
             now.copy_(then)
 
     def end(self, epoch: int) -> None:
-        """Take a snapshot where one is due."""
+        """Take a snapshot, if one is due in ``epoch``."""
         if (epoch + 1) % self._period == 0:
             for now, then in zip(self.now, self._then, strict=False):
                 then.copy_(now)
 
     @property
     def matrices(self) -> list[Tensor]:
-        """What the next epoch depends on."""
+        """The matrices on which the next epoch depends."""
         return self._then if self._period > 1 else self.now
 
 
@@ -63,7 +65,7 @@ def zeros(rows: int, width: int) -> Tensor:
 
 
 class ChunkSums:
-    """See above; ``exchange`` is None where there is one part."""
+    """The sums of all layers of a stage, chunk by chunk; ``exchange`` is None where there is one part."""
 
     def __init__(
         self,
@@ -97,7 +99,7 @@ class ChunkSums:
         self._epoch = 0
 
     def begin(self, epoch: int | None) -> None:
-        """History into the buffers, and the orders of all parts."""
+        """Begin an epoch: restore the historical rows, and draw the orders of all parts."""
         assert epoch is not None, "evaluation takes all rows at once"
         self._epoch = epoch
         self._own.begin()
@@ -108,7 +110,7 @@ class ChunkSums:
         self._orders = [self._chunks.order(epoch, part) for part in range(parts)]
 
     def turn(self) -> None:
-        """Gradients start from zero, unless last epoch's are to be used."""
+        """Set all gradients to zero, unless last epoch's are to be used."""
         if self._rule != STALE:
             for matrix in (*self._grads, *self._other_grads):
                 matrix.zero_()
@@ -118,7 +120,7 @@ class ChunkSums:
         return self._own.now[place][rows.at]
 
     def gather(self, place: int, layer: Layer, a: Tensor, kept: Kept, rows: Rows) -> Tensor:
-        """The peers' rows of this step come in while ``A[c, own] B`` is computed."""
+        """Compute ``g`` of the chunk; ``A[c, own] B`` is computed while the peers' rows of this step travel."""
         chunk, now = self._chunk(rows), self._own.now[place]
         swap = None
         if self._exchange is not None:
@@ -135,7 +137,7 @@ class ChunkSums:
         return self._grads[place][rows.at]
 
     def scatter(self, place: int, layer: Layer, g_grad: Tensor, into: Tensor | None, rows: Rows) -> Tensor:
-        """The same backward."""
+        """Compute ``a_grad`` of the chunk; the own part is computed while the peers' gradients of this step travel."""
         chunk, grads = self._chunk(rows), self._grads[place]
         swap = None
         if self._exchange is not None:
@@ -148,7 +150,7 @@ class ChunkSums:
         return a_grad
 
     def done(self, rows: Rows) -> None:
-        """From now on these gradients are those of other chunks."""
+        """Scale ``G`` by the gradient rule, now that the next chunks will read the gradients of the chunk ``rows``."""
         count, step = self._chunks.count, self._step[rows.at.start]
         place = count - 1 - step
         if place == count - 1:
@@ -159,7 +161,7 @@ class ChunkSums:
             self._scale(earlier, hop_weight(self._rule, count, earlier, place + 1) / before)
 
     def _scale(self, place: int, factor: float) -> None:
-        """Multiply the gradients of the chunks at ``place`` of backward."""
+        """Multiply the gradients of the chunks that are at ``place`` in backward's order, in all parts."""
         if factor == 1:
             return
         step = self._chunks.count - 1 - place
@@ -172,16 +174,16 @@ class ChunkSums:
                 matrix[places] = matrix[places] * factor
 
     def end(self, epoch: int) -> None:
-        """Take a snapshot where one is due."""
+        """Take a snapshot, if one is due in ``epoch``."""
         self._own.end(epoch)
         self._others.end(epoch)
 
     def state(self) -> dict[str, Tensor]:
-        """Historical rows, and gradients where last epoch's are used."""
+        """The historical rows and, where the rule uses last epoch's gradients, the gradients."""
         return {name: matrix.contiguous() for name, matrix in self._remembered().items()}
 
     def load_state(self, state: dict[str, Tensor]) -> None:
-        """Go on from :meth:`state`."""
+        """Go on from ``state``, which :meth:`state` gave."""
         for name, matrix in self._remembered().items():
             matrix.copy_(state[name])
 

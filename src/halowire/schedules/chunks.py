@@ -18,7 +18,7 @@ class Chunks:
     """The chunks of one part: chunk ``c`` is the rows ``bounds[c]`` to ``bounds[c + 1]``.
 
     The order of an epoch is a random permutation that depends on (seed, epoch, part) alone, so that every worker knows
-    the order of every part; without ``shuffle`` it is that of epoch 0, always.
+    the order of every part; without ``shuffle`` all epochs have the order of epoch 0.
     """
 
     bounds: tuple[int, ...]
@@ -28,7 +28,7 @@ class Chunks:
 
     @staticmethod
     def whole(rows: int) -> Chunks:
-        """One chunk."""
+        """All rows as one chunk."""
         return Chunks((0, rows))
 
     @property
@@ -46,14 +46,14 @@ class Chunks:
         return torch.repeat_interleave(torch.arange(self.count), sizes)
 
     def order(self, epoch: int, part: int | None = None) -> list[int]:
-        """The chunks of ``part`` (by default the own one) in the order of ``epoch``."""
+        """The chunks of ``part`` (by default this worker's part) in the order of ``epoch``."""
         epoch, part = epoch if self.shuffle else 0, self.part if part is None else part
         keys: Tensor = row_keys(self.seed, epoch, part, torch.arange(self.count), ORDER_STREAM)
         return [int(chunk) for chunk in keys.argsort()]
 
 
 def chunk_numbers(shard: Shard, count: int, seed: int) -> Tensor:
-    """A chunk for every owned row, int64 ``[n]``: METIS on the edges inside the part; none is empty."""
+    """The chunk of every owned row, int64 ``[n]``, by METIS on the edges inside the part; no chunk is empty."""
     if count == 1:
         return torch.zeros(shard.num_owned, dtype=torch.int64)
     return fill_empty(metis_owners(shard.inner, count, seed), count, shard.inner)
@@ -62,8 +62,8 @@ def chunk_numbers(shard: Shard, count: int, seed: int) -> Tensor:
 def renumber(shard: Shard, numbers: Tensor, count: int) -> tuple[Shard, tuple[int, ...]]:
     """``shard`` with its rows ordered by chunk, and the bounds of the chunks.
 
-    Original ids and the rows of the user's graph move along, so that dropout, codes and outputs stay what they were.
-    Rows that peers need no longer come first: ``num_boundary`` becomes the last of them.
+    Original ids and rows of the user's graph move along, so dropout, codes and outputs stay what they were. Rows that
+    peers need no longer come first: ``num_boundary`` becomes the number of rows up to the last of them.
     """
     order = numbers.argsort(stable=True)
     place = torch.empty_like(order)

@@ -1,4 +1,4 @@
-"""Departure: what a layer sends leaves piece by piece, and how its flight is hidden behind computation."""
+"""Departure: a layer's rows leave piece by piece; here are also the names of the ways to hide their travel time."""
 
 from __future__ import annotations
 
@@ -10,27 +10,28 @@ from halowire.layers import Incoming, Kept, Layer, Rows, empty_rows
 from halowire.wire import HaloExchange
 
 BOUNDARY_FIRST = "boundary first"
-"""The layer before launches it, once its boundary rows are done: its interior, and this layer's, hide the flight."""
+"""Rows leave once the segment's boundary is computed; they travel while its interior and own sums are computed."""
 
 
 NOT_HIDDEN = "not hidden"
-"""The layer waits for its rows, and nothing is computed while they fly."""
+"""The layer waits for its halo rows, and nothing is computed while they travel."""
 
 
 def plain_overlap(reason: str) -> str:
-    """The layer launches it itself, when all of its input is there: only its own inner product hides the flight."""
+    """Rows leave when the layer's whole input is computed; they travel only while its own rows are summed."""
     return f"plain overlap: {reason}"
 
 
 class Departure:
     """Launches the rows that ``layer`` sends to the halos of other parts.
 
-    Those are ``a``, ``[n, width]``. Where changes of rows are coded and ``a`` are the activated rows, they travel
-    before dropout, because rows under ever new masks do not change slowly; the receiver applies the owner's dropout.
+    The rows are ``a``, ``[n, width]``. With delta coding, where ``a`` are the activated rows, they travel before
+    dropout, because under a new mask in every epoch they would not change slowly; the receiver applies the owner's
+    dropout.
     """
 
     def __init__(self, layer: Layer, kept: Kept, a: Tensor, rows: Rows, exchange: HaloExchange) -> None:
-        """``rows`` are all rows of the part, ``kept`` and ``a`` theirs."""
+        """``rows`` are all rows of the part, and ``kept`` and ``a`` belong to them."""
         self._activation = layer.activation
         self._exchange = exchange
         self._kept = kept
@@ -44,7 +45,7 @@ class Departure:
         self._message = exchange.load(layer.number, a.shape[1], delta)
 
     def add(self, stop: int) -> None:
-        """The rows of ``a`` before ``stop`` are computed: send the pieces that are complete."""
+        """Send the pieces that are complete, now that the rows of ``a`` before ``stop`` are computed."""
         new = slice(self._done, stop)
         self._done = stop
         if self._undropped is not None:
@@ -53,7 +54,7 @@ class Departure:
         self._message.add(self._a if self._undropped is None else self._undropped, stop)
 
     def close(self) -> Incoming:
-        """All rows that are sent are computed; what the own halo gets."""
+        """Send what is left, now that all boundary rows are computed; returns what fills this worker's halo."""
         rows = self._a if self._undropped is None else self._undropped
         message = self._exchange.launch(self._message, rows, self._watched())
         if self._undropped is None or self._drop is None:

@@ -1,13 +1,13 @@
-"""What a gradient weighs that passes from one chunk to another, and paths through several of them in the mean.
+"""The weight of a gradient that passes from one chunk to another, and the mean weight of paths through several chunks.
 
-Backward takes the C chunks in an order drawn at random; a gradient can pass from the chunk at place ``q`` only to one
-at a later place ``q'``. With the weights ``W(q, q')``, zero unless ``q < q'``, a path through m edges between m + 1
-different chunks weighs ``1^T W^m 1 (C - m - 1)! / C!`` in the mean over all orders; 1 means no bias.
+Backward takes the C chunks in an order drawn at random; a gradient can pass from the chunk at place ``q`` only to a
+chunk at a later place ``q'``. With the weights ``W(q, q')``, zero unless ``q < q'``, a path through m edges between
+m + 1 different chunks weighs ``1^T W^m 1 (C - m - 1)! / C!`` in the mean over all orders; 1 means no bias.
 
-- ``double``: 2. The mean is ``2^m / (m + 1)!``, which is 1 for one edge only.
-- ``position``: ``C / (C - 1 - q)``, the inverse of the chance that a chunk is at a later place. 1 for one edge; beyond
-  it the bias is smaller than that of ``double``, and goes away slowly as C grows.
-- ``unbiased``: ``q + 2`` if ``q' = q + 1``, else 1. The mean is 1 for every m. Proof: with the falling powers
+- ``double``: ``W = 2``. The mean is ``2^m / (m + 1)!``, which is 1 for one edge only.
+- ``position``: ``W = C / (C - 1 - q)``, the inverse of the chance that a chunk is at a later place. The mean is 1 for
+  one edge; for longer paths the bias is smaller than that of ``double``, and goes away slowly as C grows.
+- ``unbiased``: ``W = q + 2`` if ``q' = q + 1``, else 1. The mean is 1 for every m. Proof: with the falling powers
   ``(q)_m = q (q - 1) ... (q - m + 1)``, all chains of m edges that end at ``q'`` weigh ``v_m(q') = (m + 1) (q')_m``
   together: ``v_0 = 1``, and ``v_(m+1)(q') = sum_(q < q') v_m(q) + q' v_m(q' - 1)``, which are ``(q')_(m+1)`` and
   ``(m + 1) (q')_(m+1)``. Over all ends that is ``sum_q v_m(q) = (C)_(m+1) = C! / (C - m - 1)!``. The price is noise:
@@ -24,7 +24,7 @@ DOUBLE, POSITION, UNBIASED, STALE = "double", "position", "unbiased", "stale"
 
 
 def hop_weight(rule: str, chunks: int, place: int, later: int) -> float:
-    """``W(place, later)`` of ``chunks`` chunks; places count backward's order from 0."""
+    """The weight ``W(place, later)`` for ``chunks`` chunks; places are counted from 0 in backward's order."""
     if rule == DOUBLE:
         return 2.0
     if rule == POSITION:

@@ -1,4 +1,4 @@
-"""The mesh: workers as stages x parts, with the circles that work together, in one object."""
+"""The mesh: workers as stages x parts, and the groups of workers that exchange messages."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Mesh:
 
     @staticmethod
     def of(stages: int, parts: int, chunks: int, workers: int, blocks: int | None = None) -> Mesh:
-        """The mesh of ``workers``; 0 stages or parts: as many as the other leaves; 0 chunks: 4 x stages, or one.
+        """The mesh of ``workers``. 0 stages or parts: found from the other number; 0 chunks: 4 x stages, or one.
 
-        ``blocks`` of the model, if known: no more stages than that are named as possible.
+        ``blocks`` is the model's number of blocks, if known: an error names no mesh with more stages as possible.
         """
         for name, value in (("stages", stages), ("parts", parts), ("chunks", chunks)):
             if value < 0:
@@ -50,7 +50,7 @@ class Mesh:
         return self.stages * self.parts
 
     def rank(self, stage: int, part: int) -> int:
-        """The worker at ``stage`` and ``part``."""
+        """The rank of the worker at ``stage`` and ``part``."""
         return stage * self.parts + part
 
     def place(self, rank: int) -> tuple[int, int]:
@@ -72,18 +72,18 @@ class Mesh:
 
 
 def _possible(workers: int, most_stages: int) -> str:
-    """1 x 4, 2 x 2: the meshes of ``workers`` with no more stages than that."""
+    """The meshes of ``workers`` with at most ``most_stages`` stages, as text: ``1 x 4, 2 x 2``."""
     return ", ".join(f"{s} x {workers // s}" for s in range(1, min(workers, most_stages) + 1) if workers % s == 0)
 
 
 @dataclass(frozen=True, eq=False)
 class Seat:
-    """One worker's place in the mesh, and its wires.
+    """One worker's place in the mesh, and its transports.
 
     Attributes:
-        world: to all workers: loss, wish to stop, counts.
-        peers: to the parts of the same stage: weight gradients and halos.
-        line: to the stages of the same part: chunks on their way through the model.
+        world: the transport to all workers, for loss, counts and the wish to stop.
+        peers: the transport to the other parts of the same stage, for weight gradients and halos.
+        line: the transport to the other stages of the same part, for chunks on their way through the model.
     """
 
     mesh: Mesh
@@ -95,7 +95,7 @@ class Seat:
 
     @staticmethod
     def of(mesh: Mesh, world: Transport) -> Seat:
-        """This worker's seat; all workers call it together."""
+        """This worker's seat; all workers must call this together."""
         stage, part = mesh.place(world.rank)
         if mesh.workers == 1:
             return Seat(mesh, 0, 0, world, world, world)
@@ -118,13 +118,13 @@ class Seat:
 
 
 def forget_circles() -> None:
-    """Let go of the groups of all meshes before the processes part."""
+    """Drop the process groups of all meshes, before the default group is destroyed."""
     _circles.cache_clear()
 
 
 @cache
 def _circles(world: dist.ProcessGroup, stages: int, parts: int) -> tuple[list[Circle], list[Circle]]:
-    """The workers of every stage and of every line: one set of groups, however many seats a process takes."""
+    """The circle of every stage and of every line of stages; all seats of a process share one set of groups."""
     mesh = Mesh(stages, parts)
     if stages == 1 or parts == 1:
         whole = Circle(tuple(range(mesh.workers)), None, None)

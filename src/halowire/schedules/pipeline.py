@@ -1,8 +1,8 @@
-"""The pipeline: all chunks forward through the stages, flush, all chunks backward in the reverse order.
+"""The pipeline: all chunks go forward through the stages, then all chunks go backward in the reverse order.
 
-Every stage holds some segments of the model and, of its part, all rows; a chunk enters from the stage before, runs
-through the segments, and leaves to the stage after. Receives are posted before they are needed and sends are not waited
-for, so that transfers run while the next chunk is computed.
+Every worker holds some segments of the model, its stage, and all rows of its part; a chunk enters from the stage
+before, runs through the segments, and leaves to the stage after. Receives are posted before they are needed and sends
+are not waited for, so that transfers run while the next chunk is computed.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from halowire.schedules.whole_sums import Sums
 from halowire.wire import BACKWARD, FORWARD
 
 GROUP = 4
-"""Segments whose rows are computed again together, where only aggregates are kept; the rows of the first are kept."""
+"""Number of segments in a group: where only aggregates are kept, the rows of a group's first segment are kept too."""
 Loss = Callable[[int, Tensor], tuple[Tensor, Tensor]]
-"""(chunk, its logits) to this chunk's share of the loss and the gradient of the logits."""
+"""A function of a chunk and its logits that gives the chunk's share of the loss and the gradient of the logits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,12 +42,12 @@ class Side:
 
 @dataclass(eq=False)
 class Trace:
-    """What the forward of one chunk leaves to its backward.
+    """What the forward of one chunk keeps for its backward.
 
     Attributes:
-        kept: of the layers of the stage, in their order, and of the output.
-        first: the rows that the first segment made or took, ``[m, k]``.
-        logits: on the last stage, until the loss is computed; ``grad``: the gradient of the logits.
+        kept: what each layer of the stage keeps, in their order, and then the output.
+        first: the rows ``u`` of the first segment, ``[m, k]``.
+        logits: the logits on the last stage, until the loss is computed; ``grad``: their gradient.
     """
 
     kept: list[Kept] = field(default_factory=list)
@@ -62,7 +62,7 @@ class Pipeline:
     def __init__(
         self, seat: Seat, stage: Stage, train: Side, evaluation: Side, loss: Loss, keep_all: bool, timeline: Timeline
     ) -> None:
-        """``keep_all``: keep the rows of every segment; else aggregates, and compute the rows again in groups."""
+        """``keep_all``: keep the rows of every segment; else keep only aggregates, and compute the rows again."""
         self.seat = seat
         self.stage = stage
         self.train = train
@@ -73,7 +73,7 @@ class Pipeline:
         self._ledger = seat.world.ledger
 
     def forward_backward(self, seed: int, epoch: int, record: bool = False) -> Tensor:
-        """One epoch; this worker's share of the loss. Weight gradients are added to ``parameter.grad``."""
+        """Run one epoch, which adds to the weight gradients; returns this worker's share of the loss."""
         side = self.train
         order = side.chunks.order(epoch)
         places = [side.chunks.at(chunk) for chunk in order]
@@ -92,7 +92,7 @@ class Pipeline:
     def _all_forward(
         self, side: Side, whole: Rows, order: list[int], places: list[slice]
     ) -> tuple[Tensor, dict[int, Trace]]:
-        """All chunks in their order; this worker's share of the loss, and what backward needs."""
+        """Run all chunks forward; returns this worker's share of the loss, and what backward needs."""
         traces: dict[int, Trace] = {}
         total = torch.zeros(())
         with self.timeline.span("forward", -1):
@@ -113,10 +113,10 @@ class Pipeline:
     def _all_backward(
         self, side: Side, whole: Rows, order: list[int], places: list[slice], traces: dict[int, Trace]
     ) -> None:
-        """All chunks in the reverse order."""
+        """Run all chunks backward, in the reverse order."""
         entry = self.stage.entry
         with self.timeline.span("wait", -1):
-            side.border.settle()  # everything sent forward has left: its memory takes the gradients
+            side.border.settle()  # gradients arrive in the memory from which rows were sent forward
         with self.timeline.span("transfer", -1):
             side.border.expect(places[::-1], BACKWARD, whole.epoch)
         with self.timeline.span("backward", -1):
@@ -136,7 +136,7 @@ class Pipeline:
             side.sums.end(whole.epoch)
 
     def logits(self) -> Tensor:
-        """Logits of the part's rows on the last stage, ``[n, classes]``, exactly; no rows on the others."""
+        """The exact logits ``[n, classes]`` of the part's rows on the last stage; an empty matrix on the others."""
         side = self.evaluation
         rows = Rows.whole(side.ids)
         with torch.no_grad(), self._ledger.account(EVAL):
@@ -154,7 +154,7 @@ class Pipeline:
         self.stage.begin(side.inputs, whole)
 
     def _forward(self, side: Side, rows: Rows, number: int, chunk: int) -> Trace:
-        """One chunk through the stage, and on to the next."""
+        """Run one chunk through the stage, and send it to the next one."""
         border, epoch = side.border, rows.epoch if rows.training else None
         with self.timeline.span("wait", chunk):
             border.take(number, FORWARD)
@@ -174,7 +174,7 @@ class Pipeline:
     def _segment(
         self, side: Side, rows: Rows, segment: Segment, place: int, before: Kept | None, trace: Trace
     ) -> Kept | None:
-        """One chunk through one segment and the aggregation after it; what the next segment finishes."""
+        """Run one chunk through a segment and the aggregation after it; returns what the next segment finishes."""
         u = self._room(side, rows, segment)
         segment.finish(rows, before, side.border.initial_rows(rows.at), u)
         if rows.training and before is not None:
@@ -202,7 +202,7 @@ class Pipeline:
         return kept
 
     def _room(self, side: Side, rows: Rows, segment: Segment) -> Tensor:
-        """The matrix for the rows of a segment: where they arrived, where they leave from, or a buffer."""
+        """The matrix for the rows of a segment: where they arrived, from where they leave, or a buffer."""
         if segment.first is None:
             return side.border.arrived(rows.at)
         if segment.second is None and not self.seat.last:
@@ -210,19 +210,19 @@ class Pipeline:
         return empty_on(rows.device, rows.count, segment.width)
 
     def _lighten(self, kept: Kept, place: int) -> None:
-        """Let go of what backward computes again: the rows of all segments but those that begin a group."""
+        """Drop what backward computes again: the rows of all segments except those that begin a group."""
         if not self._keep_all:
             kept.v = None
             if place % GROUP:
                 kept.u = None
 
     def _lighten_output(self, kept: Kept, place: int) -> None:
-        """The output's activated rows are small change beside what all layers keep; they stay."""
+        """Drop the rows before the output; its activated rows stay, as they need little memory beside all layers."""
         if not self._keep_all and place % GROUP:
             kept.u = None
 
     def _refill(self, rows: Rows, trace: Trace, place: int) -> None:
-        """Compute the rows of a group up to those of segment ``place`` again, from the kept aggregates."""
+        """Compute the rows of a group up to segment ``place`` again, from the kept aggregates."""
         for at in range(place - place % GROUP, place + 1):
             kept, layer = trace.kept[at], self.stage.segments[at].following
             if kept.u is None:
@@ -237,7 +237,7 @@ class Pipeline:
     def _backward(
         self, side: Side, rows: Rows, trace: Trace, number: int, chunk: int, collected: Tensor | None
     ) -> None:
-        """One chunk back through the stage, and on to the stage before."""
+        """Run one chunk backward through the stage, and send its gradient to the stage before."""
         border = side.border
         with self.timeline.span("wait", chunk):
             border.take(number, BACKWARD)

@@ -14,14 +14,14 @@ class Stage:
     """Some neighbouring blocks of a model, as segments with aggregations between them.
 
     Attributes:
-        entry: what reads the features, on the first stage.
+        entry: the model's entry, on the first stage.
         layers: the layers whose aggregations lie in this stage.
-        output: what makes the logits, on the last stage of a model that has such a piece.
-        segments: one more than there are layers.
-        parameters: those that this stage trains, by their names in the model, in the model's order.
+        output: the model's output, on the last stage, if the model has one.
+        segments: the segments, one more than layers.
+        parameters: the parameters that this stage trains, by name, in the model's order.
         initial: whether the layers read the model's initial rows.
         width: columns of the rows that enter the stage from another, and of the initial rows.
-        number: the exchange of the rows that enter the stage.
+        number: the number of the first block's exchange, which the rows that enter the stage go to.
     """
 
     entry: Entry | None
@@ -55,7 +55,7 @@ class Stage:
         return Stage(entry, layers, output, segments, named, model.initial, width, number)
 
     def begin(self, inputs: Inputs | None, rows: Rows) -> None:
-        """The weights changed: a pass over all ``rows`` of a part begins."""
+        """Begin a pass over all ``rows`` of a part, for which the weights may have changed."""
         if self.entry is not None:
             assert inputs is not None
             self.entry.begin(inputs, rows)
@@ -64,7 +64,7 @@ class Stage:
 
 
 def _width(piece: Layer | Entry | None, arriving: int) -> int:
-    """Columns of the rows that ``piece`` makes."""
+    """Columns of the rows that ``piece`` makes; without one, of the rows that arrive."""
     if piece is None:
         return arriving
     return piece.out_width if isinstance(piece, Layer) else piece.width

@@ -1,4 +1,4 @@
-"""The splitter: contiguous blocks to stages, so that the most expensive stage is as cheap as possible."""
+"""The split of a model: contiguous blocks for every stage, so that the most expensive stage is as cheap as possible."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from halowire.errors import InputError
 
 
 def split(costs: Sequence[float], stages: int) -> list[int]:
-    """How many of the blocks with ``costs`` each of ``stages`` takes: every stage at least one, in order.
+    """Number of blocks of every stage, at least one each, for blocks with ``costs`` in their order.
 
-    Dynamic programming on ``best(s, b) = min over a < b of max(best(s - 1, a), costs[a] + ... + costs[b - 1])``; of
-    equally good splits the one whose later stages take more, since the first stage also holds the features.
+    Dynamic programming on ``best(s, b) = min over a < b of max(best(s - 1, a), costs[a] + ... + costs[b - 1])``. Among
+    equally good splits, later stages get more blocks, because the first stage also holds the features.
     """
     blocks = len(costs)
     if not 1 <= stages <= blocks:
@@ -39,7 +39,7 @@ def split(costs: Sequence[float], stages: int) -> list[int]:
 
 
 def parse_split(text: str, stages: int, blocks: int) -> list[int]:
-    """``"8,8,16"``: blocks of every stage, as given by the user."""
+    """Parse the user's text ``"8,8,16"`` into the number of blocks of every stage."""
     parts = text.split(",")
     if not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
         raise InputError(f"--mesh.split is {text!r}; give the number of blocks of every stage, such as 8,8,16")

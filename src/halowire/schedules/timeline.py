@@ -1,4 +1,4 @@
-"""The timeline of one epoch on one worker: what it did when, for the drawing of the pipeline."""
+"""The timeline of one epoch on one worker: what the worker did when, for the drawing of the pipeline."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 Span = tuple[str, int, int, float, float]
-"""Kind, chunk, block, start, end."""
+"""An interval: kind, chunk, block, start, end."""
 
 
 @dataclass
@@ -28,14 +28,14 @@ class Timeline:
     _start: float = 0.0
 
     def begin(self, recording: bool) -> None:
-        """An epoch begins."""
+        """Begin an epoch."""
         self.recording = recording
         self._start = self.clock()
         self.spans = []
 
     @contextmanager
     def span(self, kind: str, chunk: int, block: int = -1) -> Iterator[None]:
-        """Record the block."""
+        """Record the time spent inside the ``with`` block."""
         if not self.recording:
             yield
             return
@@ -45,5 +45,5 @@ class Timeline:
 
 
 def ideal_bubble(stages: int, chunks: int) -> float:
-    """``(S - 1) / (C + S - 1)``: the share of idle time of equal stages and chunks without any transfer."""
+    """The share of idle time ``(S - 1) / (C + S - 1)``, with equal stages and chunks and without transfers."""
     return (stages - 1) / (chunks + stages - 1)

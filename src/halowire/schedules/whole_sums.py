@@ -1,4 +1,4 @@
-"""The aggregation of a part as the pipeline asks for it, and the exact one over all rows at once."""
+"""The interface of aggregation in the pipeline, and the exact aggregation over all rows at once."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class Sums(Protocol):
     """
 
     def begin(self, epoch: int | None) -> None:
-        """A forward pass begins; None: evaluation."""
+        """Begin a forward pass of ``epoch``; None: of evaluation."""
 
     def turn(self) -> None:
-        """Forward is over, backward begins."""
+        """End forward, and begin backward."""
 
     def room(self, place: int, layer: Layer, rows: Rows) -> Tensor:
         """The matrix for ``a`` of these rows, ``[m, width]``, of the ``place``-th layer of the stage."""
@@ -34,23 +34,23 @@ class Sums(Protocol):
         """The matrix for ``g_grad`` of these rows."""
 
     def scatter(self, place: int, layer: Layer, g_grad: Tensor, into: Tensor | None, rows: Rows) -> Tensor:
-        """``a_grad`` of these rows, added to ``into`` where that is given."""
+        """``a_grad`` of these rows, added to ``into`` if given."""
 
     def done(self, rows: Rows) -> None:
-        """Backward of these rows is over in all layers of the stage."""
+        """End backward of these rows, in all layers of the stage."""
 
     def end(self, epoch: int) -> None:
-        """The epoch is over."""
+        """End the epoch."""
 
     def state(self) -> dict[str, Tensor]:
         """Everything that the next epoch depends on."""
 
     def load_state(self, state: dict[str, Tensor]) -> None:
-        """Go on from :meth:`state`."""
+        """Go on from ``state``, which :meth:`state` gave."""
 
 
 class WholeSums:
-    """All rows of the part at once: exact, with the halo exchange in any code and freshness."""
+    """Sums over all rows of the part at once, with a halo exchange of any code and freshness."""
 
     def __init__(self, aggregation: Aggregation, timeline: Timeline) -> None:
         self._aggregation = aggregation
@@ -58,18 +58,18 @@ class WholeSums:
         self._gatherings: dict[int, Gathering] = {}
 
     def begin(self, epoch: int | None) -> None:
-        """Tell the exchange which epoch its messages belong to."""
+        """Tell the exchange the epoch of its messages."""
         self._aggregation.exchange.begin(epoch)
 
     def turn(self) -> None:
-        """Nothing has to change between forward and backward."""
+        """Do nothing: nothing changes between forward and backward."""
 
     def room(self, place: int, layer: Layer, rows: Rows) -> Tensor:
         """A pooled buffer."""
         return empty_on(rows.device, self._aggregation.rows_held(layer), layer.width)
 
     def gather(self, place: int, layer: Layer, a: Tensor, kept: Kept, rows: Rows) -> Tensor:
-        """The boundary's rows leave; own rows are summed while they fly, then the halo's."""
+        """Send the boundary's rows, sum owned rows while they travel, then add the halo rows."""
         edges = self._aggregation
         departure = Departure(layer, kept, a[: rows.count], rows, edges.exchange)
         departure.add(edges.exchange.num_boundary)
@@ -89,7 +89,7 @@ class WholeSums:
         return empty_on(rows.device, rows.count, layer.sum_width)
 
     def scatter(self, place: int, layer: Layer, g_grad: Tensor, into: Tensor | None, rows: Rows) -> Tensor:
-        """The halo's gradients leave; own rows' are summed while they fly, then what returned is added."""
+        """Send the halo gradients, sum the own gradients while they travel, then add those that arrive."""
         gathering = self._gatherings.pop(place)
         message = gathering.send_back(g_grad)
         a_grad = gathering.own_back(g_grad, into)
@@ -98,14 +98,14 @@ class WholeSums:
         return a_grad
 
     def done(self, rows: Rows) -> None:
-        """Nothing is kept for other chunks: there are none."""
+        """Do nothing: there are no other chunks."""
 
     def end(self, epoch: int) -> None:
-        """Nothing is kept for the next epoch."""
+        """Do nothing: the sums keep nothing for the next epoch."""
 
     def state(self) -> dict[str, Tensor]:
-        """Nothing: the exchange has a state of its own."""
+        """An empty state: the exchange has a state of its own."""
         return {}
 
     def load_state(self, state: dict[str, Tensor]) -> None:
-        """Nothing is kept."""
+        """Do nothing: there is no state."""

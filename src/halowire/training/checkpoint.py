@@ -1,4 +1,4 @@
-"""Checkpoints: the whole state of a run in safetensors and JSON, written under a temporary name and renamed."""
+"""A checkpoint holds the whole state of a run in safetensors and JSON, written under a temporary name and renamed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def save_checkpoint(
 ) -> None:
     """Write ``checkpoints/epoch-<n>/`` with ``state.safetensors`` and ``state.json``; keep the newest few.
 
-    ``model`` and ``optimiser`` are whole, the latter by the places of the parameters in the model.
+    ``model`` and ``optimiser`` cover all stages; ``optimiser`` is keyed by the places of the parameters in the model.
     """
     folder = run / "checkpoints"
     final = folder / f"epoch-{progress.epoch:06d}"
@@ -62,7 +62,7 @@ def save_checkpoint(
 
 
 def _apart(tensors: Tensors) -> Tensors:
-    """``tensors`` on the CPU, none in the memory of another: a weight that a model uses twice has two names."""
+    """``tensors`` on the CPU, no two of them in the same memory: a weight that a model uses twice has two names."""
     found, seen = {}, set[int]()
     for name, value in tensors.items():
         plain = value.detach().cpu().contiguous()
@@ -73,7 +73,7 @@ def _apart(tensors: Tensors) -> Tensors:
 
 
 def save_wire(run: Path, epoch: int, rank: int, state: Tensors) -> None:
-    """Write what the wire of one worker remembers: delta references, running means, messages that are used later."""
+    """Write what one worker's wire remembers: delta references, running means, messages that a later epoch uses."""
     folder = run / "checkpoints"
     folder.mkdir(parents=True, exist_ok=True)
     temporary = folder / f".wire-{rank}.tmp"
@@ -103,7 +103,7 @@ def newest_checkpoint(run: Path) -> Path | None:
 
 
 def read_newest(run: Path) -> tuple[bytes, bytes]:
-    """The bytes of ``state.json`` and ``state.safetensors`` of the newest checkpoint; empty where there is none."""
+    """The bytes of ``state.json`` and ``state.safetensors`` of the newest checkpoint; empty if no checkpoint exists."""
     folder = newest_checkpoint(run)
     if folder is None:
         return b"", b""
@@ -114,7 +114,7 @@ def read_newest(run: Path) -> tuple[bytes, bytes]:
 
 
 def parse_checkpoint(record: bytes, tensors: bytes) -> tuple[dict[str, Any], Tensors]:
-    """The JSON and the tensors of a checkpoint."""
+    """Read the JSON and the tensors of a checkpoint from their bytes."""
     try:
         values = json.loads(record)
         if not {"settings", "progress"} <= set(values):
@@ -127,7 +127,10 @@ def parse_checkpoint(record: bytes, tensors: bytes) -> tuple[dict[str, Any], Ten
 def restore(
     record: dict[str, Any], tensors: Tensors, model: nn.Module, optimiser: torch.optim.Optimizer, places: list[int]
 ) -> Progress:
-    """Put a checkpoint into ``model`` and ``optimiser``, of the parameters ``places``; return how far the run was."""
+    """Put a checkpoint into ``model`` and ``optimiser``; return how far the run was.
+
+    ``places`` are the places in the model of the parameters that ``optimiser`` steps.
+    """
     try:
         model.load_state_dict(_under(tensors, "model."))
     except RuntimeError as error:
@@ -144,13 +147,13 @@ def restore(
 
 
 def kept_split(run: Path) -> list[int]:
-    """The blocks of every stage in the newest checkpoint; empty where there is none."""
+    """How many blocks every stage has in the newest checkpoint; empty if no checkpoint exists."""
     record, tensors = read_newest(run)
     return list(parse_checkpoint(record, tensors)[0]["settings"].get("split", ())) if record else []
 
 
 def best_weights(run: Path) -> Tensors:
-    """The weights of the best validation result of a run."""
+    """The weights with the best validation result of a run; without an evaluation, the newest weights."""
     record, tensors = read_newest(run)
     if not record:
         raise InputError(f"run {run} has no checkpoint; train it first with `halowire train ... --out {run}`")

@@ -1,4 +1,4 @@
-"""What a comparison is to run: every recipe with every seed; and which of these runs are done already."""
+"""A comparison runs every recipe with every seed; this module lists these runs and tells which are done already."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from halowire.training.rule import dashed
 from halowire.training.rules import idle_settings, refuse
 
 DONE = ("finished", "early-stopped")
-"""What `summary.json` says of a run that needs no more epochs."""
+"""The ``status`` in `summary.json` of a run that needs no more epochs."""
 MAY_DIFFER = ("deadline", "checkpoint.every")
 """Settings without any effect on the numbers of a run."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One run of a comparison: a recipe with a seed; ``shared``: it trains on the shards that all recipes share."""
+    """One run of a comparison: a recipe with a seed; ``shared`` says that it trains on the shards of all recipes."""
 
     recipe: str
     seed: int
@@ -37,7 +37,7 @@ class Cell:
         return recipe_config(self.recipe).replace(self.settings)
 
     def summary(self) -> dict[str, Any] | None:
-        """The numbers of the run; None while it is not finished."""
+        """The numbers of the run; None while the run is not finished."""
         try:
             found = json.loads((self.folder / "summary.json").read_text())
         except (OSError, ValueError):
@@ -50,7 +50,7 @@ class Cell:
         return (self.folder / "config.json").exists()
 
     def refuse_other_run(self, workers: int) -> None:
-        """Refuse a run folder with other settings than this comparison's: its numbers would not compare."""
+        """Refuse a run folder with other settings than this comparison's: the numbers of its run would not compare."""
         if not self.begun:
             return
         fixed = [name for name in self.config.flat() if name not in MAY_DIFFER]
@@ -63,7 +63,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Runs of every recipe with every seed, under settings that override those of the recipes."""
+    """The runs of every recipe with every seed; ``settings`` override the settings of the recipes."""
 
     recipes: tuple[str, ...]
     seeds: tuple[int, ...]
@@ -72,7 +72,10 @@ class Comparison:
 
     @staticmethod
     def of(recipes: str | Sequence[str], seeds: int, settings: Mapping[str, Any], folder: Path) -> Comparison:
-        """The comparison, checked before any work is done; ``seeds`` count up from ``settings["seed"]``, or from 0."""
+        """Make a comparison, checked before any work is done.
+
+        ``seeds`` is the number of seeds; they count up from ``settings["seed"]``, or from 0.
+        """
         names = tuple(name.strip() for name in (recipes.split(",") if isinstance(recipes, str) else recipes))
         if not any(names):
             raise InputError(f"--recipes names no recipe; give some of {', '.join(RECIPES)}, separated by commas")
@@ -99,7 +102,7 @@ class Comparison:
         return found
 
     def cells(self) -> Iterator[Cell]:
-        """All runs, seed by seed, so that what is finished can be compared."""
+        """All runs, seed by seed, so that after each seed all recipes can be compared."""
         cut = Config().replace(self.settings).partition
         idle = {recipe: self.idle(recipe) for recipe in self.recipes}
         for seed in self.seeds:
@@ -110,27 +113,27 @@ class Comparison:
                 # With more than one stage there are fewer parts than workers, so the run cuts the graph itself.
                 shared = config.partition == cut and (config.mesh.stages, config.mesh.parts) == (1, 0)
                 if shared:
-                    # The graph is read before the shards are cut: the run itself has no use for these.
+                    # Settings of the graph apply when it is read, before the shards are cut; the run does not read it.
                     own = {name: value for name, value in own.items() if not name.startswith("graph.")}
                 yield Cell(recipe, seed, self.folder / f"{recipe}-seed{seed}", own, shared)
 
     def cut_config(self, seed: int) -> Config:
-        """The settings that the shards of a seed are cut with."""
+        """The settings with which the shards of ``seed`` are cut."""
         return Config().replace({**self.settings, "seed": seed})
 
     def shards(self, seed: int) -> Path:
-        """The shards that all recipes of a seed train on."""
+        """The folder of the shards on which all recipes train with ``seed``."""
         return self.folder / f"shards-seed{seed}"
 
     def idle(self, recipe: str) -> dict[str, str]:
-        """The overrides that have no effect beside what the recipe sets, each with the reason: it runs without them."""
+        """The overrides that have no effect on ``recipe``, each with the reason; the recipe runs without them."""
         found = idle_settings(recipe_config(recipe).replace(self.settings))
         return {name: reason for name, reason in found.items() if name in self.settings}
 
     def notes(self) -> list[str]:
-        """What the overrides do that one might not expect, a line for each.
+        """A line for every override whose effect one might not expect.
 
-        They replace what a recipe sets itself, or have no effect beside what it sets.
+        Such an override replaces a setting of a recipe, or has no effect on a recipe.
         """
         plain, lines = Config().flat(), []
         idle = {recipe: self.idle(recipe) for recipe in self.recipes}
@@ -149,7 +152,7 @@ class Comparison:
 
 
 def refuse_other_comparison(plan: Comparison, source: str, workers: int) -> None:
-    """Refuse a folder that compares something else: another graph, number of workers or setting."""
+    """Refuse a folder whose comparison has another graph, number of workers or setting than ``plan``."""
     if plan.folder.exists() and not plan.folder.is_dir():
         raise InputError(f"--out {plan.folder} is a file; give a folder")
     try:

@@ -11,7 +11,7 @@ from halowire.errors import InputError
 
 
 class ModelName(str):
-    """The name of a model; which ones there are, `halowire.layers` says."""
+    """The name of a model, one of those in `halowire.layers`."""
 
     __slots__ = ()
 
@@ -32,7 +32,7 @@ class ModelConfig:
     """The model."""
 
     name: ModelName = DEFAULT_MODEL
-    """graph layer: GraphSAGE, GCN, GAT, or those of the deep models GCNII and ResGCN+"""
+    """graph layer of the model: GraphSAGE, GCN, GAT, or the layer of the deep models GCNII and ResGCN+"""
     layers: int = 3
     """number of graph layers"""
     hidden: int = 256
@@ -42,7 +42,7 @@ class ModelConfig:
     norm: Literal["auto", "layer", "none"] = "auto"
     """normalisation before each ReLU; `auto`: LayerNorm, but none in gcnii"""
     heads: int = 4
-    """gat: heads of attention, concatenated in hidden layers, averaged in the last; they divide --model.hidden"""
+    """gat: heads of attention, concatenated in hidden layers, averaged in the last; must divide --model.hidden"""
     residual: float = 0.0
     """gcn and sage: share of a hidden layer's input in its output, 0 <= r < 1"""
 
@@ -76,8 +76,8 @@ class RateConfig:
     backward_bits: Literal[0, 32, 16, 8, 4, 2, 1] = 0
     """bits per value of the gradients alone; 0: as --rate.bits"""
     code: Literal["minmax", "levels", "clipped"] = "minmax"
-    """`minmax`: stochastic between the row's ends; `levels`, up to 4 bits: at its conditional means and around them;
-    `clipped`, 1 bit: stochastic between levels 1.5 times as far apart as those means"""
+    """`minmax`: stochastic rounding between the row's minimum and maximum; `levels`, up to 4 bits: levels at and around
+    the row's conditional means; `clipped`, 1 bit: stochastic between levels 1.5 times as far apart as those means"""
     backward_code: Literal["", "minmax", "levels", "clipped"] = ""
     """the code of the gradients alone; empty: as --rate.code"""
     share: float = 0.0
@@ -87,7 +87,7 @@ class RateConfig:
     gain: float = 1.0
     """delta coding: share of the coded change that the reconstruction keeps for the next epoch"""
     ratio: float = 1.0
-    """one of this many columns travels; 1: all"""
+    """columns of a row divided by the columns that travel, such as 4: a quarter of them travels; 1: all travel"""
     columns: Literal["random", "first"] = "random"
     """which columns travel: a random subset per epoch and layer, or always the first ones, as VARCO's scripts do"""
     schedule: Literal["constant", "linear", "exponential", "steps", "budget"] = "constant"
@@ -97,11 +97,11 @@ class RateConfig:
     min_ratio: float = 1.0
     """schedules `linear` and `exponential`: the ratio at the end"""
     slope: float = 5.0
-    """schedule `linear`: how many times faster than over the whole run the ratio falls"""
+    """schedule `linear`: how many times faster the ratio falls than if its fall took the whole run"""
     steps: str = ""
     """schedule `steps`: EPOCH:RATIO pairs, such as 0:64,50:8,100:1"""
     budget: float = 0.0
-    """schedule `budget`: halo and stage bytes of all workers in the whole run"""
+    """schedule `budget`: halo and stage bytes that all workers may send in the whole run"""
     rescale: bool = False
     """multiply the columns that arrive by the ratio"""
     spare_last: bool = False
@@ -109,14 +109,14 @@ class RateConfig:
     resend_input: bool = False
     """send the raw features of the halo in every epoch, coded as layer 0 (forward only), as VARCO's code does"""
     rows: float = 1.0
-    """share of the halo rows that travel, a random subset per epoch, scaled by its inverse"""
+    """share of the halo rows that travel, a random subset per epoch; the rows are divided by this share"""
     base: Literal["constant", "loss", "loss-per-second"] = "constant"
-    """`loss`: double the bits (up to 8) while the loss falls ever more slowly, halve them while ever faster;
-    `loss-per-second`: judged by rank 0's clock, as published, so that runs do not repeat exactly"""
+    """`loss`: double the bits (up to 8) while the loss falls ever more slowly, halve them while it falls ever faster;
+    `loss-per-second`: the fall is measured by rank 0's clock, as published, so that runs do not repeat exactly"""
     nodes: Literal["alike", "degree"] = "alike"
     """`degree`: more bits for halo nodes of higher in-degree, in equal shares: from the base (1, 2 or 4) up to 8"""
     weights: Literal[32, 16, 8, 1] = 32
-    """bits per value of the weight gradients, below 32 with error feedback"""
+    """bits per value of the weight gradients; below 32, error feedback is on"""
     layers: str = ""
     """other bits for single layers: LAYER:BITS or LAYER:FORWARD/BACKWARD, such as 1:1,2:8/4"""
     layer_ratios: str = ""
@@ -132,17 +132,17 @@ class FreshnessConfig:
     `adaptive`: delayed until --rate.base raises the bits, then fresh until it lowers them;
     `never`: train without the edges between workers"""
     sync_every: int = 0
-    """delayed: every so many epochs one uses its own rows (with smoothing, they enter the mean at once); 0: never"""
+    """delayed: one epoch in this many uses its own rows (with smoothing, its rows enter the mean at once); 0: never"""
     smoothing: float = 0.0
     """delayed: momentum of the running mean that is used instead of the last message; 0: off"""
     threshold: float = 0.0
-    """delayed: synchronise the next epoch when the first rows sent (before dropout) changed by more than this share of
-    themselves; 0: off"""
+    """delayed: synchronise the next epoch when the rows of the first exchange (before dropout) changed by more than
+    this share of their norm; 0: off"""
 
 
 @dataclass(frozen=True)
 class MeshConfig:
-    """Workers as stages x parts."""
+    """The mesh: workers as stages x parts."""
 
     stages: int = 1
     """stages the layers are split over; 0: workers / parts"""
@@ -153,17 +153,17 @@ class MeshConfig:
     shuffle: bool = True
     """a new order of the chunks in every epoch (the default); --mesh.no-shuffle: always the same"""
     history: int = 23
-    """rows of chunks still to come are taken from a snapshot: epochs between two snapshots; 1: last epoch's rows"""
+    """epochs between two snapshots of the rows, which stand in for chunks still to come; 1: last epoch's rows"""
     gradient_rule: Literal["double", "position", "unbiased", "stale"] = "double"
-    """gradients between chunks: double: weight 2 if current, else 0; position: by place, less biased; unbiased: no
-    bias, more noise; stale: last epoch's for the missing ones"""
+    """gradients between chunks. `double`: weight 2 if current, else 0; `position`: weight by place, less biased;
+    `unbiased`: no bias, more noise; `stale`: last epoch's gradients in place of the missing ones"""
     keep: Literal["all", "aggregates"] = "all"
-    """kept for backward: input and aggregate of every layer, or the aggregates and every fourth input, to compute the
-    rest again"""
+    """what is kept for backward: input and aggregate of every layer (`all`), or the aggregates and every fourth input,
+    from which the rest is computed again"""
     costs: Literal["predicted", "measured"] = "predicted"
-    """cost of a layer, by which the layers are split: from its sizes, or from a short run at set-up"""
+    """where the costs of the layers, by which they are split, come from: their sizes, or a short run at set-up"""
     split: str = ""
-    """layers of every stage, such as 8,8,16; by default so that the slowest stage is as fast as possible"""
+    """number of layers of every stage, such as 8,8,16; by default the slowest stage is made as fast as possible"""
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,7 @@ class PartitionConfig:
     metis: Literal["auto", "recursive", "kway"] = "auto"
     """method `metis`: recursive bisection or k-way; `auto`: recursive up to 8 parts"""
     balance: Literal["both", "nodes"] = "both"
-    """method `metis`: parts alike in nodes plus edges, or in nodes alone (fewer halo rows, more uneven work)"""
+    """method `metis`: parts of equal nodes plus edges, or of equal nodes alone (fewer halo rows, more uneven work)"""
 
 
 @dataclass(frozen=True)
@@ -214,7 +214,7 @@ class GraphConfig:
     labels: str = ""
     """file with the labels of an edge list's nodes"""
     regression: bool = False
-    """the labels are values to learn, not classes; `train` knows it from --task regression"""
+    """the labels are values to learn, not classes; in `train`, --task regression says the same"""
     root: str = ""
     """folder of data sets that are given by name (planetoid:Cora, reddit, ogb:ogbn-arxiv, ...); by default data"""
     split: Literal["given", "random"] = "given"
@@ -286,7 +286,7 @@ class Config:
 
     @property
     def spans_the_run(self) -> bool:
-        """Whether what an epoch does depends on how many there will be, so that their number cannot change later."""
+        """Whether a schedule depends on the number of epochs, so that a resumed run cannot change this number."""
         return self.rate.schedule in ("linear", "exponential", "budget") or self.optim.schedule in ("cosine", "linear")
 
     def to_dict(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Weight gradients of all parameters in one flat buffer, reduced in a few pieces while backward still runs."""
+"""The gradients of all parameters lie in one flat buffer, which is reduced in pieces while backward still runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from halowire.wire import GradientCodec, Pending, Transport
 
 SMALLEST_PIECE = 1 << 18
-"""Bytes; the round trips of a smaller message cost more than its early start gains."""
+"""Bytes of the smallest piece: the round trips of a smaller message cost more than its early start gains."""
 
 
 @dataclass
@@ -32,8 +32,8 @@ class FlatGradients:
     no message of their own. The buffer is cut into pieces of neighbouring parameters. Backward finishes the last layer
     first: from the end, every piece is launched as soon as its gradients are complete, in the same order on every
     worker, and travels while backward goes on. The first layers' piece leaves with the extras when backward is over.
-    There is one piece with a ``codec``, where the workers do not all share their parameters, and where several backward
-    passes add up.
+    The buffer is one piece where a ``codec`` is used, where the workers do not all train the same parameters, and where
+    several backward passes add up.
     """
 
     def __init__(
@@ -46,7 +46,10 @@ class FlatGradients:
         early: bool = True,
         smallest: int = SMALLEST_PIECE,
     ) -> None:
-        """``peers`` train the same parameters (all workers, if not given); ``early``: backward runs once per epoch."""
+        """Make the buffer; ``peers`` train the same parameters (by default all workers do).
+
+        ``early`` allows pieces to leave during backward, which must then run once per epoch.
+        """
         self._transport = transport
         self._peers = peers or transport
         self._codec = codec
@@ -78,7 +81,7 @@ class FlatGradients:
             piece.missing = piece.stop - piece.first
 
     def reduce(self, extras: Sequence[float], epoch: int = 0) -> list[float]:
-        """Sum the gradients over the peers, ``extras`` over all workers; return the latter sums, which are exact."""
+        """Sum the gradients over the peers and ``extras`` over all workers; return the sums of the extras, exact."""
         self._extras.copy_(torch.tensor(extras))
         if self._codec is None and self._peers is self._transport:
             self._launch(len(self._pieces))
@@ -93,7 +96,7 @@ class FlatGradients:
         return [float(value) for value in self._extras]
 
     def complete(self, parameter: Tensor) -> None:
-        """The gradient of ``parameter`` is complete: launch what is complete from the end."""
+        """Note that the gradient of ``parameter`` is complete, and launch the pieces that are complete from the end."""
         piece = self._piece_of.get(id(parameter))
         if piece is None:
             return
@@ -107,7 +110,7 @@ class FlatGradients:
         self._next = max(self._next, stop)
 
     def clip(self, largest: float, line: Transport | None = None) -> None:
-        """Scale the gradient down to the norm ``largest``, if it is longer; workers of ``line`` hold the rest of it."""
+        """Scale the gradient down to the norm ``largest`` if it is longer; the workers of ``line`` hold its rest."""
         if largest > 0:
             norm = torch.linalg.vector_norm(self.gradients)
             if line is not None and line.size > 1:
@@ -140,7 +143,7 @@ def cut_pieces(sizes: Sequence[int], smallest: int) -> list[int]:
 
 
 def _pieces(buffer: Tensor, sizes: Sequence[int], starts: Sequence[int]) -> list[_Piece]:
-    """Views of ``buffer``, whose parts have ``sizes`` (the extras, then the parameters), in the order of launch."""
+    """The pieces of ``buffer`` in the order of launch; ``sizes`` are those of the extras, then of the parameters."""
     offsets = [0, *itertools.accumulate(sizes)][1:]
     stops = [len(sizes) - 1, *starts[:-1]]
     found = []

@@ -1,4 +1,4 @@
-"""Graph parallelism: a whole model of this library on every worker's own part, boundary rows first."""
+"""Graph parallelism: every worker runs a whole model of this library on its own part, boundary rows first."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CPU = torch.device("cpu")
 
 
 class GraphParallel(Runner):
-    """A whole model on every worker's own part, boundary rows first."""
+    """Runs a whole model on this worker's own part, boundary rows first."""
 
     def __init__(
         self,
@@ -33,10 +33,10 @@ class GraphParallel(Runner):
         task: Learnt | None = None,
         exchange: type[HaloExchange] = HaloExchange,
     ) -> None:
-        """``train`` and ``whole`` are one shard unless training leaves out nodes or edges; all workers call this.
+        """Make the runner; all workers call this together.
 
-        ``task`` is what is learnt where that is not what the labels of the nodes say; ``exchange`` is what carries the
-        rows while training, for those who want to watch it.
+        ``train`` and ``whole`` are one shard unless training leaves out nodes or edges. ``task`` replaces the task that
+        the nodes' labels define. ``exchange`` carries the rows while training; a subclass can watch them.
         """
         self._config = config
         self._ledger = transport.ledger
@@ -58,18 +58,18 @@ class GraphParallel(Runner):
         self.task = task or Task.of(whole, config.task, device)
 
     def _part(self, shard: Shard, exchange: HaloExchange) -> Part:
-        """``shard`` made ready; its features, where the model reads them over edges, cross the wire here, once."""
+        """Make ``shard`` ready; features that the model reads over edges cross the wire here, and only here."""
         edges = self.model.aggregation(shard, exchange)
         return Part(shard.ids.to(exchange.halo_ids.device), Inputs.of(shard, edges, self.model.aggregates_input), edges)
 
     @property
     def boundary(self) -> int:
-        """How many owned rows other workers need, or need rows of other workers."""
+        """Number of owned rows that other workers need, or that need rows of other workers."""
         return self._train.aggregation.boundary
 
     @torch.no_grad()
     def forward_backward(self, epoch: int, complete: Complete) -> Tensor:
-        """Run all segments forward, the loss, and all segments backward."""
+        """Run all segments forward, compute the loss, and run all segments backward."""
         rows = Rows.whole(self._train.ids, self._config.seed, epoch, training=True)
         with self._ledger.phase("forward"):
             logits, passed = self._schedule.forward(self._train, rows)
@@ -84,6 +84,6 @@ class GraphParallel(Runner):
             return self._schedule.forward(self._evaluation, Rows.whole(self._evaluation.ids))[0]
 
     def facts(self) -> dict[str, Any]:
-        """How every exchange is hidden (boundary first), and the share of the rows that need no other worker."""
+        """How every exchange is hidden behind computation, and the share of interior rows."""
         overlap = overlap_of(self.model, self.peers, self._config, BOUNDARY_FIRST)
         return {"overlap": overlap, "interior_share": self._train.aggregation.interior_share}

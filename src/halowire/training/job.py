@@ -1,4 +1,4 @@
-"""A job: what a worker process needs to know, written to `config.json` of the run folder."""
+"""A job is what a worker process needs to know; it is written to `config.json` of the run folder."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from halowire.partitioning import is_shard_folder, read_manifest
 from halowire.training.config import Config
 
 PREDICTIONS = "predictions.npy"
-"""Where a run folder keeps the predictions of a model that only the user's program can make again."""
+"""The file of a run folder with the predictions of a user's own model, which `halowire predict` cannot build."""
 MAY_CHANGE = ("epochs", "early_stop", "threads", "device", "deadline", "eval.every", "checkpoint.every")
 """Settings that a resumed run may change."""
 
@@ -38,9 +38,9 @@ class Job:
     own_model: bool = False
 
     def write(self) -> None:
-        """Write `config.json`: the settings, and under ``run`` the rest."""
+        """Write `config.json`: the settings, and under ``run`` everything else."""
         rest = {name: value for name, value in vars(self).items() if name not in ("run", "config")}
-        # A name alone where the shards are in the run folder, so that the folder can be moved.
+        # Shards in the run folder are recorded by their name alone, so that the folder can be moved.
         inside = self.shards.parent == self.run
         rest["shards"] = self.shards.name if inside else str(self.shards.absolute())
         write_json(self.run / "config.json", {**self.config.to_dict(), "run": rest})
@@ -60,7 +60,7 @@ class Job:
 
 
 def delete_run(run: Path, shards: bool) -> None:
-    """Delete what a run wrote to its folder, and nothing else; ``shards``: also the shards."""
+    """Delete what a run wrote to its folder, and nothing else; with ``shards``, the shards too."""
     for name in ("checkpoints", "tensorboard", *(["shards"] if shards else [])):
         shutil.rmtree(run / name, ignore_errors=True)
     files = ("config.json", "summary.json", "report.html", PREDICTIONS)
@@ -69,7 +69,7 @@ def delete_run(run: Path, shards: bool) -> None:
 
 
 def changes_since(before: Job, workers: int, config: Config, fixed: Iterable[str]) -> Iterator[tuple[str, Any, Any]]:
-    """Flag, value then and value now, of the number of workers and the ``fixed`` settings where they differ."""
+    """(flag, value then, value now) of the number of workers and of the ``fixed`` settings that differ."""
     old, new = before.config.flat(), config.flat()
     values = [("--workers", before.workers, workers)]
     values += [(f"--{name.replace('_', '-')}", old[name], new[name]) for name in fixed]
@@ -77,7 +77,7 @@ def changes_since(before: Job, workers: int, config: Config, fixed: Iterable[str
 
 
 def refuse_other_job(job: Job, graph: Any) -> None:
-    """Refuse to resume a run with another graph, number of workers or setting than it had."""
+    """Refuse to resume a run with another graph, number of workers or setting than it began with."""
     if not (job.run / "config.json").exists():
         return
     before = Job.read(job.run)

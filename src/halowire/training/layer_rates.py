@@ -1,4 +1,4 @@
-"""Rates of single layers: as the settings name them, or fitted to the width of the rows."""
+"""Layers can have rates of their own: those that the settings name, or rates fitted to the width of the rows."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from halowire.wire import BACKWARD, BITS, FORWARD, Rate, codec_of
 
 LayerBits = dict[tuple[int, str], int]
 STEPS = {1: 2, 2: 4, 4: 8}
-"""From bits to the next more."""
+"""The next larger number of bits after each."""
 
 
 def layer_bits(rate: RateConfig, layers: Collection[int], sent: Collection[int] | None = None) -> LayerBits:
     """Bits of every layer that exchanges rows, by (layer, direction).
 
-    ``sent``: the layers whose rows travel, if not all do, as between the stages of one part: the others have bits, but
-    giving them their own would have no effect. ``--rate.layers`` holds LAYER:BITS for both directions, or
+    ``sent`` are the layers whose rows travel, if not all do, as between the stages of one part: every layer has bits,
+    but naming a layer that is not sent is refused. ``--rate.layers`` holds LAYER:BITS for both directions, or
     LAYER:FORWARD/BACKWARD. Layer 0, the input, has no backward.
     """
     bits = {(layer, FORWARD): int(rate.bits) for layer in layers}
@@ -39,11 +39,11 @@ def layer_bits(rate: RateConfig, layers: Collection[int], sent: Collection[int] 
 
 
 def layer_ratios(rate: RateConfig, layers: Collection[int], sent: Collection[int] | None = None) -> dict[int, float]:
-    """Ratios of the layers that have their own, whatever the schedule says.
+    """Ratios of the layers that have a ratio of their own, which the schedule does not change.
 
     ``sent`` is as in :func:`layer_bits`. ``--rate.layer-ratios`` holds LAYER:RATIO; ``--rate.spare-last`` gives the
-    last layer ratio 1, unless it is the only one: nothing would be left to drop. A ratio has no direction: the columns
-    of backward are those of forward.
+    last layer ratio 1, unless it is the only one: no layer would be left to drop columns of. A ratio has no direction:
+    the columns of backward are those of forward.
     """
     ratios = {}
     named = layers if sent is None else sent
@@ -61,7 +61,7 @@ def layer_ratios(rate: RateConfig, layers: Collection[int], sent: Collection[int
 
 
 def _pairs(flag: str, text: str, layers: Collection[int], form: str, example: str) -> Iterator[tuple[int, str]]:
-    """Layer and value of every pair in ``text``."""
+    """(layer, value) of every pair in ``text``."""
     seen: set[int] = set()
     for part in text.split(",") if text else ():
         name, colon, value = part.strip().partition(":")
@@ -76,7 +76,7 @@ def _pairs(flag: str, text: str, layers: Collection[int], form: str, example: st
 
 
 def _named(layers: Collection[int]) -> str:
-    """``layers`` in words: *layers 1 to 4*, or one by one where the rows of others do not travel."""
+    """``layers`` in words: *layers 1 to 4*, or one by one if the rows of the layers between do not travel."""
     first, last = min(layers), max(layers)
     if len(layers) == 1:
         return f"layer {first}, the only one whose rows travel"
@@ -88,10 +88,10 @@ def _named(layers: Collection[int]) -> str:
 def fit_bits(base: int, widths: Mapping[int, int], share: float) -> LayerBits:
     """Bits by (layer, direction), at least ``base``, for rows of ``widths`` columns by layer.
 
-    Again and again the message that costs the fewest bytes more takes the next step of 1, 2, 4, 8 bits, as long as all
-    rows of a halo node together take at most ``share`` of their ``4 k`` bytes in float32. Of equals the one with fewer
-    bits goes first, then the earlier layer, then backward: what one bit loses most by are the gradients of the last
-    layer. Where not even ``base`` fits, it is ``base`` everywhere.
+    In each round one message takes the next step of 1, 2, 4, 8 bits: the one whose step adds the fewest bytes. Rounds
+    go on while all rows of a halo node together take at most ``share`` of their ``4 k`` bytes in float32. Of equal
+    messages the one with fewer bits goes first, then the earlier layer, then backward: the gradients of the last layer
+    lose most by one bit. If not even ``base`` fits, every message has ``base`` bits.
     """
     places = [(layer, way) for layer in widths for way in (BACKWARD, FORWARD) if layer > 0 or way == FORWARD]
     bits = dict.fromkeys(places, base)
@@ -112,5 +112,5 @@ def fit_bits(base: int, widths: Mapping[int, int], share: float) -> LayerBits:
 
 
 def _size(bits: int, width: int) -> int:
-    """Bytes of a row of ``width`` columns."""
+    """Bytes of a row of ``width`` columns at ``bits``."""
     return codec_of(Rate(bits)).row_bytes(width)

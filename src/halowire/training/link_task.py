@@ -1,4 +1,4 @@
-"""Link prediction: pairs of rows scored by a decoder, learnt against drawn negatives, ranked over all workers."""
+"""Link prediction: a decoder scores pairs of nodes, learnt against drawn negatives and ranked over all workers."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from halowire.training.task import SPLITS, by_split
 from halowire.wire import Crossing, Extend, HaloExchange, Policy, Transport
 
 Decoder = Callable[[Tensor, Tensor], Tensor]
-"""``decoder(sources, targets)``: rows ``[m, k]`` each to scores ``[m]``, higher for likelier edges."""
+"""``decoder(sources, targets)`` maps two tensors of rows ``[m, k]`` to scores ``[m]``, higher for likelier edges."""
 BLOCK = 1 << 22
-"""Values of rows that are gathered at once while pairs are ranked."""
+"""How many values of rows are gathered at once while pairs are ranked."""
 PAIRS = 9_000
-"""The layer that the ledger books rows of pairs under, out of the way of the model's own."""
+"""The layer number under which the ledger counts rows of pairs; no layer of a model has it."""
 
 
 def dot_product(sources: Tensor, targets: Tensor) -> Tensor:
@@ -32,7 +32,7 @@ def dot_product(sources: Tensor, targets: Tensor) -> Tensor:
 
 
 class LinkTask:
-    """The pairs whose source this worker owns; the rows that they need of other workers are fetched."""
+    """The task on the pairs whose source this worker owns; it fetches other workers' rows that these pairs need."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class LinkTask:
         device: torch.device,
         decoder: Decoder = dot_product,
     ) -> None:
-        """All workers make it together: they agree on the rows that ranking needs."""
+        """All workers make their tasks together: they agree on the rows that ranking needs."""
         self._links = links
         self._shard = shard
         self._transport = transport
@@ -53,7 +53,7 @@ class LinkTask:
         self._count = config.task.train_negatives
         self.metric = "mrr" if config.task.metric == "auto" else config.task.metric
         self._num_nodes = links.owner.numel()
-        # All training edges of a source are pairs of its owner, so this is all that its negatives must avoid.
+        # All training edges of a source are pairs of its owner, so its negatives need to avoid no other pairs.
         self._known = pair_keys(links.train[0], links.train[1], self._num_nodes)
         self._ranked = {name: self._rows(links.ranked[name], links.negatives[name]) for name in SPLITS}
 
@@ -67,11 +67,11 @@ class LinkTask:
         return self.values(rows, epoch).sum() / (self._links.num_train * (1 + self._count))
 
     def values(self, rows: Tensor, epoch: int = 0) -> Tensor:
-        """The terms of the sum in :meth:`loss`, ``[P (1 + train_negatives)]``: of this worker's pairs, then of their
-        negatives."""
+        """The terms of the sum in :meth:`loss`, ``[P (1 + train_negatives)]``: those of this worker's pairs, then those
+        of the negatives."""
         pairs = self._links.train
         drawn = draw_negatives(pairs, self._count, self._known, self._num_nodes, self._seed, epoch)
-        # Messages of the last epoch have long arrived; their buffers are not used again.
+        # Messages of the last epoch have long arrived, and nothing reads their buffers again.
         self._transport.settle()
         plan = self._rows(pairs, drawn)
         table = plan.table(rows)
@@ -94,7 +94,7 @@ class LinkTask:
                 sums[place] = torch.stack([torch.tensor(rank.numel()).double(), rank.reciprocal().sum(), *hits])
         transport.all_reduce(sums, "reduction of the metrics", account=None)
         values = dict(zip(LINK_METRICS, (sums[:, 1:] / sums[:, :1]).t().tolist(), strict=True))
-        # Among fewer than K negatives every pair is a hit.
+        # Hits@K is left out where there are fewer than K negatives: every pair would be a hit.
         num_negatives = self._links.negatives["val"].shape[1]
         told = {name: found for name, found in values.items() if HITS.get(name, 0) <= num_negatives}
         return by_split(told, self.metric)
@@ -111,7 +111,7 @@ class LinkTask:
             positive = self._score(table, source, plan.places(pairs[1, at]))[:, None]
             away = plan.places(negatives[at].reshape(-1))
             negative = self._score(table, source.repeat_interleave(count), away).view(-1, count)
-            # Scores that are no numbers must not look like the best ones, so what is not below counts as above.
+            # A score of NaN must not look like the best one, so a negative that is not below counts as above.
             tie = negative == positive
             found.append(1 + (~(negative < positive) & ~tie).sum(1) + 0.5 * tie.sum(1))
         return torch.cat(found)
@@ -129,11 +129,11 @@ class LinkTask:
 
 
 class PairRows:
-    """The rows of ``nodes`` (rows of the whole graph, any shape) behind this worker's own, in one table.
+    """Makes one table of this worker's own rows and, after them, the rows of ``nodes`` (numbers in the whole graph).
 
-    All workers make one together: each tells the owners which of their rows it needs, once for all uses of them. Then
-    ``table(h)`` is ``[n + m, k]``: the ``n`` owned rows of ``h``, then ``m`` fetched ones in float32. Backward, the
-    gradients of the fetched rows return to their owners and are added there, as those of a halo are.
+    All workers make their `PairRows` together: each tells the owners once which of their rows it needs. Then
+    ``table(h)`` is ``[n + m, k]``: the ``n`` owned rows of ``h``, then ``m`` fetched rows in float32. In backward the
+    gradients of the fetched rows return to their owners and are added there, as the gradients of halo rows are.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class PairRows:
         return out
 
     def places(self, nodes: Tensor) -> Tensor:
-        """The rows of ``nodes`` in the table, int64 in the shape of ``nodes``."""
+        """The places of ``nodes`` in the table, int64 in the shape of ``nodes``."""
         own = self._links.owner[nodes] == self._shard.rank
         away = torch.searchsorted(self._wanted, self._keys(nodes)) + self._shard.num_owned
         return torch.where(own, self._links.place[nodes].long(), away).to(self._device)
@@ -168,13 +168,13 @@ class PairRows:
         return self._links.owner[nodes].long() * self._num_nodes + nodes
 
     def _agree(self, owner: Tensor) -> HaloExchange:
-        """Tell the owners, and hear from the others, which rows are needed."""
+        """Tell the owners which rows this worker needs, and hear which of its rows others need."""
         shard, transport = self._shard, self._transport
         wanted = torch.bincount(owner, minlength=transport.size).tolist()
         asked = transport.swap_counts(wanted, "counts of the pairs' rows")
         nodes = self._wanted % self._num_nodes
         sent = transport.swap(self._links.place[nodes], wanted, asked, "exchange of the pairs' rows").long()
-        # The exchange of a shard whose halo is what was asked for; every owned row may be sent, whatever its place.
+        # This exchange belongs to a shard whose halo is the needed rows; any owned row may be sent.
         pseudo = replace(
             shard,
             num_boundary=shard.num_owned,

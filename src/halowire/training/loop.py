@@ -1,4 +1,4 @@
-"""The training loop: one code path for one and for many workers."""
+"""The training loop, which is one code path for one and for many workers."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ EXTRAS = 6
 
 
 class Observer(Protocol):
-    """Hears how a run goes, on rank 0."""
+    """Is told on rank 0 how a run goes."""
 
     def epoch(self, epoch: int, loss: float, seconds: float, wire_bytes: int) -> None:
-        """An epoch is done; ``wire_bytes`` are those of all workers."""
+        """Hear that ``epoch`` is done; ``wire_bytes`` are the halo and stage bytes of all workers."""
 
     def evaluated(self, epoch: int, metrics: dict[str, float]) -> None:
-        """An evaluation is done."""
+        """Hear that the evaluation after ``epoch`` is done."""
 
 
 class Silent:
@@ -48,7 +48,7 @@ class Silent:
 
 @dataclass(frozen=True)
 class Hooks:
-    """What the loop asks of the world around it; ``keep``: whether checkpoints are written (a timed run needs none)."""
+    """What the loop asks of its caller; ``keep`` says whether checkpoints are written (a timed run needs none)."""
 
     observer: Observer
     should_stop: Callable[[], bool] = lambda: False
@@ -59,7 +59,7 @@ class Trainer:
     """Trains one model on this worker's shard, in step with the other workers."""
 
     def __init__(self, runner: Runner, config: Config, transport: Transport, run: Path) -> None:
-        """Make ready what trains the model; all workers begin with the weights of rank 0."""
+        """Make the optimiser and the gradient buffer; all workers begin with the weights of rank 0."""
         self.config = config
         self.transport = transport
         self.run_folder = run
@@ -71,7 +71,7 @@ class Trainer:
         bits = config.rate.weights
         codec = None if bits == 32 else GradientCodec(bits, runner.peers, config.seed)
         self.flat = FlatGradients(self.parameters, EXTRAS, transport, codec, runner.peers, runner.one_backward)
-        # A stage without parameters takes part in everything all the same; Adam refuses an empty list.
+        # A stage without parameters takes every step with the others, but Adam refuses an empty list.
         trained = self.parameters or [nn.Parameter(torch.empty(0))]
         optim = config.optim
         self.optimiser = torch.optim.Adam(trained, lr=optim.lr, weight_decay=optim.weight_decay, foreach=True)
@@ -80,7 +80,7 @@ class Trainer:
         self._sent_before: dict[str, int] = {}
 
     def resume(self) -> None:
-        """Go on from the newest checkpoint; without one, start from the beginning."""
+        """Go on from the newest checkpoint; if none exists, start from the beginning."""
         self.progress = self._state.load() or self.progress
         self._sent_before = dict(self.progress.sent)
 
@@ -104,28 +104,28 @@ class Trainer:
         best, memory = self.progress.best_epoch, peak_memory()
         log.write("end", time=time.time(), status=status, best_epoch=best, peak_memory_bytes=memory)
         log.close()
-        # After all events are written, which rank 0 reads for the report.
+        # This reduction comes after all workers wrote their events, which rank 0 reads for the report.
         memory = largest_memory(self.transport)
         metric, graph = self.runner.task.metric, self.runner.shard.graph
         return summarise(self.config, graph, self.transport.size, metric, self.progress, memory, status)
 
     def settle(self) -> None:
-        """Wait until everything under way has left or arrived: the buffers may be freed then."""
+        """Wait until every message under way has left or arrived, so that the buffers may be freed."""
         self.runner.peers.drain()
         self.transport.drain()
 
     def forward_backward(self, epoch: int) -> Tensor:
         """Run one pass forward and backward; return this worker's share of the loss.
 
-        The weight gradients gather in ``self.flat``, whose ``reduce`` must follow: some are under way already.
+        The weight gradients gather in ``self.flat``. Its ``reduce`` must follow: some of them are under way already.
         """
         self.flat.zero()
         self.flat.where = f"epoch {epoch}, weight gradients"
         return self.runner.forward_backward(epoch, self.flat.complete)
 
     def logits(self) -> Tensor:
-        """Logits of the owned rows (of none where another stage has them), evaluated exactly: float32, fresh, nothing
-        dropped."""
+        """Logits of the owned rows (no rows where another stage has the logits), evaluated exactly: float32, fresh,
+        nothing dropped."""
         return self.runner.logits()
 
     def _epoch(self, log: EventLog) -> bool:
@@ -174,7 +174,7 @@ class Trainer:
         self.exchange.synchronise_next = synchronise
 
     def _wire_facts(self, epoch: int) -> dict[str, Any]:
-        """What was decided for ``epoch``, by the losses or by the change of the rows."""
+        """What the losses or the change of the rows decided for ``epoch``: its bits, and whether it is synchronous."""
         policy = self.exchange.policy
         bits = {} if policy.base is None else {"base_bits": policy.base.bits(epoch)}
         if not policy.freshness.delayed and policy.base is None:
@@ -182,7 +182,7 @@ class Trainer:
         return bits | {"synchronous": self.exchange.synchronise_next or policy.freshness.synchronous(epoch)}
 
     def _due(self, every: int) -> bool:
-        """Whether something is due that happens after every so many epochs; where ``every`` is 0, it never is."""
+        """Whether an action that follows each ``every`` epochs is due now; never where ``every`` is 0."""
         return every > 0 and self.progress.epoch % every == 0
 
     def _evaluate(self, log: EventLog) -> bool:
@@ -210,7 +210,7 @@ class Trainer:
         return 0 < self.config.early_stop <= progress.stale_evaluations
 
     def _checkpoint(self) -> None:
-        """Count the bytes that all workers sent so far, and save the run."""
+        """Count the bytes that all workers have sent so far, and save the run."""
         now = total_sent(self.transport)
         self.progress.sent = {account: self._sent_before.get(account, 0) + sent for account, sent in now.items()}
         if self.hooks.keep:
@@ -222,7 +222,7 @@ class Trainer:
         return self.runner.exchange
 
     def _facts(self) -> dict[str, Any]:
-        """What the start event tells of this worker."""
+        """What the start event says about this worker."""
         shard = self.runner.shard
         return {
             "rank": self.transport.rank, "workers": self.transport.size, "graph": shard.graph,

@@ -11,7 +11,7 @@ from halowire.training.wire_rules import changes, late
 
 
 def with_trait(trait: str) -> str:
-    """The names of the models whose class has ``trait``: *gcn and sage*."""
+    """The names of the models whose class has ``trait``, in words such as *gcn and sage*."""
     *others, last = sorted(name for name, model in MODELS.items() if getattr(model, trait))
     return f"{', '.join(others)} and {last}" if others else last
 
@@ -40,12 +40,12 @@ def _chunk_halos(here: Situation) -> bool:
 
 
 def _can_resend_input(config: Config, here: Situation) -> bool:
-    """Whether there are raw features of the halo to send in every epoch: the model sums them, in one stage."""
+    """Whether the halo's raw features can be sent in every epoch: the model sums features, and has one stage."""
     return _has(config, "sums_input") and config.model.residual <= 0 and not _pipelined(config, here)
 
 
 def _only_narrowed_rows(config: Config, outputs: int | None) -> bool:
-    """Whether all rows that travel are products with weights that make them narrower: those of the second layer."""
+    """Whether the only rows that travel are those of the second layer, which its weights have made narrower."""
     two_sums = _has(config, "sums_input") and config.mesh == MeshConfig() and config.model.layers == 2
     return two_sums and outputs is not None and outputs < config.model.hidden
 

@@ -1,4 +1,4 @@
-"""From the settings to a model and its wire: sizes, weights, the policy of every exchange, the bytes it will send."""
+"""The settings are turned into a model and its wire: sizes, weights, the policy of every exchange, the bytes sent."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ from halowire.wire import (
 LayerRate = Callable[[int, str], Rate]
 """The rate of a layer and a direction."""
 GradeCounts = Mapping[int, tuple[int, ...]]
-"""By base: how many halo rows have each of its grades."""
+"""For every base of bits by degree, how many halo rows have each of its grades."""
 
 
 @dataclass(frozen=True)
 class StageLink:
-    """The border of two stages: ``rows`` of ``width`` columns that enter ``layer``, each way in every epoch."""
+    """The border of two stages: ``rows`` rows of ``width`` columns enter ``layer`` in every epoch, and return."""
 
     layer: int
     width: int
@@ -71,19 +71,19 @@ def shape_of(config: ModelConfig, num_features: int, num_outputs: int) -> Shape:
 
 
 def travelling_widths(config: ModelConfig, num_features: int, num_outputs: int) -> list[int]:
-    """Columns of the rows that travel between parts in every exchange of an epoch, each way."""
+    """Number of columns of the rows that travel between parts, for every exchange of an epoch in one direction."""
     return MODELS[config.name].sent_widths(shape_of(config, num_features, num_outputs))
 
 
 def output_width(config: Config, num_classes: int) -> int:
-    """Columns of the model's output: one per class or value; for links rows as wide as the hidden ones."""
+    """Number of columns of the model's output: one per class or value; for links, as many as hidden rows have."""
     return config.model.hidden if config.task.kind == "link" else num_classes
 
 
 def policy_for(
     shard: Shard, config: Config, transport: Transport, num_features: int, links: Sequence[StageLink] = ()
 ) -> Policy:
-    """The policy of a shard's wire; ``transport`` goes to the workers that share its halos, ``links`` join stages."""
+    """The policy of a shard's wire; ``transport`` joins the workers that exchange its halos, ``links`` join stages."""
     outputs = output_width(config, shard.num_classes)
     refuse(config, Situation(outputs=outputs))
     widths = travelling_widths(config.model, num_features, outputs)
@@ -103,13 +103,13 @@ def policy_of(
     input_width: int = 0,
     links: Sequence[StageLink] = (),
 ) -> Policy:
-    """The policy of a run that exchanges rows of ``widths`` columns (layers 1, 2, ...), ``halo_rows`` in each.
+    """The policy of a run in which layers 1, 2, ... exchange rows of ``widths`` columns, ``halo_rows`` rows each.
 
-    ``halo_rows``: the halo rows of all workers; where they are sampled, those that travel in an epoch.
-    ``grades``: how many of the halo rows each grade of a base has; only a budget of graded rows needs it.
-    ``input_width``: columns of the raw features, which are layer 0 where they are sent in every epoch.
-    ``links``: what crosses the borders of the stages. Without halo rows nothing else does: only the layers behind a
-    border can have rates of their own.
+    ``halo_rows`` counts the halo rows of all workers; where rows are sampled, only those that travel in an epoch.
+    ``grades`` says how many halo rows each grade of a base has; only a budget of graded rows needs it.
+    ``input_width`` is the number of columns of the raw features, which are layer 0 where every epoch sends them.
+    ``links`` are the borders of the stages. Without halo rows, only rows that cross a border travel, so only the layers
+    behind a border can have rates of their own.
     """
     rate, layers = config.rate, dict(enumerate(widths, 1))
     layers = {0: input_width} | layers if rate.resend_input else layers
@@ -137,7 +137,7 @@ def policy_of(
     def rates(epoch: int, layer: int, direction: str) -> Rate:
         return rate_at(ratios(epoch), layer, direction, epoch)
 
-    for place in bits:  # what cannot be is refused before any work is done
+    for place in bits:  # an impossible rate is refused before any work is done
         rates(0, *place)
     fresh = config.freshness
     adaptive = fresh.mode == "adaptive"
@@ -156,7 +156,7 @@ def policy_of(
 
 
 def _ratios(rate: RateConfig, epochs: int, cost: Callable[[float], int] | None) -> Callable[[int], float]:
-    """The ratio of every epoch; ``cost`` are the bytes of an epoch in which a share of the columns travels."""
+    """The ratio of every epoch; ``cost(share)`` is the bytes of an epoch in which that share of the columns travels."""
     if rate.schedule == "constant":
         return lambda epoch: rate.ratio
     if rate.schedule == "linear":
@@ -187,7 +187,7 @@ def epoch_bytes(rates: LayerRate, widths: Mapping[int, int], halo_rows: int, gra
     for layer, width in widths.items():
         forward = rates(layer, FORWARD)
         columns = forward.columns(width)
-        # Layer 0 are the raw features, which have no gradient.
+        # Layer 0 holds the raw features, which have no gradient.
         for rate in (forward, rates(layer, BACKWARD)) if layer > 0 else (forward,):
             total += _message_bytes(rate, columns, halo_rows, grades)
     return total

@@ -1,4 +1,4 @@
-"""The outcome of a run: the numbers of `summary.json`, how it ended, and how it goes on from there."""
+"""The outcome of a run: the numbers of `summary.json`, how the run ended, and how to go on with it."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ class Run:
 
 
 def finished(job: Job, summary: dict[str, Any]) -> Run:
-    """The run of ``job``, or the interruption that ended it."""
+    """The finished run of ``job``; raises the interruption that ended it, if there was one."""
     if summary["status"] == "stopped":
         raise Interrupted(_way_on(job))
     return Run(job.run, summary)
 
 
 def worker_error(job: Job, error: BaseException) -> BaseException:
-    """What to raise where local workers ended early: why, how far they came, and how to go on."""
+    """The error to raise when local workers ended early: it says why, how far they came, and how to go on."""
     return TrainingError(f"{error}; {_way_on(job)}") if isinstance(error, WorkerError) else Interrupted(_way_on(job))
 
 
 def _way_on(job: Job) -> str:
-    """How far a run that ended early came, and how it goes on: by a command, or by the same call in a program."""
+    """Words on how far a run that ended early came, and by which command or call it goes on."""
     newest = newest_checkpoint(job.run)
     if newest is None:
         again = "overwrite=True" if job.own_model else "--overwrite"
@@ -67,8 +67,8 @@ def _way_on(job: Job) -> str:
 def peak_memory() -> int:
     """The largest resident set of this process so far, in bytes.
 
-    Linux keeps it per program in ``VmHWM``; what ``getrusage`` says outlives ``exec``, so that a worker would report
-    the peak of the launcher, which held the whole graph.
+    Linux keeps this peak per program in ``VmHWM``. The peak of ``getrusage`` outlives ``exec``, so that a worker would
+    report the peak of the launcher, which held the whole graph.
     """
     status = Path("/proc/self/status")
     if status.exists():
@@ -79,13 +79,13 @@ def peak_memory() -> int:
 
 
 def total_sent(transport: Transport) -> dict[str, int]:
-    """Bytes sent by all workers since this process started, per account."""
+    """Bytes that all workers have sent since their processes started, per account."""
     mine = torch.tensor([transport.ledger.totals[account] for account in ACCOUNTS], dtype=torch.int64)
     return dict(zip(ACCOUNTS, transport.all_reduce(mine, "reduction of the totals", SETUP).tolist(), strict=True))
 
 
 def largest_memory(transport: Transport) -> int:
-    """The peak memory of the largest worker, in bytes."""
+    """The largest peak memory of any worker, in bytes."""
     each = torch.zeros(transport.size, dtype=torch.int64)
     each[transport.rank] = peak_memory()
     return int(transport.all_reduce(each, "reduction of the memory", SETUP).max())
@@ -94,7 +94,7 @@ def largest_memory(transport: Transport) -> int:
 def summarise(
     config: Config, graph: str, workers: int, metric: str, progress: Progress, memory: int, status: str
 ) -> dict[str, Any]:
-    """The numbers of `summary.json`; `val` and `test` are those of the best validation result."""
+    """The numbers of `summary.json`; `val` and `test` are from the epoch with the best validation result."""
     epochs = max(1, progress.epoch)
     sent = {account: progress.sent.get(account, 0) for account in ACCOUNTS}
     return {

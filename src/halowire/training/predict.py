@@ -1,4 +1,4 @@
-"""Predictions: logits of every node in the user's order, evaluated exactly on all workers."""
+"""Predictions are the logits of every node in the user's order, evaluated exactly on all workers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FORMATS = (".npy", ".csv")
 
 
 def check_format(out: Path) -> None:
-    """Refuse a file name whose ending names no format."""
+    """Refuse a file name whose ending is neither ``.npy`` nor ``.csv``."""
     if out.suffix not in FORMATS:
         raise InputError(
             f"predictions cannot be written to {out.name!r}; give a name that ends in .npy (outputs) or .csv (id,class "
@@ -31,7 +31,7 @@ def check_format(out: Path) -> None:
 
 
 def predict(runner: Runner, run: Path) -> Tensor:
-    """Logits ``[n, C]`` of the owned rows (of none where another stage has them), from the best weights of ``run``."""
+    """Logits ``[n, C]`` of the owned rows from the best weights of ``run``; no rows where another stage has them."""
     runner.model.load_state_dict(best_weights(run))
     return runner.logits()
 
@@ -39,7 +39,7 @@ def predict(runner: Runner, run: Path) -> Tensor:
 def gather_predictions(logits: Tensor, shard: Shard, transport: Transport) -> tuple[Tensor, Tensor] | None:
     """(logits, original ids) of all nodes in the order of the user's graph, on rank 0; None elsewhere.
 
-    ``logits`` are those of the first rows of ``shard``: of all, or of none where another stage has them.
+    ``logits`` belong to the owned rows of ``shard``; they have no rows where another stage has the logits.
     """
     counts = torch.zeros(transport.size, dtype=torch.int64)
     count = counts[transport.rank] = logits.shape[0]
@@ -56,8 +56,8 @@ def gather_predictions(logits: Tensor, shard: Shard, transport: Transport) -> tu
 
 
 def write_predictions(logits: Tensor, ids: Tensor, multi_label: bool, out: Path, regression: bool = False) -> None:
-    """Write logits (``.npy``) or lines (``.csv``): ``id,class``, where several classes are separated by spaces; for
-    regression ``id,value``, or ``id,value0,value1,...``."""
+    """Write logits to a ``.npy`` file, or lines to a ``.csv`` file: ``id,class``, where several classes are separated
+    by spaces; for regression ``id,value``, or ``id,value0,value1,...``."""
     check_format(out)
     out.parent.mkdir(parents=True, exist_ok=True)
     with written_whole(out) as temporary:

@@ -1,4 +1,4 @@
-"""Recipes: named, complete settings."""
+"""A recipe is a named, complete setting."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from halowire.training.config import Config
 
 @dataclass(frozen=True)
 class Recipe:
-    """A name, one sentence on when to use it, and the settings it fills.
+    """A recipe has a name, a ``summary`` of what it does, and the settings that it fills.
 
-    ``optional`` names parts that the recipe goes on without where they have no effect.
+    ``optional`` names the settings that are dropped where they have no effect, instead of refusing the recipe.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""A rule of settings (what they take, need or exclude, where they have no effect) and the situation it is judged in."""
+"""A rule says what settings take, need or exclude, or where they have no effect; it is judged in a situation."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ UNKNOWN = Mesh(0, 0, 0)
 
 @dataclass(frozen=True)
 class Situation:
-    """What is known, beside the settings, where they are used.
+    """What is known, beside the settings, at the place where the settings are used.
 
     Attributes:
         mesh: stages, parts and chunks of the run; all 0 while the number of workers is not known.
         caller: who uses the settings.
         given: names of the settings that the user gave, as opposed to those that a recipe filled.
-        codec: a codec of the user's own codes the rows.
-        drops: the user's model drops values or edges before its rows travel.
+        codec: whether a codec of the user's own codes the rows.
+        drops: whether the user's model drops values or edges before its rows travel.
         outputs: columns of the model's output; None while the graph is not known.
     """
 
@@ -49,19 +49,19 @@ def mesh_of(config: Config, workers: int) -> Mesh:
 
 
 def pipelined(config: Config, mesh: Mesh) -> bool:
-    """Whether chunks through stages is the schedule: with several of either, or where aggregates alone are kept."""
+    """Whether the run is a pipeline: it has several stages or chunks, or keeps only the aggregates for backward."""
     return mesh.stages > 1 or mesh.chunks > 1 or config.mesh.keep == "aggregates"
 
 
 When = Callable[[Config, Situation], bool]
 """Whether a rule is broken."""
 Words = Callable[[Config, Situation], Mapping[str, object]]
-"""What a sentence names that is no setting."""
+"""Values for the names in a sentence that are no settings."""
 NO_EFFECT = "--{flag} has no effect {note}"
 
 
 def no_words(config: Config, here: Situation) -> Mapping[str, object]:
-    """The words of a sentence that names settings alone."""
+    """No values: the words of a sentence that names only settings."""
     return {}
 
 
@@ -75,7 +75,7 @@ class Kind(Enum):
 
 
 class Setting(NamedTuple):
-    """A setting that a rule speaks of; ``value``: the one it speaks of, where that is not any value."""
+    """A setting that a rule is about; ``value`` is the only value that the rule is about, or empty for any value."""
 
     name: str
     value: str = ""
@@ -91,14 +91,14 @@ class Rule:
     """One rule of the table.
 
     Attributes:
-        settings: those that the rule speaks of.
-        kind: what it says of them.
-        broken_by: the names of the settings that break it, none where it holds.
-        note: the range, what is needed, excluded or missing, as the end of a sentence; the docs show it.
-        sentence: what is said when it is broken; ``{flag}``, ``{value}`` and ``{note}`` stand for the setting that
-            breaks it, ``{rate.bits}`` and the like for the settings, other names for ``words``.
-        way_out: what can be done about it.
-        words: what ``sentence``, ``note`` and ``way_out`` name beside settings.
+        settings: the settings that the rule is about.
+        kind: what the rule says of them.
+        broken_by: gives the names of the settings that break the rule, none where it holds.
+        note: the range, or what is needed, excluded or missing, as the end of a sentence; the docs show it.
+        sentence: the message when the rule is broken. ``{flag}`` and ``{value}`` stand for the setting that breaks it,
+            ``{note}`` for the note, ``{rate.bits}`` and the like for settings, other names for ``words``.
+        way_out: what the user can do instead.
+        words: gives values for the names in ``sentence``, ``note`` and ``way_out`` that are no settings.
     """
 
     settings: tuple[Setting, ...]
@@ -111,15 +111,15 @@ class Rule:
 
     @property
     def text(self) -> str:
-        """The whole message, before names and numbers are put in."""
+        """The whole message, before names and numbers are filled in."""
         return f"{self.sentence}; {self.way_out}" if self.way_out else self.sentence
 
     def message(self, name: str, config: Config, here: Situation) -> str:
-        """What is told when the setting ``name`` breaks the rule."""
+        """The message when the setting ``name`` breaks the rule."""
         return self._fill(self.text, name, config, here)
 
     def reason(self, name: str, config: Config, here: Situation) -> str:
-        """The message of an idle setting without its name and the way out: ``has no effect ...``."""
+        """The message of a setting without effect, without its name and the way out: ``has no effect ...``."""
         return self._fill(self.sentence, name, config, here).removeprefix(f"--{dashed(name)} ")
 
     def _fill(self, text: str, name: str, config: Config, here: Situation) -> str:
@@ -130,7 +130,7 @@ class Rule:
 
 
 def within(names: str, limit: str, holds: Callable[[Any], bool], words: Words = no_words) -> Rule:
-    """Every one of ``names`` must ``limit``, such as *be at least 1*."""
+    """The rule that each of the settings ``names`` must ``limit``, such as *be at least 1*."""
     settings = parse_settings(names)
 
     def broken_by(config: Config, here: Situation) -> list[str]:
@@ -141,7 +141,7 @@ def within(names: str, limit: str, holds: Callable[[Any], bool], words: Words = 
 
 
 def readable(names: str, limit: str, read: Callable[[Config, Situation], object]) -> Rule:
-    """The settings must be such that ``read`` does not refuse them, which it does in words of its own."""
+    """The rule that ``read`` must accept the settings; where it does not, it raises an error with its own words."""
 
     def broken_by(config: Config, here: Situation) -> list[str]:
         read(config, here)
@@ -158,7 +158,7 @@ def idle(
     way_out: str = "leave it out",
     words: Words = no_words,
 ) -> Rule:
-    """Any of ``names`` that differs from its default has no effect ``reason``, such as *without --rate.decay*."""
+    """The rule that a changed setting of ``names`` has no effect ``reason``, such as *without --rate.decay*."""
     settings = parse_settings(names)
 
     def broken_by(config: Config, here: Situation) -> list[str]:
@@ -168,7 +168,7 @@ def idle(
 
 
 def parse_settings(names: str) -> tuple[Setting, ...]:
-    """``"rate.nodes=degree rate.decay"``: settings, some with the value that is spoken of."""
+    """The settings in a text such as ``"rate.nodes=degree rate.decay"``; some have the value that a rule is about."""
     parts = (name.partition("=") for name in names.split())
     return tuple(Setting(name, value) for name, _, value in parts)
 
@@ -196,6 +196,6 @@ def _judged(
 
 
 needs = partial(_judged, Kind.NEEDS)
-"""The settings need ``note``, and do not have it ``when``."""
+"""The rule that the settings need ``note``; ``when`` says whether they lack it."""
 excludes = partial(_judged, Kind.EXCLUDES)
-"""The settings exclude ``note``; where it is empty, they exclude each other."""
+"""The rule that the settings exclude ``note``, or each other where ``note`` is empty."""

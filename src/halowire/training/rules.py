@@ -1,4 +1,4 @@
-"""The table of rules: what every setting takes, needs and excludes, and where it has no effect.
+"""The table of rules says what every setting takes, needs and excludes, and where it has no effect.
 
 `train`, `compare`, `fit` and `distribute` refuse what breaks a rule; docs/settings.md is made from the table.
 """
@@ -36,7 +36,7 @@ LINKS_LEARN = (
 CODED = "rate.bits rate.backward_bits rate.share rate.base rate.nodes rate.layers"
 """Settings that decide on the bits of a value."""
 NOWHERE = Situation()
-"""Nothing is known but the settings."""
+"""The situation in which nothing is known but the settings."""
 
 
 def _cores() -> int:
@@ -48,7 +48,7 @@ def _link(config: Config) -> bool:
 
 
 def _learns_nodes(config: Config, here: Situation) -> bool:
-    """Whether links are to be learnt with settings that nodes are learnt with."""
+    """Whether links are learnt with settings that only learning nodes can use."""
     return _link(config) and (config.task.inductive or config.task.loss != "auto")
 
 
@@ -61,7 +61,7 @@ def _all_but(*groups: str) -> list[str]:
 
 
 def _unused(caller: Caller, names: Sequence[str], on: str, way_out: str = "") -> Rule:
-    """The settings ``names``, which ``caller`` has no use for, are refused where the user gave them."""
+    """The rule that the user may not give the settings ``names`` to ``caller``, which does not use them."""
     settings = tuple(Setting(name) for name in names)
 
     def broken_by(config: Config, here: Situation) -> list[str]:
@@ -75,7 +75,7 @@ def _coded(config: Config, here: Situation) -> list[str]:
     return changed(config, parse_settings(CODED)) if here.codec else []
 
 
-# The tables are set by hand: the settings, what the rule says of them, when it is broken; the sentence and the way out.
+# The tables are laid out by hand: the settings, the note, when the rule is broken, the sentence and the way out.
 NUMBERS = (
     within(
         "epochs model.layers model.hidden eval.every optim.step_every mesh.history task.negatives task.train_negatives",
@@ -149,7 +149,7 @@ RULES: tuple[Rule, ...] = (*NUMBERS, *TASKS, *OWN_MODEL, *WIRE_RULES, *MESH_RULE
 
 
 def refuse(config: Config, here: Situation = NOWHERE) -> None:
-    """Refuse settings that break a rule: the first rule of the table that is broken says so."""
+    """Refuse settings that break a rule, with the message of the first broken rule of the table."""
     for rule in RULES:
         names = rule.broken_by(config, here)
         if names and not _optional(rule, names, config):
@@ -157,7 +157,7 @@ def refuse(config: Config, here: Situation = NOWHERE) -> None:
 
 
 def settled(config: Config, here: Situation) -> Config:
-    """``config`` without the optional parts of its recipe that have no effect ``here``; the rest is refused."""
+    """``config`` without its recipe's optional settings that have no effect ``here``; refuses other broken rules."""
     refuse(config, here)
     default = Config().flat()
     names = (name for rule in RULES if rule.kind is Kind.IDLE for name in rule.broken_by(config, here))
@@ -167,7 +167,7 @@ def settled(config: Config, here: Situation) -> Config:
 def idle_settings(config: Config) -> dict[str, str]:
     """The settings that have no effect, each with the reason: ``has no effect ...``.
 
-    Only those of groups that recipes fill: the others have or have no effect whatever the recipe.
+    Only groups of settings that recipes fill are judged: no recipe changes whether other settings have an effect.
     """
     found: dict[str, str] = {}
     for rule in RULES:
@@ -178,7 +178,7 @@ def idle_settings(config: Config) -> dict[str, str]:
 
 
 def _optional(rule: Rule, names: Sequence[str], config: Config) -> bool:
-    """Whether ``names`` have no effect, but are parts of the recipe that it goes on without."""
+    """Whether ``rule`` finds ``names`` without effect, and all of them are optional settings of the recipe."""
     recipe = RECIPES.get(config.recipe)
     if recipe is None or rule.kind is not Kind.IDLE:
         return False

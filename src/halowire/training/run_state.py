@@ -1,4 +1,4 @@
-"""The state that a run is saved with and goes on from: weights, optimiser, progress, and the wire's memory."""
+"""The state of a run, which is saved and from which it goes on: weights, optimiser, progress, the wire's memory."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from halowire.wire import GradientCodec, Transport
 
 STEP, MOMENTS = "step", ("exp_avg", "exp_avg_sq")
 FIXED = ("seed", "precision", "model", "optim", "rate", "freshness", "task", "recipe", "mesh")
-"""Settings that a resumed run must share with the one it continues."""
+"""Settings that a resumed run must share with the run that it continues."""
 
 
 class RunState:
     """Saves the state of a run to its ``folder``, and puts it back; all workers call every method together.
 
-    Rank 0 writes and reads the checkpoint, which holds the whole model; every worker keeps what its own wire remembers:
+    Rank 0 writes and reads the checkpoint, which holds the whole model. Every worker saves what its own wire remembers:
     the state of the runner's exchange, of the weight gradients' ``codec``, and of bits that follow the loss.
     """
 
@@ -69,7 +69,7 @@ class RunState:
         return progress
 
     def save(self, progress: Progress) -> None:
-        """Write a checkpoint of the run, which is as far as ``progress`` says."""
+        """Write a checkpoint of the run with its ``progress``."""
         if self._wire_remembers:
             codec = self._codec.state if self._codec else {}
             base = self._base.state() if self._base else {}
@@ -87,13 +87,13 @@ class RunState:
         if self._codec is not None:
             self._codec.state = weights
         base = {name: value for name, value in state.items() if name.startswith("base.")}
-        if self._base is not None:  # before the messages, whose bits depend on it
+        if self._base is not None:  # first, because the bits of the messages depend on it
             self._base.load_state(base)
         rest = state.keys() - weights.keys() - base.keys()
         self._runner.load_state({name: state[name] for name in rest})
 
     def _settings(self) -> dict[str, Any]:
-        """What a resumed run must share with the one it continues."""
+        """The settings and facts that a resumed run must share with the run that it continues."""
         values = self._config.to_dict()
         fixed = {name: values[name] for name in FIXED}
         length = {"epochs": self._config.epochs} if self._config.spans_the_run else {}
@@ -111,9 +111,9 @@ def _refuse_changes(before: dict[str, Any], now: dict[str, Any]) -> None:
 
 
 class _Whole:
-    """The whole model and optimiser, from the stages that train their parts.
+    """Puts the whole model and optimiser together from the stages, each of which trains a part.
 
-    It knows the names of all parameters that are trained, and of those (``own``) that this worker trains.
+    ``own`` are the parameters that this worker trains, by name.
     """
 
     def __init__(self, model: nn.Module, own: dict[str, nn.Parameter], peers: Transport, transport: Transport) -> None:
@@ -126,15 +126,15 @@ class _Whole:
 
     @property
     def own_places(self) -> list[int]:
-        """Places of this worker's parameters among all."""
+        """The places of this worker's parameters among all that are trained."""
         return [self._names.index(name) for name in self._own]
 
     @torch.no_grad()
     def complete(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-        """``tensors`` of all parameters: this worker's from here, the others' from the stages that train them.
+        """``tensors`` with the values of other stages' parameters put in; all workers call this together.
 
-        All workers call this together. The first worker of every stage gives its tensors, the others zeros, and all
-        are added up. What nobody trains (buffers, frozen parameters) is the same everywhere and stays as it is.
+        The first worker of every stage gives its tensors, the others give zeros, and all are added up. What nobody
+        trains (buffers, frozen parameters) is the same everywhere and stays as it is.
         """
         if self._everywhere:
             return tensors
@@ -148,14 +148,14 @@ class _Whole:
         return tensors | {name: piece.view(self._shapes[name]).clone() for name, piece in places.items()}
 
     def optimiser(self, optimiser: torch.optim.Optimizer) -> dict[int, dict[str, Tensor]]:
-        """The state of Adam for all parameters, by their places."""
+        """The state of Adam for all parameters, by their places in the model."""
         own = optimiser.state_dict()["state"]
         if self._everywhere:
             return dict(own)
         moments = {}
         for key in MOMENTS:
             moments[key] = self.complete({name: own[place][key] for place, name in enumerate(self._own) if own})
-        if not own:  # no step was taken yet, or this stage has no parameters; rank 0, which writes, has some
+        if not own:  # no step was taken yet, or this stage has no parameters; rank 0, which writes, has parameters
             return {}
         return {
             place: {STEP: own[0][STEP].clone(), **{key: moments[key][name] for key in MOMENTS}}

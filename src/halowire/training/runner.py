@@ -1,4 +1,4 @@
-"""Runners: what the training loop drives, one worker's part of a model on its part of a graph."""
+"""A runner is what the training loop drives: one worker's part of a model on its part of a graph."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ class Runner(ABC):
 
     Attributes:
         model: the whole model.
-        parameters: those of the model that this worker trains, by name.
-        shard: what evaluation sees; ``task`` its labels (none where this worker has no logits).
-        peers: the workers that train the same parameters; ``line`` those that train the others, on the same part.
-        exchange: what carries the halo rows while training.
-        one_backward: an epoch has one backward pass, after which a gradient is complete.
+        parameters: the parameters of the model that this worker trains, by name.
+        shard: the shard that is evaluated; ``task`` holds its labels (no rows where this worker has no logits).
+        peers: the workers that train the same parameters; ``line``: the workers that train the model's other
+            parameters on the same part.
+        exchange: the exchange that carries the halo rows while training.
+        one_backward: whether an epoch has one backward pass, after which every gradient is complete.
         split: how many blocks of the model every stage has; empty where there are no stages.
     """
 
@@ -50,7 +51,7 @@ class Runner(ABC):
 
     @abstractmethod
     def facts(self) -> dict[str, Any]:
-        """What the start event tells of this run: how the exchange of every layer is hidden."""
+        """What the start event says about this run, such as how the exchange of every layer is hidden."""
 
     @property
     def remembers(self) -> bool:
@@ -66,7 +67,7 @@ class Runner(ABC):
         self.exchange.load_state(state)
 
     def events(self, epoch: int) -> dict[str, Any] | None:
-        """What is to be told of ``epoch`` beside its numbers, such as the timeline of a pipeline."""
+        """What the event log records of ``epoch`` beside its numbers, such as the timeline of a pipeline."""
         return None
 
 
@@ -80,7 +81,7 @@ def loss_gradient(task: Learnt, logits: Tensor, epoch: int) -> tuple[Tensor, Ten
 
 
 def overlap_of(model: Model, peers: Transport, config: Config, words: str) -> dict[str, str]:
-    """How every exchange of ``model`` is hidden: by ``words``; empty where no rows travel between parts."""
+    """``words``, which say how an exchange is hidden, for every exchange of ``model``; empty where no rows travel."""
     if peers.size == 1 or config.freshness.mode == "never":
         return {}
     numbers = (model.layer_number(block) for block in range(len(model.blocks)))

@@ -1,4 +1,4 @@
-"""What a run trains on: a graph that is read and cut as the settings say, or shards that were cut before."""
+"""A run trains on a graph that is read and cut as the settings say, or on shards that were cut before."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from halowire.training.model_setup import output_width, travelling_widths
 
 
 class Console(Protocol):
-    """Who tells the user how good a cut is."""
+    """Tells the user how good a cut is."""
 
     def line(self, text: str, /) -> None:
-        """Print a line on the cut."""
+        """Print a line about the cut."""
 
     def warn(self, text: str, /) -> None:
         """Print a warning."""
 
 
 def load_source(graph: Any, source: GraphConfig, regression: bool = False) -> Graph:
-    """The graph that ``graph`` names, read under ``source``."""
+    """The graph that ``graph`` names, read with the settings ``source``."""
     found = load(
         graph,
         source.undirected,
@@ -79,7 +79,7 @@ def refuse_untrainable(graph: Graph, link: bool = False) -> None:
 
 
 def refuse_edge_tensors(names: Iterable[str]) -> None:
-    """Refuse what edges have beside weights, which the built-in models do not use."""
+    """Refuse edge tensors other than weights: the built-in models do not use them."""
     if names := list(names):
         raise InputError(
             f"the edges have {', '.join(names)}, of which the models of halowire make no use; train a model of your "
@@ -98,8 +98,8 @@ def cut_for(
 ) -> Path:
     """Cut ``graph`` into shards in the folder ``out`` as ``config`` says.
 
-    ``widths``: columns of the rows that travel, by default those of the configured model. ``links``: edges of link
-    prediction that ``graph`` holds no longer; by default they are held out here.
+    ``widths`` are the columns of the rows that travel, by default those of the configured model. ``links`` are the
+    edges that link prediction has already taken out of ``graph``; by default they are taken out here.
     """
     if config.task.kind == "link" and links is None:
         links = hold_out(graph.edge_index(), graph.num_nodes, config)
@@ -116,9 +116,9 @@ def is_shards(graph: Any) -> bool:
 
 
 def refuse_other_cut(shards: Path, num_parts: int, config: Config, default: Config) -> None:
-    """Refuse settings of a run that do not fit its folder of shards, or come too late for it.
+    """Refuse settings of a run that do not fit its folder of shards, or that only have an effect before the cut.
 
-    ``default``: the settings of the recipe alone.
+    ``default`` are the settings of the recipe without overrides.
     """
     manifest = read_manifest(shards)
     if manifest["num_parts"] != num_parts:
@@ -144,7 +144,7 @@ def refuse_other_cut(shards: Path, num_parts: int, config: Config, default: Conf
         )
     for name in ("metis", "balance"):
         now, usual = getattr(config.partition, name), getattr(default.partition, name)
-        # Shards from before this was recorded were cut as usual.
+        # A manifest without this setting is from before it was recorded, when shards were cut in the usual way.
         then = manifest.get(name, usual)
         if now not in (usual, then):
             raise InputError(

@@ -1,4 +1,4 @@
-"""The pipeline and its hybrid: one stage of a model of this library on one part of the graph, chunk after chunk."""
+"""In the pipeline and the hybrid a worker runs one stage of a model on one part of the graph, chunk after chunk."""
 
 from __future__ import annotations
 
@@ -42,22 +42,23 @@ from halowire.training.task import Task
 from halowire.wire import ChunkExchange, Circle, HaloExchange, Policy, Routes, Transport
 
 TIMELINE_EPOCH = 2
-"""The last epoch whose timeline is recorded, and the one that is shown: the first ones warm up caches and buffers, but
-a run may end with one of them."""
+"""The last epoch whose timeline is recorded, and the one that the report shows: earlier epochs warm up caches and
+buffers, but are recorded too, as a run may end with one of them."""
 CPU = torch.device("cpu")
 
 
 class Staged(Runner):
-    """One stage of a model on one part, chunk after chunk."""
+    """Runs one stage of a model on one part, chunk after chunk."""
 
     one_backward = False
 
     def __init__(
         self, train: Shard, whole: Shard, config: Config, mesh: Mesh, transport: Transport, split: Sequence[int] = ()
     ) -> None:
-        """``train`` and ``whole`` are one shard unless training leaves out nodes or edges; all workers call this.
+        """Make the runner; all workers call this together.
 
-        ``split``: the blocks of every stage in the run that is continued; without it they are chosen here.
+        ``train`` and ``whole`` are one shard unless training leaves out nodes or edges. ``split`` is how many blocks
+        every stage has in a run that is resumed; otherwise the split is chosen here.
         """
         self._config = config
         self.seat = Seat.of(mesh, transport)
@@ -91,17 +92,17 @@ class Staged(Runner):
         )  # fmt: skip
 
     def forward_backward(self, epoch: int, complete: Complete) -> Tensor:
-        """Send all chunks through this worker's stage and back; gradients are complete when all of them are done."""
+        """Send all chunks through this worker's stage and back; gradients are complete when the last chunk is back."""
         return self.pipeline.forward_backward(self._config.seed, epoch, epoch <= self.recorded_epoch)
 
     def logits(self) -> Tensor:
-        """Logits of all rows of this part on the last stage, of none on the others."""
+        """Logits of all rows of this part on the last stage; no rows on the other stages."""
         found = self.pipeline.logits()
         return found if self.seat.last else found.new_zeros(0, self.shard.num_classes)
 
     @property
     def remembers(self) -> bool:
-        """Whether there are historical rows of chunks, or the exchange has a state."""
+        """Whether chunks use historical rows, or the exchange has a state."""
         return self.seat.mesh.chunks > 1 or super().remembers
 
     def state(self) -> dict[str, Tensor]:
@@ -118,7 +119,7 @@ class Staged(Runner):
         self.exchange.load_state({name: value for name, value in state.items() if not name.startswith(others)})
 
     def facts(self) -> dict[str, Any]:
-        """How the layers are split, and how every exchange is hidden: by the sums of its own layer alone."""
+        """How the layers are split, and how every exchange is hidden: only behind the sums of its own layer."""
         overlap = overlap_of(self.model, self.peers, self._config, plain_overlap("chunks of a pipeline"))
         return {"overlap": overlap, "split": list(self.split)}
 
@@ -154,14 +155,14 @@ class Staged(Runner):
         return split(costs.tolist(), mesh.stages)
 
     def _links(self, shard: Shard) -> list[StageLink]:
-        """What crosses the borders of the stages, of all parts together; initial rows go beside the others."""
+        """The borders of the stages, with the rows of all parts; a model's initial rows travel beside the others."""
         nodes = torch.tensor([shard.num_owned])
         self.seat.peers.all_reduce(nodes, "reduction of the sizes", account=None)
         rows, width = int(nodes) * (2 if self.model.initial else 1), self.model.hidden_width
         return [StageLink(self.model.layer_number(first), width, rows) for first, _ in self._bounds[1:]]
 
     def _chunk(self, shard: Shard) -> tuple[Shard, Chunks]:
-        """The first stage of every part cuts it into chunks and tells the others."""
+        """Let the first stage of every part cut the part into chunks and tell the other stages."""
         seat, config = self.seat, self._config
         count = seat.mesh.chunks
         if count == 1:
@@ -176,7 +177,7 @@ class Staged(Runner):
     def _side(self, shard: Shard, chunks: Chunks, policy: Policy) -> tuple[Side, HaloExchange, Sums]:
         """``shard`` made ready for the stage, its exchange, and the exact sums over all its rows.
 
-        The features, where the stage needs them, cross the wire here, once.
+        Features that the stage needs cross the wire here, and only here.
         """
         exchange = HaloExchange(shard, self.seat.peers, CPU, policy)
         edges = self.model.aggregation(shard, exchange)
@@ -200,7 +201,7 @@ class Staged(Runner):
 
 
 def _chunk_loss(shard: Shard, chunks: Chunks, config: Config) -> Callable[[int, Tensor], tuple[Tensor, Tensor]]:
-    """The loss of every chunk; it holds no runner, which would otherwise hold itself through its pipeline."""
+    """The loss of every chunk; the function does not refer to the runner, which would then refer to itself."""
     task = Task.of(shard, config.task, CPU)
     tasks = [task.part(chunks.at(chunk)) for chunk in range(chunks.count)]
     return lambda chunk, logits: loss_gradient(tasks[chunk], logits, 0)

@@ -1,4 +1,4 @@
-"""The task of a node: its class, its labels or its values; the loss and the metrics over all workers."""
+"""The task is to learn a node's class, labels or values; here are its loss and its metrics over all workers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ VALUE_LOSSES: dict[str, Callable[..., Tensor]] = {"mse": F.mse_loss, "l1": F.l1_
 
 
 class Learnt(Protocol):
-    """What the training loop needs of a task: of nodes (`Task`) or of links."""
+    """What the training loop needs of a task, be it on nodes (`Task`) or on links."""
 
     @property
     def metric(self) -> str:
@@ -32,7 +32,7 @@ class Learnt(Protocol):
         """This worker's share of the loss of the owned ``rows``."""
 
     def evaluate(self, rows: Tensor, transport: Transport, /) -> dict[str, float]:
-        """The metric of ``train``, ``val`` and ``test`` over all workers, and others beside it."""
+        """The metric of ``train``, ``val`` and ``test`` over all workers, and further metrics by name."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,11 +66,11 @@ class Task:
         return replace(self, y=self.y[at], masks=masks, train_rows=masks[0].nonzero()[:, 0])
 
     def loss(self, logits: Tensor, epoch: int = 0) -> Tensor:
-        """This worker's share of the loss: its sum over the local training rows, divided by the global count.
+        """This worker's share of the loss: the sum over its training rows, divided by all workers' number of them.
 
-        Cross entropy for one label per node; binary cross entropy, averaged over the labels, for several; for values
-        the squared, absolute or Huber error, averaged over the columns. The shares of all workers add up to the whole
-        graph's mean loss, and so do their gradients.
+        The loss is cross entropy for one label per node; binary cross entropy, averaged over the labels, for several
+        labels; the squared, absolute or Huber error, averaged over the columns, for values. The shares of all workers
+        add up to the whole graph's mean loss, and so do their gradients.
         """
         rows, y = logits[self.train_rows], self.y[self.train_rows]
         if y.dim() == 1:
@@ -83,7 +83,7 @@ class Task:
         return total / (self.train_count * y.shape[1])
 
     def evaluate(self, logits: Tensor, transport: Transport) -> dict[str, float]:
-        """The metric of every split (``train``, ``val``, ``test``), and of regression all metrics of val and test."""
+        """The metric of every split (``train``, ``val``, ``test``); for regression also all metrics of val and test."""
         if not self.value_loss:
             return evaluate(logits, self.y, self.masks, self.metric, transport)
         self._refuse_shape(logits)
@@ -98,7 +98,7 @@ class Task:
 
 
 def by_split(found: dict[str, list[float]], metric: str) -> dict[str, float]:
-    """``metric`` of train, val and test under the names of the splits; all others of val and test beside them."""
+    """``metric`` under the names of the splits; every other metric as ``val_<name>`` and ``test_<name>``."""
     split = dict(zip(SPLITS, found[metric], strict=True))
     others = [name for name in found if name != metric]
     return split | {f"{part}_{name}": found[name][SPLITS.index(part)] for name in others for part in SPLITS[1:]}
@@ -114,7 +114,7 @@ def _refuse_other_labels(shard: Shard, config: TaskConfig) -> None:
 
 
 def accuracy_counts(logits: Tensor, y: Tensor) -> Tensor:
-    """(correct, all) of rows ``[m, C]`` against classes ``[m]``."""
+    """(number of correct rows, number of rows) for logits ``[m, C]`` and classes ``[m]``."""
     correct = (logits.argmax(1) == y).sum()
     return torch.stack([correct, torch.tensor(y.numel(), device=y.device)])
 
@@ -144,7 +144,7 @@ def roc_auc(scores: Tensor, y: Tensor) -> float:
 
 
 def mean_roc_auc(logits: Tensor, y: Tensor) -> float:
-    """ROC-AUC: of class 1 against class 0, or averaged over the labels that have both kinds of rows."""
+    """ROC-AUC of class 1 against class 0, or averaged over the labels that have both positive and negative rows."""
     if y.dim() == 1:
         return roc_auc(logits[:, 1] - logits[:, 0], y)
     areas = [roc_auc(logits[:, c], y[:, c]) for c in range(y.shape[1])]

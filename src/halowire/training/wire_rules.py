@@ -1,4 +1,4 @@
-"""The rules of rate and freshness: which of them go together, whatever the model and the mesh."""
+"""The rules of rate and freshness: which of their settings go together, whatever the model and the mesh."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from halowire.training.rule import Rule, Situation, changed, excludes, idle, nee
 from halowire.wire import BASES, parse_steps
 
 RATE = " ".join(f"rate.{name}" for name in vars(RateConfig()) if name != "weights")
-"""All settings of the rows that travel."""
+"""All settings that decide how rows travel."""
 
 
 def changes(config: Config) -> bool:
@@ -24,14 +24,14 @@ def late(config: Config) -> bool:
 
 
 def forward_bits(rate: RateConfig) -> set[int]:
-    """All bits that rows have; with a share, any from the base up."""
+    """All numbers of bits that forward rows may have; with ``rate.share``, any from ``rate.bits`` up."""
     if rate.share:
         return {bits for bits in BASES if bits >= rate.bits}
     return {rate.bits, *(int(forward) for forward, _ in _layer_bits(rate))}
 
 
 def backward_bits(rate: RateConfig) -> set[int]:
-    """All bits that gradients have."""
+    """All numbers of bits that gradients may have."""
     if rate.share:
         return forward_bits(rate)
     own = (int(backward or forward) for forward, backward in _layer_bits(rate))
@@ -43,8 +43,8 @@ def _layer_bits(rate: RateConfig) -> list[tuple[str, str]]:
 
 
 def _silent(config: Config) -> bool:
-    """Whether no rows are sent: parts exchange none, and there are no stages."""
-    # Parts without stages leave as many stages as there are workers for: between them rows travel all the same.
+    """Whether no rows are sent: parts exchange no rows, and there are no stages."""
+    # With parts but stages 0, the other workers become stages, and rows travel between stages in any case.
     staged = config.mesh.stages > 1 or (not config.mesh.stages and config.mesh.parts > 0)
     return config.freshness.mode == "never" and not staged
 
@@ -63,17 +63,17 @@ def _falls(config: Config) -> bool:
 
 
 def _ungradable(config: Config) -> set[int]:
-    """Bits that cannot be the base of bits by degree."""
+    """The numbers of bits in use that cannot be the base of bits by degree."""
     return (forward_bits(config.rate) | backward_bits(config.rate)) - set(BASES)
 
 
 def _coded(rate: RateConfig) -> set[int]:
-    """All bits that rows with ``rate.code`` have: gradients are among them unless they have a code of their own."""
+    """All numbers of bits that ``rate.code`` is used with: those of gradients too, unless they have their own code."""
     return forward_bits(rate) | (set() if rate.backward_code else backward_bits(rate))
 
 
 def _code_rules(code: str, takes: tuple[int, ...]) -> list[Rule]:
-    """The rules that ``code`` has no effect without the bits that it exists in, one for each direction."""
+    """The rules that ``code`` has no effect without one of the bits that it ``takes``, one for each direction."""
     number = str(takes[0]) if len(takes) == 1 else f"{', '.join(map(str, takes[:-1]))} or {takes[-1]}"
     reason = f"without a rate of {number} bit{'s' * (number != '1')}"
 

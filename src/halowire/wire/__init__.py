@@ -2,9 +2,9 @@
 
 A `Route` says which rows go to which peer and where they land; a `Policy` says how rows travel: rate, freshness and
 coding. From the policy come the `Terms` of one epoch, layer and direction, and a `Message` carries rows by a route and
-under terms: it encodes, launches, waits and decodes. Three exchanges send messages: `HaloExchange` (rows of other
-workers' nodes), `ChunkExchange` (those of the chunks in work) and `StageLink` (from stage to stage). A `Transport`
-carries the bytes, and books them in the ledger.
+under terms: it encodes, launches, waits and decodes. Three classes send messages: `HaloExchange` (the halo rows of a
+whole part), `ChunkExchange` (the halo rows of the chunks in work) and `StageLink` (rows from stage to stage). A
+`Transport` carries the bytes, and books them in the ledger.
 """
 
 from halowire.wire.chunk_halo import ChunkExchange, Routes

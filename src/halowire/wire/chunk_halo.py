@@ -26,8 +26,8 @@ RowLists = list[list[Tensor]]
 
 @dataclass(frozen=True, eq=False)
 class ChunkRoute:
-    """One direction: ``send[p][c]`` are owned rows of this part's chunk ``c`` for peer ``p``, ``take[p][c]`` places in
-    the halo for those of ``p``'s chunk ``c``, ``size`` is the number of rows of that halo."""
+    """The rows of one direction, by peer and chunk: ``send[p][c]`` are the owned rows of this part's chunk ``c`` that
+    peer ``p`` gets, ``take[p][c]`` the halo rows that ``p``'s chunk ``c`` fills; the halo has ``size`` rows."""
 
     send: RowLists
     take: RowLists
@@ -35,9 +35,10 @@ class ChunkRoute:
 
     @staticmethod
     def of(rows: Sequence[Tensor], own: Tensor, numbers: Sequence[Tensor], count: int) -> ChunkRoute:
-        """Group by chunk the owned ``rows`` for every peer, and the places of those that come from every peer.
+        """Group by chunk the owned rows ``rows[p]`` for every peer ``p``, and the halo rows that ``p`` fills.
 
-        ``own`` ``[n]`` is the chunk of every owned row, ``numbers[p]`` those of the rows from ``p``; ``count`` chunks.
+        ``own`` ``[n]`` is the chunk of every owned row, ``numbers[p]`` the chunks of the rows that come from ``p``, and
+        ``count`` the number of chunks of a part.
         """
         send = [_by_chunk(mine, own[mine], count) for mine in rows]
         ends = list(itertools.accumulate((peer.numel() for peer in numbers), initial=0))
@@ -46,7 +47,7 @@ class ChunkRoute:
         return ChunkRoute(send, take, ends[-1])
 
     def places(self, chunks: list[int]) -> Tensor:
-        """Where in the halo the rows land while every part ``p`` has its chunk ``chunks[p]`` in work."""
+        """The halo rows that arrive while every part ``p`` has its chunk ``chunks[p]`` in work."""
         return torch.cat([peer[chunk] for peer, chunk in zip(self.take, chunks, strict=True)])
 
     def in_work(self, chunks: list[int], part: int, ids: Tensor) -> Route:
@@ -59,11 +60,12 @@ class ChunkRoute:
 
 @dataclass(frozen=True, eq=False)
 class Routes:
-    """Forward: rows that peers' edges read. Backward: gradients of rows ``v`` with an edge from a peer's row ``u``.
+    """The routes of both directions. Forward carries rows that peers' edges read, backward gradients in pull form.
 
-    Backward is in pull form: the owner of ``v`` sends the gradient of its aggregate, and the owner of ``u`` multiplies
-    by ``transposed`` ``[n, size]``, its part of ``A^T``. So each row travels once per peer, whatever the chunks; the
-    edges themselves travel once, at set-up. In an undirected graph both directions carry the same rows.
+    For an edge from a row ``u`` to a row ``v`` of another part, the owner of ``v`` sends the gradient of the aggregate
+    of ``v``, and the owner of ``u`` multiplies it by ``transposed`` ``[n, size]``, its part of ``A^T``. So each row
+    travels once per peer, whatever the chunks. The edges themselves travel once, at set-up. In an undirected graph both
+    directions carry the same rows.
     """
 
     forward: ChunkRoute
@@ -72,7 +74,7 @@ class Routes:
 
     @staticmethod
     def of(shard: Shard, halo: Csr, own: Tensor, count: int, exchange: HaloExchange) -> Routes:
-        """Agree with the peers; ``halo`` ``[n, h]`` is the normalised matrix of the edges from other parts.
+        """Agree on the routes with the peers; ``halo`` ``[n, h]``: the normalised matrix of edges from other parts.
 
         ``own`` ``[n]`` is the chunk of every owned row, ``count`` the number of chunks of a part.
         """
@@ -86,10 +88,10 @@ class Routes:
 def _backward(
     shard: Shard, halo: Csr, own: Tensor, sent: Sequence[Tensor], transport: Transport
 ) -> tuple[list[Tensor], list[Tensor], Csr]:
-    """Every part tells its peers which of its rows read theirs: row, edge and weight.
+    """Tell every peer which owned rows read the peer's rows: their chunks, the edges and the weights.
 
-    Returned are the owned rows that read from every peer, the chunks of the peers' rows that read from here, and the
-    matrix of the edges from here to those.
+    Returns, for every peer, the owned rows that read its rows and the chunks of its rows that read owned rows; and the
+    matrix of the edges from owned rows to the peers' rows.
     """
     row, column = halo.row_index().long(), halo.indices.long()
     weight = torch.ones(row.numel()) if halo.weight is None else halo.weight
@@ -109,7 +111,7 @@ def _backward(
 
 
 def _swap(parts: list[Tensor], transport: Transport) -> list[Tensor]:
-    """Send ``parts[p]`` to every peer ``p``; what each of them sent."""
+    """Send ``parts[p]`` to every peer ``p``; returns what each peer sent."""
     where = "agreement on the chunks"
     counts = [part.numel() for part in parts]
     expected = transport.swap_counts(counts, where)
@@ -123,10 +125,10 @@ def _by_chunk(rows: Tensor, numbers: Tensor, count: int) -> list[Tensor]:
 
 
 class ChunkExchange:
-    """``start`` sends the rows of this part's chunk that peers need, ``finish`` writes theirs into the halo."""
+    """``start`` sends the rows of this part's chunk that peers need, ``finish`` writes the peers' rows to the halo."""
 
     def __init__(self, routes: Routes, transport: Transport, policy: Policy, ids: Tensor) -> None:
-        """``ids``: original ids of the owned rows."""
+        """``ids`` are the original ids of the owned rows."""
         self.routes = routes
         self._wire = Wire(transport, Memory(torch.device("cpu")))
         self._error = CodeError(transport.ledger)
@@ -134,7 +136,7 @@ class ChunkExchange:
         self._ids = ids
 
     def start(self, rows: Tensor, chunks: list[int], epoch: int, layer: int, direction: str) -> Message:
-        """Launch from the owned ``rows`` ``[n, k]``; ``chunks``: what every part has in work."""
+        """Launch a message from the owned ``rows`` ``[n, k]``; part ``p`` has its chunk ``chunks[p]`` in work."""
         rank = self._wire.transport.rank
         way = self.routes.forward if direction == FORWARD else self.routes.backward
         route = way.in_work(chunks, rank, self._ids)
@@ -148,7 +150,7 @@ class ChunkExchange:
         return message
 
     def finish(self, message: Message, halo: Tensor) -> None:
-        """Wait, and write what arrived to its places in ``halo`` ``[h, k]``; columns not sent become zero."""
+        """Wait, and write the rows that arrived to their places in ``halo`` ``[h, k]``; columns not sent become 0."""
         message.wait()
         with self._wire.packing():
             message.write(halo)

@@ -1,4 +1,4 @@
-"""The error of a message: how far what is used of its rows is from what they are, by its code and by its delay."""
+"""The error of a message: how far the rows that a receiver uses are from the true rows, due to code and delay."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from halowire.wire.codec import Full, Uniform
 from halowire.wire.message import Message
 
 MEASURE_EVERY = 10
-"""The error is measured in every so many epochs."""
+"""Number of epochs from one measurement of the error to the next."""
 MEASURED_ROWS = 256
-"""The error is measured on so many rows of a message."""
+"""Number of rows of a message on which the error is measured."""
 
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Some ``rows`` ``[m, k]`` of a message, their ``index`` ``[m]``, and what is ``seen`` of them at the other end."""
+    """Some ``rows`` ``[m, k]`` of a message, their ``index`` ``[m]``, and the rows that the receiver has ``seen``."""
 
     index: Tensor
     rows: Tensor
@@ -27,7 +27,7 @@ class Sample:
 
     @staticmethod
     def of(message: Message, rows: Tensor, index: Tensor | None = None) -> Sample:
-        """The rows ``index`` of ``rows`` ``[n, k]``; by default those that the codec chooses."""
+        """Sample the rows ``index`` of ``rows`` ``[n, k]``; by default the rows that the codec chooses."""
         codec = message.terms.codec
         if index is None:
             chosen = codec.samples(min(MEASURED_ROWS, len(rows)))
@@ -42,10 +42,10 @@ class Sample:
 
 
 class CodeError:
-    """Books ``|used - row|^2 / |row|^2`` of the messages of one exchange, all sampled rows of a message together."""
+    """Books ``|used - row|^2 / |row|^2`` of the messages of one exchange, over all sampled rows of a message."""
 
     def __init__(self, ledger: Ledger, delayed: bool = False) -> None:
-        """``delayed``: rows are used an epoch late, so that what is used of them is what was sent of them then."""
+        """``delayed``: receivers use the rows of the previous epoch, so the error contains a change of one epoch."""
         self._ledger = ledger
         self._delayed = delayed
         self._last: dict[tuple[int, str], tuple[int, Sample]] = {}
@@ -53,7 +53,7 @@ class CodeError:
     def measure(self, message: Message, rows: Tensor, late: bool = False, index: Tensor | None = None) -> None:
         """Book the error of a message that was launched from ``rows``, in the epochs in which it is due.
 
-        ``late``: the message before it is used in its place; a delay without a message before is not measured.
+        ``late``: the receiver uses the previous message in its place; without a previous message nothing is booked.
         """
         terms, place = message.terms, message.place
         plain = isinstance(terms.codec, Full) and terms.columns is None and not self._delayed

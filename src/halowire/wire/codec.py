@@ -14,13 +14,13 @@ from halowire.kernels import Csr, Packing, aggregate_packed, pack_rows, take_row
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """The rows of one message: where in the message each goes, and what its random numbers depend on.
+    """The rows of one message: where in the message each row goes, and what its random numbers depend on.
 
     Attributes:
         ids: original id of every row of the matrix that is encoded, int64 ``[n]``.
         index: row of the matrix at every place in the message, int64 ``[m]``; None: row ``i`` at place ``i``.
-        targets: the inverse as a matrix ``[n, m]``: the places of every row, so that a row is quantised only once;
-            where it is given it counts, and ``index`` does not.
+        targets: the inverse of ``index`` as a matrix ``[n, m]``, the places of every row, so that a row is quantised
+            only once; where it is given, ``index`` is not read.
         columns: the columns that travel, int64; None for all.
         stream: key of this message's random numbers.
     """
@@ -45,7 +45,7 @@ class Codec(ABC):
 
     @abstractmethod
     def decode(self, data: Tensor, columns: int) -> Tensor:
-        """The rows in ``data``, float32 ``[m, columns]``; may share its memory."""
+        """The rows in ``data``, float32 ``[m, columns]``, which may share the memory of ``data``."""
 
     @abstractmethod
     def aggregate(self, matrix: Csr, data: Tensor, columns: int, out: Tensor) -> None:
@@ -53,7 +53,7 @@ class Codec(ABC):
 
     @abstractmethod
     def samples(self, count: int) -> list[tuple[Uniform, Tensor]]:
-        """At most about ``count`` rows of the encoded matrix, to measure the error of their codec on."""
+        """About ``count`` rows of the encoded matrix, each group with its codec, to measure the codec's error on."""
 
 
 class Uniform(Codec):
@@ -73,7 +73,7 @@ class Uniform(Codec):
 
 
 class Full(Uniform):
-    """float32 as it is: ``4 k`` bytes for a row of ``k`` columns, decoded without a copy."""
+    """Sends float32 values unchanged: ``4 k`` bytes for a row of ``k`` columns, decoded without a copy."""
 
     def row_bytes(self, columns: int) -> int:
         """``4 k`` bytes for ``k`` columns."""
@@ -93,13 +93,13 @@ class Full(Uniform):
         return data.view(torch.float32).view(-1, columns)
 
     def aggregate(self, matrix: Csr, data: Tensor, columns: int, out: Tensor) -> None:
-        """Multiply the received bytes as they lie."""
+        """Multiply the received rows in place, without a copy."""
         matrix.matmul(self.decode(data, columns), out=out, accumulate=True)
 
 
 @dataclass(frozen=True)
 class Packed(Uniform):
-    """bf16 (``2 k`` bytes), or ``b`` bits per value and two bf16 numbers per row: ``ceil(b k / 8) + 4`` bytes."""
+    """Packs a row as bf16 (``2 k`` bytes), or in ``b`` bits per value and two bf16 numbers (``ceil(b k / 8) + 4``)."""
 
     packing: Packing
 
@@ -118,9 +118,9 @@ class Packed(Uniform):
         pack_rows(rows, self.packing, source.stream, ids, out, columns, targets)
 
     def decode(self, data: Tensor, columns: int) -> Tensor:
-        """The reconstructed rows, the same on every machine."""
+        """The reconstructed rows, which are the same on every machine."""
         return unpack_rows(data, self.packing, columns)
 
     def aggregate(self, matrix: Csr, data: Tensor, columns: int, out: Tensor) -> None:
-        """Decode the rows in registers, straight into the sums."""
+        """Decode the rows in registers, and add them straight to the sums."""
         aggregate_packed(matrix.indptr, matrix.indices, matrix.weight, data, self.packing, columns, out, True)

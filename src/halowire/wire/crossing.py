@@ -19,9 +19,9 @@ from halowire.wire.message import Message
 
 @dataclass(frozen=True, eq=False)
 class Crossing:
-    """One crossing of a pass: its exchange, its number, and the training epoch whose rate and freshness apply.
+    """One of the exchanges of a model's pass, with its number and the training epoch whose rate and freshness apply.
 
-    Without an epoch the exchange is exact.
+    Without an epoch the rows travel exactly.
     """
 
     exchange: HaloExchange
@@ -29,33 +29,33 @@ class Crossing:
     epoch: int | None
 
     def start(self, rows: Tensor) -> Message | None:
-        """Launch the boundary's rows of ``rows`` ``[n, k]``."""
+        """Launch the boundary rows among the owned ``rows`` ``[n, k]``; returns the message that is to be used."""
         self.exchange.begin(self.epoch)
         delta = self.epoch is not None and self.exchange.policy.decay is not None
         return self.exchange.start(rows, self.number, delta)
 
     def start_back(self, halo_grad: Tensor) -> Message | None:
-        """Launch the gradients ``[h, k]`` of the halo's rows."""
+        """Launch the gradients ``[h, k]`` of the halo rows; returns the message that is to be used."""
         with self.backward():
             return self.exchange.start_back(halo_grad, self.number)
 
     @contextmanager
     def backward(self) -> Iterator[None]:
-        """What follows belongs to the backward of this crossing's epoch."""
+        """Book everything inside the block as the backward pass of this crossing's epoch."""
         self.exchange.begin(self.epoch)
-        with self.exchange.transport.ledger.account(TRAIN):  # in a loop of one's own nothing else says so
+        with self.exchange.transport.ledger.account(TRAIN):  # a user's own training loop opens no account
             yield
 
 
 class Extend(Function):
-    """``[n, k]`` owned rows to ``[n + h, k]`` owned and halo rows; backward, the halo's gradients return and are added.
+    """Extends ``[n, k]`` owned rows to ``[n + h, k]`` owned and halo rows; backward, halo gradients go to their owners.
 
-    Nothing hides the wire: what is computed with the rows is the model's own code, which needs all of them.
+    No computation hides the exchange: the model's own code, which comes next, needs all rows.
     """
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, crossing: Crossing) -> Tensor:
-        """Send the boundary rows, append what arrives."""
+        """Send the boundary rows, and append the halo rows that arrive."""
         ctx.crossing = crossing
         halo = crossing.exchange.finish_rows(crossing.start(rows), rows.shape[1])
         return torch.cat([rows, halo])
@@ -63,7 +63,7 @@ class Extend(Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        """Send the halo's gradients back, add what returns to the owned rows' own."""
+        """Send the halo rows' gradients to their owners; add the gradients that arrive to those of the owned rows."""
         exchange: HaloExchange = ctx.crossing.exchange
         own, halo = torch.split(grads[0], [grads[0].shape[0] - exchange.num_halo, exchange.num_halo])
         message = ctx.crossing.start_back(halo.contiguous())

@@ -1,4 +1,4 @@
-"""Graded messages: more bits for halo nodes of higher in-degree, the same at both ends without a word on the wire."""
+"""Graded messages: halo nodes of higher in-degree get more bits; both ends know how many without sending it."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ BASES = (1, 2, 4, 8)
 
 
 def grade_bits(base: int) -> tuple[int, ...]:
-    """Bits of the grades of ``base``, rising to 8: 1, 2, 4, 8 for base 1; 2, 4, 8; 4, 8; 8."""
+    """Bits of the grades of ``base``, rising to 8: (1, 2, 4, 8) for base 1, (2, 4, 8) for base 2, and so on."""
     return tuple(bits for bits in BASES if bits >= base)
 
 
 def grades_of(degree: Tensor, counts: Sequence[int], base: int) -> Tensor:
     """The grade of every row of a list grouped by peer, int64 ``[m]``: ``floor(r G / m_p)``.
 
-    Of the ``m_p`` rows for peer ``p``, row of rank ``r`` by ``degree`` (ascending, equals in the order of the list)
-    falls into one of ``G`` equal shares; the last share has the highest degrees. Owner and receiver hold the same list.
+    The ``m_p`` rows for peer ``p`` are sorted by ``degree`` (ascending, equal ones in the order of the list) and cut
+    into ``G`` equal shares; ``r`` is a row's position in that order, and the last share has the highest degrees. Owner
+    and receiver hold the same list.
     """
     number, found = len(grade_bits(base)), torch.empty(degree.numel(), dtype=torch.int64)
     for grades, values in zip(torch.split(found, list(counts)), torch.split(degree, list(counts)), strict=True):
@@ -38,23 +39,23 @@ def grades_of(degree: Tensor, counts: Sequence[int], base: int) -> Tensor:
 
 
 def halo_degree(shard: Shard) -> Tensor:
-    """In-degree in the whole graph of every halo row, each with one self loop; sums of weights where there are any."""
+    """In-degree of every halo row in the whole graph, with one self loop; where edges have weights, their sum."""
     return shard.symmetric_degree[shard.num_owned :]
 
 
 def sent_degree(shard: Shard) -> Tensor:
-    """In-degree in the whole graph of every row of the send list, counted as :func:`halo_degree` does."""
+    """In-degree of every row of the send list in the whole graph, counted as in :func:`halo_degree`."""
     return shard.symmetric_degree[shard.send_index]
 
 
 def grade_counts(shard: Shard) -> Tensor:
-    """Halo rows of one worker in every grade of base 1, then of base 2, of base 4, of base 8; int64 ``[10]``."""
+    """Number of one worker's halo rows in every grade, first for base 1, then for bases 2, 4 and 8; int64 ``[10]``."""
     grades = {base: grades_of(halo_degree(shard), shard.recv_counts, base) for base in BASES}
     return torch.cat([found.bincount(minlength=len(grade_bits(base))) for base, found in grades.items()])
 
 
 def by_base(counts: Tensor) -> dict[int, tuple[int, ...]]:
-    """:func:`grade_counts`, of one worker or summed over all, by base."""
+    """Split the result of :func:`grade_counts`, of one worker or summed over all workers, by base."""
     split = torch.split(counts, [len(grade_bits(base)) for base in BASES])
     return {base: tuple(part.tolist()) for base, part in zip(BASES, split, strict=True)}
 
@@ -64,10 +65,10 @@ class Grade:
     """The rows of one list that share a codec.
 
     Attributes:
-        codec: how they are coded.
-        places: their places in the list, ascending.
-        counts: how many of them each peer has.
-        index: their rows in the matrix that is encoded.
+        codec: the codec that the rows share.
+        places: places of the rows in the list, ascending.
+        counts: number of the rows for every peer.
+        index: numbers of the rows in the matrix that is encoded.
         targets: the inverse of ``index`` where rows repeat, so that a row is quantised once for all peers of a grade.
     """
 
@@ -79,15 +80,15 @@ class Grade:
 
 
 class Graded(Codec):
-    """Codes one end's list of rows, grouped by peer; the message for a peer is its grades one after another.
+    """Codes the list of rows of one end, grouped by peer; the message for a peer holds one grade after another.
 
-    Both ends make their own from the same degrees: the owner of the send list, the receiver of the halo list.
+    Each end has a codec of its own, made from the same degrees: the owner for its send list, the receiver for its halo.
     """
 
     def __init__(
         self, degree: Tensor, counts: tuple[int, ...], rate: Rate, index: Tensor | None = None, rows: int = 0
     ) -> None:
-        """``degree`` of every row of the list; ``index`` where its rows are among the ``rows`` of a matrix."""
+        """``degree`` is that of every row of the list; ``index`` gives the list's rows in a matrix of ``rows`` rows."""
         self._cut: WeakKeyDictionary[Csr, list[Csr]] = WeakKeyDictionary()
         self.grades: list[Grade] = []
         found = grades_of(degree, counts, rate.bits)
@@ -101,11 +102,11 @@ class Graded(Codec):
             self.grades.append(Grade(codec, places, each, own, targets))
 
     def sizes(self, counts: Sequence[int], columns: int) -> list[int]:
-        """The row formula summed over the grades of every peer; ``counts`` are those of the list."""
+        """Bytes of every peer's part: the sum over its grades; ``counts`` must be those of the list."""
         return [sum(sizes) for sizes in zip(*self._bytes(columns), strict=True)]
 
     def encode(self, rows: Tensor, source: Source, out: Tensor) -> None:
-        """Pack grade by grade, then move every peer's part of it to its place."""
+        """Pack grade by grade, then put the grades of every peer one after another."""
         sizes = self._bytes(rows.shape[1] if source.columns is None else source.columns.numel())
         parts = []
         for grade, size in zip(self.grades, sizes, strict=True):
@@ -116,26 +117,26 @@ class Graded(Codec):
         torch.cat([part for peer in zip(*parts, strict=True) for part in peer], out=out)
 
     def decode(self, data: Tensor, columns: int) -> Tensor:
-        """The rows in the order of the list."""
+        """The rows of all grades, in the order of the list."""
         rows = torch.empty(sum(grade.places.numel() for grade in self.grades), columns, device=data.device)
         for grade, packed in self._packed(data, columns):
             rows[grade.places] = grade.codec.decode(packed, columns)
         return rows
 
     def aggregate(self, matrix: Csr, data: Tensor, columns: int, out: Tensor) -> None:
-        """Every grade with its own columns of ``matrix``, straight from its bytes."""
+        """Add up the rows of every grade straight from their bytes, with the grade's own columns of ``matrix``."""
         if matrix not in self._cut:
             self._cut[matrix] = [matrix.select_columns(grade.places) for grade in self.grades]
         for (grade, packed), part in zip(self._packed(data, columns), self._cut[matrix], strict=True):
             grade.codec.aggregate(part, packed, columns, out)
 
     def samples(self, count: int) -> list[tuple[Uniform, Tensor]]:
-        """About ``count`` rows of the encoded matrix, equally many of each grade, with their codec."""
+        """About ``count`` rows of the encoded matrix, equally many of each grade, with the grade's codec."""
         share = -(-count // len(self.grades))
         return [(grade.codec, grade.index[:share]) for grade in self.grades]
 
     def _packed(self, data: Tensor, columns: int) -> list[tuple[Grade, Tensor]]:
-        """Every grade with its bytes of all peers."""
+        """Every grade with the bytes of its rows from all peers."""
         sizes = zip(*self._bytes(columns), strict=True)
         parts = torch.split(data, [size for peer in sizes for size in peer])
         return [(grade, torch.cat(parts[number :: len(self.grades)])) for number, grade in enumerate(self.grades)]
@@ -146,7 +147,7 @@ class Graded(Codec):
 
 
 class HaloCodecs:
-    """The codecs of a shard's halo messages: of graded rows, each end codes its own list."""
+    """The codecs of a shard's halo messages; where rows are graded, each end has a codec for its own list."""
 
     def __init__(self, shard: Shard) -> None:
         # The shard itself, with features and edges, is not kept alive by its codecs.
@@ -157,7 +158,7 @@ class HaloCodecs:
         self._graded: dict[Rate, tuple[Graded, Graded]] = {}
 
     def of(self, policy: Policy, rate: Rate, direction: str) -> tuple[Codec, Codec]:
-        """How this worker encodes its own rows, and how it decodes those of its peers."""
+        """The codec that encodes this worker's rows, and the codec that decodes the rows of its peers."""
         if policy.codec is not None or not rate.graded:
             return alike(policy, rate, direction)
         key = Rate(rate.bits, rate.code)

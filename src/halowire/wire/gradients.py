@@ -1,4 +1,4 @@
-"""Weight gradients in few bits: reduced by segment owners, with error feedback, the same result on every worker."""
+"""Weight gradients summed in few bits per value, with error feedback; every worker gets the same sum."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ STREAM = 5000
 class GradientCodec:
     """Sums a flat float32 vector over all workers in 16, 8 or 1 bits per value.
 
-    The vector is cut into rows of 256 values, the rows into one segment per worker. First every worker sends its rows
-    ``Q(v)``, ``v = gradient + e``, to their segments' owners and keeps the error ``e = v - Q(v)`` for the next epoch;
-    the owner adds them up in rank order. Then the owner sends ``Q(s)``, ``s = sum + e'``, to all, takes it itself too,
-    and keeps ``e' = s - Q(s)``. Each worker sends ``2 (P - 1) / P`` of the packed vector. One bit uses ``levels``.
+    The vector is cut into rows of 256 values, and the rows into one range per worker, its owner. First every worker
+    sends ``Q(v)``, ``v = gradient + e``, range by range to the owners, and keeps the error ``e = v - Q(v)`` for the
+    next epoch; an owner adds up what arrives in rank order. Then the owner sends ``Q(s)``, ``s = sum + e'``, to all,
+    uses ``Q(s)`` itself too, and keeps ``e' = s - Q(s)``. Each worker sends ``2 (P - 1) / P`` of the packed vector. One
+    bit per value uses the code ``levels``.
     """
 
     def __init__(self, bits: int, transport: Transport, seed: int) -> None:
@@ -31,7 +32,7 @@ class GradientCodec:
         self.state: dict[str, Tensor] = {}
 
     def all_reduce(self, vector: Tensor, epoch: int, where: str) -> None:
-        """Replace ``vector`` by its sum over all workers (as coded)."""
+        """Replace ``vector`` by its sum over all workers, as the code gives it."""
         if self._transport.size == 1 or not vector.numel():
             return
         rows = torch.nn.functional.pad(vector, (0, -vector.numel() % WIDTH)).view(-1, WIDTH)
@@ -43,17 +44,17 @@ class GradientCodec:
         vector.copy_(torch.cat(segments).view(-1)[: vector.numel()])
 
     def _sum_segment(self, rows: Tensor, counts: list[int], epoch: int, where: str) -> Tensor:
-        """Send every owner its rows; the sum of this worker's own segment."""
+        """Send every owner its range of rows; returns the sum over all workers of this worker's own range."""
         rank = self._transport.rank
         wanted, packed, _ = self._code("gradient.sent", rows, epoch, 2 * rank)
         own = torch.split(wanted, counts)[rank]
-        torch.split(self.state["gradient.sent"], counts)[rank].zero_()  # the own segment does not travel
+        torch.split(self.state["gradient.sent"], counts)[rank].zero_()  # this worker's own range does not travel
         arrived = self._swap(list(torch.split(packed, counts)), [counts[rank]] * len(counts), where)
         arrived[rank] = own
         return torch.stack(arrived).sum(0)
 
     def _share_segment(self, total: Tensor, counts: list[int], epoch: int, where: str) -> list[Tensor]:
-        """Send the own segment to all; all segments, as every worker sees them."""
+        """Send this worker's own range to all; returns all ranges, as every worker sees them."""
         rank = self._transport.rank
         _, packed, seen = self._code("gradient.shared", total, epoch, 2 * rank + 1)
         segments = self._swap([packed] * len(counts), counts, where)
@@ -61,7 +62,7 @@ class GradientCodec:
         return segments
 
     def _swap(self, parts: list[Tensor], counts: list[int], where: str) -> list[Tensor]:
-        """Send ``parts[p]`` to every other worker ``p``; the decoded rows from each, nothing from oneself."""
+        """Send ``parts[p]`` to every other worker ``p``; returns the decoded rows of each, none for this worker."""
         others = [peer for peer in range(len(parts)) if peer != self._transport.rank]
         sent = [len(part) if peer in others else 0 for peer, part in enumerate(parts)]
         expected = [count if peer in others else 0 for peer, count in enumerate(counts)]
@@ -69,7 +70,7 @@ class GradientCodec:
         return list(torch.split(unpack_rows(data, self._packing, WIDTH), expected))
 
     def _code(self, name: str, rows: Tensor, epoch: int, stream: int) -> tuple[Tensor, Tensor, Tensor]:
-        """``v = rows + e``, its bytes ``[n, row_bytes]`` and ``Q(v)``; ``e = v - Q(v)`` is kept as ``name``."""
+        """``v = rows + e``, its bytes ``[n, row_bytes]`` and ``Q(v)``; the state ``name`` keeps ``e = v - Q(v)``."""
         error = self.state.setdefault(name, torch.zeros_like(rows))
         wanted = rows + error
         packed = torch.empty(len(rows), self._packing.row_bytes(WIDTH), dtype=torch.uint8)

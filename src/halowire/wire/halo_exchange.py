@@ -20,17 +20,17 @@ from halowire.wire.route import HaloRoutes, Piece, Route
 from halowire.wire.terms import Draw, Terms
 from halowire.wire.transport import Transport
 
-# Messages of set-up and evaluation have buffers of their own: a delayed message may be waiting in the others.
+# Messages of set-up and evaluation have buffers of their own: a delayed message may be waiting in those of training.
 EXACT_SLOT = 2
 
 
 class HaloExchange:
-    """Exchanges rows for one shard: ``start`` encodes and launches, ``finish`` waits and adds what arrived.
+    """Exchanges rows for one shard: ``start`` encodes and launches a message, ``finish`` waits and adds its rows.
 
     Forward, ``start(x)`` sends boundary rows and ``finish`` adds ``halo @ x_halo``. Backward, ``start_back(grad)``
-    sends the gradients of the halo rows, and ``finish_back`` adds what returns to the owned rows, over all peers that
-    hold them, in rank order, so that the sum is the same in every run. With delayed rows ``finish`` uses the previous
-    epoch's message instead, while this epoch's is under way; nothing is added before there is one.
+    sends the gradients of the halo rows, and ``finish_back`` adds the gradients that arrive to the owned rows, in the
+    rank order of the peers, so that the sum is the same in every run. With delayed rows ``finish`` uses the previous
+    epoch's message, while this epoch's message is under way; in the first epoch nothing is added.
     """
 
     def __init__(self, shard: Shard, transport: Transport, device: torch.device, policy: Policy | None = None) -> None:
@@ -42,32 +42,32 @@ class HaloExchange:
         self.synchronise_next = False
         self.epoch: int | None = None
         freshness = self.policy.freshness
-        # A user's codec may depend on the rows that are encoded together: its messages leave as a whole.
+        # A user's codec may depend on the rows that are encoded together, so its messages leave as a whole.
         cut = device.type == "cpu" and not isinstance(self.policy.codec, RowCodec)
         self._routes = HaloRoutes(shard, device, self.policy.seed, self.policy.piece_rows if cut else None)
         self.halo_ids = self._routes.halo_ids
         self._codecs = HaloCodecs(shard)
         self._rank = shard.rank
         self._wire = Wire(transport, self.memory)
-        # Of the running mean of late rows only the error of the code is known.
+        # With smoothing, receivers use a running mean, whose delay is not measured: only the error of the code is.
         self._error = CodeError(transport.ledger, freshness.delayed and not freshness.smoothing)
         self._change = (0.0, 0.0)
         self._sent: dict[tuple[int, str], Message] = {}
         self._late: dict[tuple[int, str], Message | None] = {}
 
     def begin(self, epoch: int | None) -> None:
-        """What follows belongs to training epoch ``epoch``; None: set-up or evaluation, which are exact."""
+        """Send what follows as messages of training epoch ``epoch``; None: of set-up or evaluation, which are exact."""
         self.epoch = epoch
 
     @property
     def cuts(self) -> tuple[int, ...]:
-        """Numbers of owned rows, ascending up to the boundary, whose completion lets a piece of a message leave."""
+        """Numbers of computed rows at which pieces of a message can leave, ascending up to the boundary's rows."""
         pieces = self._routes.pieces
         return (self.num_boundary,) if pieces is None else pieces.cuts
 
     @property
     def halo_pieces(self) -> tuple[Piece, ...]:
-        """The parts of the halo whose gradients may leave one after another; none where all of them leave whole."""
+        """The pieces of the halo whose gradients may leave one after another; none where no message is cut."""
         pieces = self._routes.pieces
         return pieces.arriving if pieces is not None and any(piece.number for piece in pieces.arriving) else ()
 
@@ -82,7 +82,7 @@ class HaloExchange:
         return self.epoch is not None and self.policy.freshness.threshold > 0
 
     def fetch(self, rows: Tensor) -> Tensor:
-        """The halo's ``rows`` ``[h, k]``, exactly and at once: for set-up."""
+        """The halo rows ``[h, k]`` of the matrix with the owned ``rows`` ``[n, k]``, exact and at once: for set-up."""
         self.begin(None)
         message = self.start(rows, layer=0)
         assert message is not None
@@ -90,7 +90,7 @@ class HaloExchange:
         return message.rows().clone()
 
     def fetch_sparse(self, rows: Csr) -> Csr:
-        """The halo's ``rows`` ``[h, F]`` of a sparse matrix, exactly and at once: for set-up."""
+        """The halo rows ``[h, F]`` of the sparse matrix with the owned ``rows`` ``[n, F]``: for set-up."""
         sent, received = self._routes.counts
         out = rows.select_rows(self._routes.send_index)
         # Row lengths first, so that the receiver knows the sizes; then the columns; then the values, if there are any.
@@ -103,9 +103,9 @@ class HaloExchange:
         return Csr(torch.nn.functional.pad(arrived.cumsum(0), (1, 0)), indices, weight, rows.num_cols)
 
     def start(self, rows: Tensor, layer: int, delta: bool = False) -> Message | None:
-        """Launch the owned ``rows`` ``[n, k]`` towards the peers' halos; the message whose rows are to be used.
+        """Launch the owned ``rows`` ``[n, k]`` to the peers' halos; returns the message whose rows are to be used.
 
-        ``delta``: the rows change slowly, so their changes are sent; only where the policy has a decay.
+        ``delta``: the rows change slowly, so that their changes are sent where the policy has a decay.
         """
         rows = rows[: self.num_boundary]
         message = self.load(layer, rows.shape[1], delta)
@@ -113,21 +113,21 @@ class HaloExchange:
         return self.launch(message, rows)
 
     def start_back(self, halo_grad: Tensor, layer: int) -> Message | None:
-        """Launch the gradients of the halo rows ``[h, k]`` towards their owners."""
+        """Launch the gradients of the halo rows ``[h, k]`` to their owners; returns the message that is to be used."""
         message = self.load(layer, halo_grad.shape[1], direction=BACKWARD)
         for piece in message.pieces_back:
             message.add_piece(halo_grad, piece)
         return self.launch(message, halo_grad)
 
     def load(self, layer: int, width: int, delta: bool = False, direction: str = FORWARD) -> Message:
-        """A message of ``width`` columns on its way, whose rows follow piece by piece, and then :meth:`launch`."""
+        """Open a message of ``width`` columns; its rows are added piece by piece, and :meth:`launch` ends it."""
         epoch, freshness = self.epoch, self.policy.freshness
         if epoch is None:
             return self._open(self._routes.all(direction), Terms.exact(layer, direction, width), EXACT_SLOT)
         route, terms = self._agree(epoch, layer, direction, width, delta)
         if not freshness.delayed:
             return self._open(route, terms, 0)
-        # In delayed epochs the message before this one is used in its place.
+        # In a delayed epoch the previous message is used in the place of this one.
         previous = self._sent.pop((layer, direction), None)
         self._late.pop((layer, direction), None)
         if not (self.synchronise_next or freshness.synchronous(epoch)):
@@ -139,15 +139,16 @@ class HaloExchange:
         return self._open(route, terms, epoch % 2)
 
     def launch(self, message: Message, rows: Tensor, watched: Tensor | None = None) -> Message | None:
-        """All ``rows`` of the message are computed, ``[>= boundary, k]`` or ``[h, k]``; the message to be used.
+        """Send what is left of a message whose ``rows`` are all computed; returns the message that is to be used.
 
-        ``watched`` ``[boundary, any]``: the rows before dropout, whose change is measured where :attr:`watches`.
+        ``rows``: ``[>= boundary, k]`` forward, ``[h, k]`` backward. ``watched`` ``[boundary, any]``: the rows before
+        dropout, whose change is measured where :attr:`watches`.
         """
         terms = message.terms
         place = (terms.layer, terms.direction)
         if terms.direction == FORWARD:
             rows = rows[: self.num_boundary]
-        # The input, layer 0, never changes; those of later layers change even at rest, by other masks in every epoch.
+        # Layer 0's rows never change. Rows of layers above 1 always do, as every epoch has other dropout masks.
         if self.watches and place == (1, FORWARD):
             self._measure_change(rows if watched is None else watched)
         message.launch(rows)
@@ -158,11 +159,11 @@ class HaloExchange:
         return self._late.pop(place) if late else message
 
     def finish(self, message: Message | None, matrix: Csr, out: Tensor, drop: Drop | None = None) -> None:
-        """``out += matrix @ halo`` for the rows ``[h, k]`` of ``message``, with the owners' dropout if given."""
+        """Wait, then ``out += matrix @ halo`` for the rows ``[h, k]`` of ``message``, with the owners' dropout."""
         self.arrive(message, drop).add(matrix, out)
 
     def arrive(self, message: Message | None, drop: Drop | None = None) -> Arrival:
-        """:meth:`finish` for one range of rows after another: wait here, and add to each when it is its turn."""
+        """Wait for ``message``, to add it to one range of rows after another; :meth:`finish` adds to all at once."""
         if message is None:
             return Arrival(None)
         message.wait()
@@ -173,7 +174,7 @@ class HaloExchange:
             return Arrival(message, rows if drop is None else activate(rows, None, None, False, drop)[0])
 
     def finish_rows(self, message: Message | None, width: int) -> Tensor:
-        """The halo rows ``[h, width]`` of ``message`` itself, zeros without one; valid until the next message."""
+        """Wait, and return the halo rows ``[h, width]``, zeros without a message; valid until the next message."""
         if message is None:
             return torch.zeros(self.num_halo, width, device=self.halo_ids.device)
         message.wait()
@@ -181,13 +182,13 @@ class HaloExchange:
             return self._rows(message)
 
     def finish_back(self, message: Message | None, out: Tensor) -> None:
-        """Add the returned gradients to the owned rows ``out`` ``[n, k]``."""
+        """Wait, and add the gradients of ``message`` to the owned rows ``out`` ``[n, k]``."""
         if message is not None:
             assert message.route.sums is not None
             self.arrive(message).add(message.route.sums, out[: self.num_boundary])
 
     def state(self) -> dict[str, Tensor]:
-        """Everything that the next epoch depends on; messages under way are waited for and become part of it."""
+        """Everything that the next epoch depends on, messages under way included, which are waited for."""
         found = dict(self.memory.matrices)
         found |= {f"applied.{name}": torch.tensor(epoch) for name, epoch in self.memory.applied.items()}
         for (layer, direction), message in self._sent.items():
@@ -202,7 +203,7 @@ class HaloExchange:
         return found
 
     def load_state(self, state: dict[str, Tensor]) -> None:
-        """Go on from :meth:`state`."""
+        """Go on from ``state``, which :meth:`state` gave."""
         now = check_codec(self.policy.codec) if isinstance(self.policy.codec, RowCodec) else b""
         if bytes(state.get("codec", torch.empty(0)).tolist()) != now:
             raise InputError("the run to resume had another codec, or none; resume with the one it had")
@@ -223,13 +224,13 @@ class HaloExchange:
         return change
 
     def _agree(self, epoch: int, layer: int, direction: str, width: int, delta: bool) -> tuple[Route, Terms]:
-        """Route and terms of a training message; backward, the rows that travel are those of forward."""
+        """The route and the terms of a training message; forward and backward sample the same rows."""
         route = self._routes.sampled(direction, self.policy.rates(epoch, layer, FORWARD).rows, epoch)
         draw = Draw.halo(layer, direction, self._rank)
         return route, Terms.of(self.policy, draw, epoch, width, route.share, delta, self._codecs.of)
 
     def _open(self, route: Route, terms: Terms, slot: int) -> Message:
-        """``slot`` tells apart messages of one layer and direction that may be under way together."""
+        """Open a message; ``slot`` tells apart messages of one layer and direction that may be under way together."""
         kept = None
         if terms.delta is not None:
             kept = self.memory.matrix(f"delta.send.{terms.layer}", self.num_boundary, terms.width)
@@ -244,11 +245,11 @@ class HaloExchange:
         self._sent[layer, direction] = Message.restored(self._wire, *agreed, data)
 
     def _keeps_rows(self, terms: Terms) -> bool:
-        """Whether the rows must be written to memory: averaged or coded as changes."""
+        """Whether the rows must be written to memory, because they are averaged or coded as changes."""
         return terms.epoch >= 0 and (terms.delta is not None or self.policy.freshness.smoothing > 0)
 
     def _rows(self, message: Message) -> Tensor:
-        """The rows of a message that is here, ``[h or m, width]``, through delta coding and smoothing."""
+        """The rows ``[h or m, width]`` of a message that has arrived, after delta coding and smoothing."""
         terms, memory = message.terms, self.memory
         name = f"{terms.direction}.{terms.layer}"
         if terms.delta is None:
@@ -271,5 +272,5 @@ class HaloExchange:
 
 
 def _sums(lengths: Tensor, counts: Sequence[int]) -> list[int]:
-    """The sum of the ``lengths`` of every peer, which has ``counts[p]`` of them."""
+    """For every peer ``p``, the sum of its ``counts[p]`` ``lengths``."""
     return [int(part.sum()) for part in torch.split(lengths, list(counts))]

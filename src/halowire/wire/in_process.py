@@ -1,4 +1,4 @@
-"""Workers that are threads of one process: the transport's interface over shared memory, for rehearsals and tests."""
+"""A transport for workers that are threads of one process, through shared memory: for rehearsals and tests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from halowire.wire.transport import Pending, Transport
 
 
 class Hub:
-    """Where the threads leave their messages for each other; one that fails wakes all others."""
+    """Holds the messages that threads leave for each other; a thread that fails wakes all others."""
 
     def __init__(self, size: int, deadline: float = 60.0) -> None:
         self.size = size
@@ -26,13 +26,13 @@ class Hub:
         self._failed = False
 
     def put(self, key: tuple[Any, ...], value: Tensor) -> None:
-        """Leave a copy of ``value``, behind those of the same ``key`` that nobody has taken yet."""
+        """Leave a copy of ``value``, to be taken after earlier messages of the same ``key``."""
         with self._changed:
             self._messages.setdefault(key, []).append(value.detach().clone())
             self._changed.notify_all()
 
     def take(self, key: tuple[Any, ...]) -> Tensor:
-        """Wait for the message ``key`` and take it away."""
+        """Wait for the first message of ``key``, and take it away."""
         with self._changed:
             arrived = self._changed.wait_for(lambda: self._failed or key in self._messages, self.deadline)
             if self._failed or not arrived:
@@ -44,7 +44,7 @@ class Hub:
             return found
 
     def fail(self) -> None:
-        """Wake all that wait: a message will not come."""
+        """Wake all waiting threads, because a message will not come."""
         with self._changed:
             self._failed = True
             self._changed.notify_all()
@@ -77,12 +77,12 @@ class InProcessTransport(Transport):
         return Pending((finish,), received, send, where, number)  # type: ignore[arg-type]
 
     def dispatch(self, pending: Pending, pieces: Sequence[Piece]) -> None:
-        """Send these pieces, as `Transport.dispatch` does."""
+        """Send ``pieces``, as `Transport.dispatch` does."""
         for piece in pieces:
             self._hub.put(("rows", pending.tag, piece.number, self.rank, piece.peer), pending.sent[piece.at])
 
     def start_reduce(self, tensor: Tensor, where: str, account: str | None = None) -> Pending:
-        """Launch a sum, as `Transport.start_reduce` does; in rank order, so that all threads get the same sum."""
+        """Launch a sum, as `Transport.start_reduce` does; it is added in rank order, the same on all threads."""
         self._number += 1
         number = self._number
         for peer in range(self.size):
@@ -95,7 +95,7 @@ class InProcessTransport(Transport):
         return Pending((finish,), tensor, tensor, where)  # type: ignore[arg-type]
 
     def _wait(self, work: Any, where: str) -> None:
-        """What is waited for is a function that takes the message from the hub; its deadline is the hub's."""
+        """Call ``work``, a function that takes the message from the hub, with the hub's deadline."""
         work()
 
     def broadcast(self, tensor: Tensor, where: str, account: str | None = None) -> Tensor:
@@ -104,7 +104,10 @@ class InProcessTransport(Transport):
 
 
 def run_threads(size: int, work: Callable[[InProcessTransport], Any]) -> list[Any]:
-    """``work`` with the transport of every rank, each in a thread; the results in rank order, or the first error."""
+    """Run ``work`` in one thread per rank, with that rank's transport; returns the results in rank order.
+
+    If threads fail, the error of the lowest rank is raised; that of a thread that only waited comes last.
+    """
     hub = Hub(size)
     results: list[Any] = [None] * size
     errors: list[tuple[bool, int, BaseException]] = []
@@ -122,6 +125,6 @@ def run_threads(size: int, work: Callable[[InProcessTransport], Any]) -> list[An
     for thread in threads:
         thread.join()
     if errors:
-        # Who only waited for the one that failed has nothing to say.
+        # A thread that only waited for the one that failed cannot tell the cause.
         raise min(errors, key=lambda found: found[:2])[2]
     return results

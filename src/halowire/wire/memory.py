@@ -20,7 +20,7 @@ class Memory:
         self.applied: dict[str, int] = {}
 
     def buffer(self, nbytes: int, *key: object) -> Tensor:
-        """uint8 ``[nbytes]``, the same memory for the same ``key``."""
+        """A buffer, uint8 ``[nbytes]``; the same ``key`` gives the same memory."""
         buffer = self._buffers.get(key)
         if buffer is None or buffer.numel() < nbytes:
             buffer = torch.empty(nbytes, dtype=torch.uint8, device=self._device)
@@ -28,13 +28,13 @@ class Memory:
         return buffer[:nbytes]
 
     def matrix(self, name: str, rows: int, columns: int) -> Tensor:
-        """float32 ``[rows, columns]`` that lives as long as the exchange."""
+        """The matrix ``name``, float32 ``[rows, columns]``, which lives as long as the exchange."""
         if name not in self.matrices:
             self.matrices[name] = torch.zeros(rows, columns, device=self._device)
         return self.matrices[name]
 
     def is_new(self, name: str, epoch: int) -> bool:
-        """Whether the message of ``epoch`` was not applied to ``name`` yet; from now on it was."""
+        """Whether the message of ``epoch`` is new to the matrix ``name``; from now on it counts as applied."""
         new = epoch > self.applied.get(name, -1)
         self.applied[name] = max(epoch, self.applied.get(name, -1))
         return new
@@ -44,23 +44,24 @@ class Memory:
 class Delta:
     """Delta coding: rows travel as their change from a memory ``m`` that both ends hold, at first 0.
 
-    What travels is ``Q(h - g m)``; the receiver uses ``r = g m + Q(h - g m)``, and both ends go on from
-    ``m <- g m + a Q(h - g m)``, with the ``decay`` ``g`` and the ``gain`` ``a``. A code that shortens what it codes
-    (``levels``) learns rows that stand still with ``a = 1``. An unbiased one may lose several times what it codes
-    (``minmax`` at one bit), and ``a = 1`` would pile that up; with a small gain (Mishchenko et al. 2019) ``m`` still
-    finds the row, ``r`` is unbiased in every epoch, and its noise shrinks with ``h - m``.
+    ``Q(h - g m)`` travels; the receiver uses ``r = g m + Q(h - g m)``, and both ends go on from
+    ``m <- g m + a Q(h - g m)``, with the ``decay`` ``g`` and the ``gain`` ``a``. With a code whose error is smaller
+    than its input (``levels``) and ``a = 1``, ``m`` approaches rows that stand still. The error of an unbiased code
+    (``minmax`` at one bit) may be several times as large as its input, and with ``a = 1`` errors would pile up.
+    With a small gain (Mishchenko et al. 2019) ``m`` still approaches the row, ``r`` is unbiased in every epoch, and its
+    noise shrinks with ``h - m``.
     """
 
     decay: float
     gain: float = 1.0
 
     def change(self, rows: Tensor, kept: Tensor) -> Tensor:
-        """``h - g m``."""
+        """The change that travels, ``h - g m``."""
         # A fresh matrix of this size would cost ten times the subtraction, in page faults.
         return torch.sub(rows, kept, alpha=self.decay, out=empty(*kept.shape))
 
     def step(self, kept: Tensor, values: Tensor, columns: Tensor | None) -> None:
-        """``m <- g m + a values``, in roundings that are the same on every machine; columns not sent stay."""
+        """``m <- g m + a values``, rounded in the same way on every machine; columns not sent stay."""
         if self.gain != 1:
             values = torch.mul(values, self.gain, out=empty(*values.shape))
         if columns is None:
@@ -69,7 +70,7 @@ class Delta:
             kept[:, columns] = (kept[:, columns] * self.decay).add_(values)
 
     def rows(self, kept: Tensor, values: Tensor, columns: Tensor | None) -> Tensor:
-        """``r = g m + values``, which is the memory after :meth:`step` and ``(1 - a) values``."""
+        """``r = g m + values``: the memory after :meth:`step`, ``kept``, plus ``(1 - a) values``."""
         if self.gain == 1:
             return kept
         rows = empty(*kept.shape).copy_(kept)

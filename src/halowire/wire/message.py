@@ -1,6 +1,6 @@
-"""A message: rows under way, from encoding them to adding them up at the other end.
+"""A message: rows under way, from encoding at the sender to adding up at the receiver.
 
-Its route says which rows go where, its terms how they travel; the policy sets the terms anew in every epoch.
+The route of a message says which rows go where, its terms how they travel; the policy sets the terms in every epoch.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class Wire:
     """What all messages of one exchange share.
 
     Attributes:
-        transport: carries their bytes and keeps the ledger.
-        memory: their buffers, and what is remembered between epochs.
-        label: what stands before the direction in the ledger.
+        transport: carries the bytes and keeps the ledger.
+        memory: the buffers, and the matrices that are kept between epochs.
+        label: the text before the direction in the ledger.
         account: the account that books training messages; None: the one that is open.
     """
 
@@ -37,22 +37,22 @@ class Wire:
     account: str | None = None
 
     def packing(self) -> AbstractContextManager[None]:
-        """What follows is booked as encoding and decoding."""
+        """Book the time spent inside the block as encoding and decoding."""
         return self.transport.ledger.phase("pack")
 
 
 class Message:
-    """Rows under way; ``open`` first, then ``launch`` or ``expect``, then ``wait``, then ``rows`` or ``write``.
+    """Rows under way; call ``open``, then ``launch`` or ``expect``, then ``wait``, then ``rows`` or ``write``.
 
     Where a message can be cut, its pieces leave as soon as their rows are computed: on the way out :meth:`add` says how
-    many of the rows are, on the way back :meth:`add_piece` says which piece is. What cannot be cut (sampled rows,
-    graded bits, graphics memory) is coded and sent by :meth:`launch`.
+    many rows are computed, on the way back :meth:`add_piece` says which piece is. A message that cannot be cut (sampled
+    rows, graded bits, GPU memory) is encoded and sent by :meth:`launch`.
     """
 
     def __init__(
         self, wire: Wire, route: Route, terms: Terms, where: str, tag: int | None = None, kept: Tensor | None = None
     ) -> None:
-        """``where`` tells a worker what it waits for in vain; ``kept`` ``[n, width]`` is the sender's delta memory."""
+        """``where`` names the message if it is late; ``kept`` ``[n, width]`` is the sender's memory of delta coding."""
         self.route = route
         self.terms = terms
         self._wire = wire
@@ -61,7 +61,7 @@ class Message:
         self._kept = kept
         self._sent_bytes = terms.codec.sizes(route.sent, terms.sent_columns)
         self._expected_bytes = terms.decoder.sizes(route.received, terms.sent_columns)
-        # The rows of a piece of the route do not lie together where every grade of rows has bits of its own.
+        # With graded bits the rows of a piece do not lie together in the message, so it is not cut.
         self._pieces = route.pieces if isinstance(terms.codec, Uniform) else None
         self._pending: Pending | None = None
         self._send: Tensor
@@ -72,7 +72,7 @@ class Message:
 
     @staticmethod
     def restored(wire: Wire, route: Route, terms: Terms, data: Tensor) -> Message:
-        """A message that arrived before a run was interrupted, from its bytes."""
+        """Make a message that arrived before a run was interrupted again, from its bytes ``data``."""
         message = Message(wire, route, terms, "restored")
         message._received = data
         message._pending = Pending((), data, data, "restored")
@@ -80,13 +80,13 @@ class Message:
 
     @property
     def place(self) -> tuple[int, str]:
-        """Where the ledger books it: the layer, and the name of the direction."""
+        """Where the ledger books the message: the layer, and the name of the direction."""
         return self.terms.layer, self._wire.label + self.terms.direction
 
     def open(self, *key: object, send: Tensor | None = None, received: Tensor | None = None) -> Message:
-        """Provide the memory of the bytes, and expect the pieces that arrive; returns the message itself.
+        """Provide memory for the bytes, and expect the pieces that arrive; returns the message itself.
 
-        ``key`` tells apart messages of an exchange that are under way together. Rows that travel as they lie may leave
+        ``key`` tells apart messages of an exchange that are under way together. Rows that travel unchanged may leave
         from the matrix ``send`` and arrive in ``received``, both contiguous, without a copy.
         """
         transport = self._wire.transport
@@ -101,7 +101,7 @@ class Message:
         return self
 
     def add(self, rows: Tensor, stop: int) -> None:
-        """The first ``stop`` of ``rows`` ``[n, width]`` are computed: send the pieces that are complete."""
+        """Send the pieces that are complete, now that the first ``stop`` of ``rows`` ``[n, width]`` are computed."""
         if self._pieces is None:
             return
         ready = self._pieces.ready[sum(cut < stop for cut in self._pieces.cuts)]
@@ -110,7 +110,7 @@ class Message:
         self._left = ready
 
     def add_piece(self, rows: Tensor, piece: Piece) -> None:
-        """The rows of ``piece`` among ``rows`` ``[n, width]`` are computed: send them."""
+        """Send ``piece``, now that its rows among ``rows`` ``[n, width]`` are computed."""
         self._load(rows, piece.at, [piece])
 
     @property
@@ -119,7 +119,7 @@ class Message:
         return () if self._pieces is None else self._pieces.leaving
 
     def launch(self, rows: Tensor) -> None:
-        """All ``rows`` ``[n, width]`` are computed: send what has not left yet, and book the bytes."""
+        """Send what has not left yet, now that all ``rows`` ``[n, width]`` are computed, and book the bytes."""
         if self._pending is None:
             if not self._in_place:
                 with self._wire.packing():
@@ -130,13 +130,13 @@ class Message:
             ledger.sent(self._send.numel(), *self.place)
 
     def expect(self) -> None:
-        """Exchange the bytes as they are now: for a message to which this worker adds nothing."""
+        """Exchange the bytes as they are now; a worker that only receives calls this instead of :meth:`launch`."""
         self._pending = self._wire.transport.all_to_all(
             self._send, self._sent_bytes, self._received, self._expected_bytes, self._where, self._tag
         )
 
     def wait(self) -> Tensor:
-        """Wait until the message is here; its bytes."""
+        """Wait until the message has arrived; returns its bytes."""
         assert self._pending is not None
         with self._wire.transport.ledger.waiting(*self.place):
             return self._wire.transport.wait(self._pending)
@@ -147,9 +147,10 @@ class Message:
             self._wire.transport.settle(self._send)
 
     def rows(self, kept: Tensor | None = None, new: bool = True) -> Tensor:
-        """The rows ``[size, width]`` of a message that is here, zeros where nothing travelled; may share its memory.
+        """The rows ``[size, width]`` of a message that has arrived, with zeros where nothing travelled.
 
-        With delta coding ``kept`` is the receiver's memory, which takes a step if the message is ``new`` to it.
+        They may share the message's memory. With delta coding ``kept`` is the receiver's memory, which takes a step if
+        the message is ``new`` to it.
         """
         terms, places = self.terms, self.route.places
         if terms.delta is not None:
@@ -166,9 +167,9 @@ class Message:
         return full
 
     def write(self, out: Tensor, kept: Tensor | None = None) -> None:
-        """Put the rows of a message that is here into their places in ``out`` ``[size, width]``; see :meth:`rows`.
+        """Write the rows of a message that has arrived to their places in ``out`` ``[size, width]``.
 
-        Columns that did not travel become zero, rows that did not travel stay.
+        Columns that did not travel become zero, rows that did not travel stay. For ``kept`` see :meth:`rows`.
         """
         columns, places = self.terms.columns, self.route.places
         at = slice(None) if places is None else places
@@ -181,7 +182,7 @@ class Message:
             out[at if places is None else places[:, None], columns] = self._values()
 
     def add_up(self, matrix: Csr, out: Tensor, rows: Tensor | None = None) -> None:
-        """``out += matrix @ rows`` for a message that is here; without ``rows``, it is decoded in registers."""
+        """``out += matrix @ rows`` for a message that has arrived; without ``rows``, bytes are decoded in registers."""
         terms, data = self.terms, self._received
         with self._wire.packing():
             if rows is not None:
@@ -197,7 +198,7 @@ class Message:
                 add_columns(out, terms.columns, part)
 
     def seen(self, rows: Tensor, index: Tensor, codec: Uniform) -> Tensor:
-        """What the receiver makes of the rows ``index`` of ``rows``; they are coded again with the same numbers."""
+        """The rows ``index`` of ``rows`` as the receiver decodes them, encoded again with the same random numbers."""
         terms, route = self.terms, self.route
         if terms.delta is not None:
             assert self._kept is not None
@@ -207,12 +208,12 @@ class Message:
         data = torch.empty(len(wanted) * codec.row_bytes(terms.sent_columns), dtype=torch.uint8, device=rows.device)
         codec.encode(wanted, self._source(route.ids[index]), data)
         seen = torch.zeros_like(wanted)
-        # The factor for sampled rows makes up for rows that did not travel: it is no error of those that did.
+        # The factor for sampled rows makes up for rows that did not travel: it is no error of the rows that did.
         add_columns(seen, terms.columns, codec.decode(data, terms.sent_columns) * (terms.factor * route.share))
         return seen
 
     def _values(self) -> Tensor:
-        """The values that travelled, ``[m, sent columns]``, times the factor on arrival."""
+        """The values that travelled, ``[m, sent columns]``, times the factor of the terms."""
         values = self.terms.decoder.decode(self._received, self.terms.sent_columns)
         return values if self.terms.factor == 1 else values * self.terms.factor
 
@@ -224,7 +225,7 @@ class Message:
         self._wire.transport.dispatch(self._pending, self._in_bytes(leaving))
 
     def _encode(self, rows: Tensor, new: slice, leaving: Sequence[Piece]) -> None:
-        """Write the bytes of the pieces ``leaving``; the rows in ``new`` were computed since the last call."""
+        """Write the bytes of the pieces ``leaving``; ``new`` are the rows that were computed since the last call."""
         terms, route = self.terms, self.route
         if terms.delta is not None:
             self._encode_changes(rows, new)
@@ -233,7 +234,7 @@ class Message:
                     out = self._bytes(piece).view(-1, terms.row_bytes)
                     take_rows(self._changes(), route.index[piece.at], out=out)
         elif isinstance(terms.codec, Packed) and route.targets is not None:
-            # Every row is quantised once, and written to its places with all peers.
+            # Every row is quantised once, and written to its place in the message of every peer that gets it.
             targets = route.targets if self._pieces is None else row_range(route.targets, new.start, new.stop)
             terms.codec.encode(rows[new], self._source(route.ids[new], targets=targets), self._send)
         elif route.index is None:
@@ -253,7 +254,7 @@ class Message:
         terms.delta.step(kept, terms.codec.decode(packed, terms.sent_columns), terms.columns)
 
     def _changes(self) -> Tensor:
-        """The packed change of every row, uint8 ``[n, row_bytes]``; the message itself where all rows travel once."""
+        """The packed change of every row, uint8 ``[n, row_bytes]``: the send buffer where every row travels once."""
         size, count = self.terms.row_bytes, self.route.ids.numel()
         if self.route.index is None:
             return self._send.view(-1, size)
@@ -268,7 +269,7 @@ class Message:
         return self._send if self._pieces is None else self._send[piece.times(self.terms.row_bytes).at]
 
     def _room(self, matrix: Tensor | None, nbytes: int, *key: object) -> Tensor:
-        """The bytes of ``matrix``; without one, memory of the exchange."""
+        """The bytes of ``matrix``; without a matrix, a buffer of the exchange."""
         return self._wire.memory.buffer(nbytes, *key) if matrix is None else matrix.view(-1).view(torch.uint8)
 
     def _source(self, ids: Tensor, index: Tensor | None = None, targets: Csr | None = None) -> Source:
@@ -277,7 +278,7 @@ class Message:
 
 @dataclass(frozen=True, eq=False)
 class Arrival:
-    """A message that is here, to be added to one range of rows after another.
+    """A message that has arrived, to be added to one range of rows after another.
 
     ``rows`` ``[size, width]`` are given where they had to be written to memory. Without a message nothing is added.
     """
@@ -288,7 +289,7 @@ class Arrival:
     def add(self, matrix: Csr, out: Tensor) -> None:
         """``out += matrix @ rows``, ``[r, width]`` for ``matrix`` ``[r, size]``.
 
-        Of sampled rows, only the edges from those that travelled are summed.
+        Where rows are sampled, only the edges from rows that travelled are summed.
         """
         if self.message is not None:
             self.message.add_up(matrix, out, self.rows)

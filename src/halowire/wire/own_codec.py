@@ -1,4 +1,4 @@
-"""A codec of one's own: a user writes three methods on rows; the rest, and the trial of the codec, are done here."""
+"""Codecs that users write: three methods on rows are enough; the rest, and a trial of the codec, are done here."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from halowire.wire.codec import Source, Uniform
 from halowire.wire.transport import Transport
 
 WIDTHS = (1, 7, 64)
-"""A codec is tried on rows of so many columns."""
+"""Numbers of columns of the rows on which a codec is tried."""
 STREAM = 12345
-"""The random numbers of the trial."""
+"""Stream of the random numbers of the trial."""
 
 
 @dataclass(frozen=True, eq=False)
 class Draws:
     """The random numbers of ``m`` rows of one message: functions of (seed, epoch, layer, direction, node, column).
 
-    They are the same in every run and on any number of workers; numbers of torch's own generator are not.
+    They are the same in every run and with any number of workers; the numbers of torch's own generator are not.
 
     Example:
         >>> kept = draws.uniform(rows.shape[1]) < share  # inside encode_rows
@@ -35,9 +35,9 @@ class Draws:
     ids: Tensor
 
     def uniform(self, columns: int) -> Tensor:
-        """float32 ``[m, columns]`` in ``0 <= u < 1``."""
+        """Uniform random numbers ``0 <= u < 1``, float32 ``[m, columns]``."""
         bits = uniform_bits(keys_of(self.stream, self.ids), columns)
-        # 24 bits: the most that float32 holds without rounding up to 1.
+        # float32 holds at most 24 bits; with more, a number could be rounded up to 1.
         return (bits >> 8).float() * 2.0**-24
 
 
@@ -45,8 +45,8 @@ class RowCodec(Uniform):
     """A codec that a user writes: the bytes of a row, rows to bytes, and bytes to rows.
 
     A row's bytes may depend on its values, its columns and its draws, and on nothing else: not on the rows beside it,
-    not on the worker, not on earlier messages. `halowire.distribute` and `halowire.fit` take one as ``codec``, try it
-    on some rows, and refuse it where that does not hold.
+    not on the worker, not on earlier messages. `halowire.distribute` and `halowire.fit` take an instance as ``codec``,
+    try it on some rows, and refuse it if it breaks this rule.
 
     Example:
         >>> class Half(halowire.RowCodec):
@@ -65,11 +65,11 @@ class RowCodec(Uniform):
 
     @abstractmethod
     def encode_rows(self, rows: Tensor, draws: Draws) -> Tensor:
-        """float32 ``[m, k]`` to uint8 ``[m, row_bytes(k)]``."""
+        """Turn float32 ``rows`` ``[m, k]`` into uint8 ``[m, row_bytes(k)]``."""
 
     @abstractmethod
     def decode_rows(self, data: Tensor, columns: int) -> Tensor:
-        """uint8 ``[m, row_bytes(columns)]`` to float32 ``[m, columns]``."""
+        """Turn uint8 ``data`` ``[m, row_bytes(columns)]`` into float32 ``[m, columns]``."""
 
     def encode(self, rows: Tensor, source: Source, out: Tensor) -> None:
         """Encode every row that travels once, and write it to all its places in the message."""
@@ -81,7 +81,7 @@ class RowCodec(Uniform):
             self.write(rows[chosen], Draws(source.stream, source.ids[chosen]), places, out)
 
     def decode(self, data: Tensor, columns: int) -> Tensor:
-        """The rows in ``data``."""
+        """The rows in ``data``, float32 ``[m, columns]``."""
         width = self.row_bytes(columns)
         rows = self.decode_rows(data.view(-1, width), columns)
         self._refuse_other(rows, "decode_rows", torch.float32, data.numel() // width, columns)
@@ -92,7 +92,7 @@ class RowCodec(Uniform):
         matrix.matmul(self.decode(data, columns).contiguous(), out=out, accumulate=True)
 
     def write(self, rows: Tensor, draws: Draws, places: Tensor | None, out: Tensor) -> None:
-        """Encode ``rows`` ``[m, k]`` and write them to ``out``: row ``places[i]`` at place ``i``, or all in turn."""
+        """Encode ``rows`` ``[m, k]``, and write row ``places[i]`` to place ``i`` of ``out``; None: row ``i``."""
         width = self.row_bytes(rows.shape[1])
         packed = self.encode_rows(rows, draws)
         self._refuse_other(packed, "encode_rows", torch.uint8, rows.shape[0], width)
@@ -107,10 +107,10 @@ class RowCodec(Uniform):
 
 
 def check_codec(codec: RowCodec) -> bytes:
-    """Try ``codec`` on rows of several widths and refuse it where it breaks a promise; a digest of what it gave.
+    """Try ``codec`` on rows of several widths, and refuse it if it breaks a rule; returns a digest of the bytes.
 
-    The promises: as many bytes as ``row_bytes`` says, the same bytes for the same row and draws whatever stands beside
-    it, finite rows back, the rows it was given unchanged, torch's generator untouched.
+    The rules: a row takes as many bytes as ``row_bytes`` says; the same row and draws give the same bytes, whatever
+    rows stand beside it; decoded rows are finite; the given rows do not change; torch's generator is not used.
     """
     if not isinstance(codec, RowCodec):
         raise InputError(f"the codec is a {type(codec).__name__}; expected an instance of halowire.wire.RowCodec")
@@ -123,7 +123,7 @@ def check_codec(codec: RowCodec) -> bytes:
 
 
 def agree_on_codec(codec: RowCodec, transport: Transport) -> None:
-    """Check ``codec`` on all workers, and that it gives the same bytes on all of them."""
+    """Check ``codec`` on every worker, and check that it gives the same bytes on all of them."""
     failure = None
     own = 0
     try:
@@ -175,7 +175,7 @@ def _encode(codec: RowCodec, rows: Tensor, ids: Tensor) -> Tensor:
 
 
 def _rows(columns: int) -> Tensor:
-    """float32 ``[8, k]``: ordinary rows, and what breaks a careless codec: zeros, one value, tiny and huge ones."""
+    """float32 ``[8, k]``: ordinary rows, and rows that break a careless codec: zero, constant, tiny and huge ones."""
     rows = torch.randn(8, columns, generator=torch.Generator().manual_seed(columns))
     rows[4] = 0.0
     rows[5] = 2.5

@@ -1,4 +1,4 @@
-"""The policy of a wire: how rows travel in an epoch, layer and direction. Both ends derive it from what both know."""
+"""The policy: how rows travel in an epoch, layer and direction. Both ends of a message have the same policy."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Rate:
 
     Attributes:
         bits: bits per value that travels: 32 (float32), 16 (bf16), or 8, 4, 2, 1 quantised per row.
-        code: quantiser: ``minmax`` (stochastic, unbiased) or, up to 4 bits, ``levels`` (two conditional means, or 4 or
-            16 levels around their middle).
+        code: quantiser: ``minmax`` (stochastic, unbiased) or, up to 4 bits, ``levels`` (the means of the values above
+            and below the row's mean, or 4 or 16 levels around their middle).
         ratio: VARCO's compression ratio ``c``: ``max(1, int(F / c))`` of ``F`` columns travel, the same for all rows.
         rows: BNS-GCN's share ``p`` of the halo rows that travel.
-        graded: ``bits`` is the base; halo nodes of higher in-degree get more, up to 8.
+        graded: ``bits`` is the base; halo nodes of higher in-degree get more bits, up to 8.
     """
 
     bits: int = FULL
@@ -52,22 +52,22 @@ class Rate:
             raise InputError(f"bits by degree start from a base of 1, 2, 4 or 8 bits, not {self.bits}; set --rate.bits")
 
     def columns(self, width: int) -> int:
-        """How many of ``width`` columns travel: at least one."""
+        """Number of ``width`` columns that travel, at least one."""
         return max(1, int(width / self.ratio)) if width else 0
 
 
 EXACT = Rate()
-"""float32, all rows and all columns."""
+"""The exact rate: float32, all rows and all columns."""
 
 
 def codec_of(rate: Rate) -> Uniform:
-    """The codec for the bits of ``rate``, the same for all rows."""
+    """The codec for the bits and code of ``rate``, the same for all rows."""
     return Full() if rate.bits == FULL else Packed(Packing(rate.bits, code_for(rate.code, rate.bits)))
 
 
 @dataclass(frozen=True)
 class Freshness:
-    """``fresh`` uses the rows of this epoch; ``delayed`` uses last epoch's while this epoch's are under way.
+    """Which halo rows are used: this epoch's, or the previous epoch's while this epoch's rows are under way.
 
     Attributes:
         delayed: use the messages of the previous epoch (zeros at first), forward and backward.
@@ -75,7 +75,7 @@ class Freshness:
         smoothing: PipeGCN's momentum ``m``: ``avg = m avg + (1 - m) received`` is used instead of ``received``; 0: off.
         threshold: synchronise the next epoch when layer 1's halo rows, before dropout, changed by more than this
             share of their norm; 0: off.
-        adaptive: Sylvie's adaptive execution: synchronous from a rise of the base bit to its next fall.
+        adaptive: Sylvie's adaptive execution: epochs are synchronous from a rise of the base bit to its next fall.
     """
 
     delayed: bool = False
@@ -85,7 +85,7 @@ class Freshness:
     adaptive: bool = False
 
     def synchronous(self, epoch: int) -> bool:
-        """Whether ``epoch`` uses its own rows, whatever was measured in training."""
+        """Whether ``epoch`` uses its own rows by these settings alone; measured changes may decide so too."""
         return not self.delayed or (self.sync_every > 0 and (epoch + 1) % self.sync_every == 0)
 
 
@@ -93,7 +93,7 @@ Rates = Callable[[int, int, str], Rate]
 
 
 def exact_rates(epoch: int, layer: int, direction: str) -> Rate:
-    """float32, all rows, all columns, always."""
+    """The exact rate, in every epoch, layer and direction."""
     return EXACT
 
 
@@ -107,12 +107,12 @@ class Policy:
         seed: seed of all random numbers on the wire.
         rescale: multiply what arrives by ``F / k`` where only ``k`` of ``F`` columns travel.
         decay: ``g`` of delta coding, ``r(t) = g r(t-1) + Q(h(t) - g r(t-1))``, on forward rows; None: no delta coding.
-        base: the base bit that ``rates`` follows, where the losses decide it; None: the settings alone do.
+        base: the base bit that ``rates`` follows where the loss decides the bits; None: the settings alone decide.
         resend_input: send the raw features of the halo in every epoch, as layer 0, instead of once.
-        gain: share ``a`` of the coded change that both ends keep of it (see :class:`halowire.wire.memory.Delta`).
+        gain: ``a`` of delta coding, the share of the coded change that both ends add to their memory (see `Delta`).
         first_columns: where only ``k`` columns travel, the first ones instead of a random subset.
-        piece_rows: messages of so many rows leave in pieces; smaller ones would only pay for more of them.
-        codec: how the values that travel are coded, in place of the bits of ``rates``; None: by those bits.
+        piece_rows: messages of at least this many rows leave in pieces; for smaller ones the pieces cost too much.
+        codec: the codec for the values that travel; None: the one for the bits of ``rates``.
     """
 
     rates: Rates = exact_rates
@@ -138,7 +138,7 @@ class Policy:
 def column_subset(width: int, count: int, seed: int, epoch: int, layer: int) -> Tensor | None:
     """``count`` of ``width`` columns, ascending int64, the same for all nodes and workers; None for all of them.
 
-    The columns with the smallest of ``width`` random keys: a uniform subset without replacement.
+    Each column gets a random key, and the smallest keys win: a uniform subset without replacement.
     """
     if count >= width:
         return None

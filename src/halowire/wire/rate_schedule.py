@@ -18,7 +18,7 @@ TOLERANCE = 0.02
 OLD = 0.9
 """The weight of earlier losses in the running average that the base bit follows."""
 WINDOW = 5
-"""The base bit looks at so many speeds of the loss."""
+"""Number of speeds of the loss that the base bit looks at."""
 LEAST, MOST = 1, 8
 # A clock that stands still must not divide by zero.
 SHORTEST = 1e-9
@@ -35,7 +35,7 @@ def exponential(epoch: int, epochs: int, largest: float, smallest: float) -> flo
 
 
 def parse_steps(text: str) -> list[tuple[int, float]]:
-    """``"0:64,50:8,100:1"`` as [(from epoch, ratio)]; the first must start at epoch 0."""
+    """Parse a text such as ``"0:64,50:8,100:1"`` into [(first epoch, ratio)]; the first step starts at epoch 0."""
     try:
         steps = [(int(a), float(b)) for a, _, b in (part.partition(":") for part in text.split(","))]
     except ValueError:
@@ -48,24 +48,27 @@ def parse_steps(text: str) -> list[tuple[int, float]]:
 
 
 def stepped(epoch: int, steps: Sequence[tuple[int, float]]) -> float:
-    """The ratio of the last step that has begun."""
+    """The ratio of the last step that has begun at ``epoch``."""
     return [ratio for start, ratio in steps if start <= epoch][-1]
 
 
 @dataclass(frozen=True)
 class Budget:
-    """A share of the columns for every epoch that never falls and spends ``total`` bytes in all, within 2%.
+    """The share of the columns that travels in every epoch: it never falls, and all epochs spend a total of bytes.
 
-    With ``cost(s)`` the bytes of an epoch in which a share ``s`` of the columns travels, the wanted shares grow
-    geometrically from about 1/128 to at most 1, so that the error falls all along, as VARCO's analysis wants. The
-    growth is found by bisection, from below; what whole columns leave over is spent from the last epoch backwards.
+    Wanted shares grow geometrically from about 1/128 to at most 1, so that the error falls all along, as VARCO's
+    analysis requires. Bisection finds the largest growth that the total allows. As only whole columns travel, some
+    bytes are left over; they are spent from the last epoch backwards, and at most 2% remain.
     """
 
     shares: tuple[float, ...]
 
     @staticmethod
     def plan(total: float, epochs: int, cost: Callable[[float], int], grid: int = 512) -> Budget:
-        """Spend ``total`` bytes over ``epochs``; refused where whole columns cannot come within 2% of it."""
+        """Spend ``total`` bytes over ``epochs``; a total that whole columns cannot spend within 2% is refused.
+
+        ``cost(s)`` gives the bytes of an epoch in which a share ``s`` of the columns travels.
+        """
         least, most = epochs * cost(0.0), epochs * cost(1.0)
         if not least <= total <= most:
             raise InputError(
@@ -89,7 +92,10 @@ class Budget:
 
 
 def _spend_rest(levels: list[int], prices: Sequence[int], total: float) -> int:
-    """Raise ``levels`` of epochs, which stay in ascending order, while the sum of their prices fits; that sum."""
+    """Raise the epochs' ``levels``, keeping them in ascending order, while the sum of their prices fits ``total``.
+
+    Returns the sum of the prices.
+    """
     spent, before = sum(prices[level] for level in levels), None
     while before != spent:
         before, above = spent, len(prices) - 1
@@ -114,15 +120,16 @@ def _spent(growth: float, epochs: int, cost: Callable[[float], int]) -> float:
 
 
 class BaseBit:
-    """Sylvie's time-adaptive bits, from the loss of the whole graph, which all workers know.
+    """Sylvie's time-adaptive bits, decided from the loss of the whole graph, which all workers know.
 
-    With ``a(t) = 0.9 a(t-1) + 0.1 loss(t)`` and ``v(t) = (a(t-1) - a(t)) / s(t)``, the speed at which the loss falls:
-    where the last 5 speeds never increase, the bits of the next epoch are doubled (at most 8); else, where they never
-    decrease, halved (at least 1). ``s(t)`` is 1, or the seconds of the epoch on rank 0.
+    ``a(t) = 0.9 a(t-1) + 0.1 loss(t)``, and ``v(t) = (a(t-1) - a(t)) / s(t)`` is the speed at which the loss falls;
+    ``s(t)`` is 1, or the seconds of the epoch on rank 0. If the last 5 speeds never increase, the bits of the next
+    epoch are doubled (at most 8); else, if the speeds never decrease, the bits are halved (at least 1).
 
     Attributes:
         history: bits of every epoch so far and of the next one.
-        synchronous: whether the bits' last change was a rise; execution follows it where freshness is adaptive.
+        synchronous: whether the last change of the bits was a rise; with adaptive freshness, epochs are synchronous
+            while it is true.
     """
 
     def __init__(self, start: int, per_second: bool) -> None:
@@ -133,11 +140,11 @@ class BaseBit:
         self._speeds: list[float] = []
 
     def bits(self, epoch: int) -> int:
-        """The base bit of ``epoch``, which must not be further ahead than the next one."""
+        """The base bit of ``epoch``, which is at most the next epoch."""
         return self.history[epoch]
 
     def observe(self, loss: float, seconds: float) -> None:
-        """Decide on the bits of the next epoch, from the loss of this one and the seconds that it took on rank 0."""
+        """Decide the bits of the next epoch, from this epoch's loss and its seconds on rank 0."""
         before, bits = self._average, self.history[-1]
         self._average = loss if before is None else OLD * before + (1 - OLD) * loss
         if before is not None:
@@ -148,7 +155,7 @@ class BaseBit:
             self.synchronous = self.history[-1] > bits
 
     def keep_up(self, epoch: int) -> None:
-        """Epochs up to ``epoch`` that no loss decided on have the bits of the last one."""
+        """Give every epoch up to ``epoch`` without a decision the bits of the last decided epoch."""
         self.history += [self.history[-1]] * (epoch + 1 - len(self.history))
 
     def state(self) -> dict[str, Tensor]:
@@ -162,7 +169,7 @@ class BaseBit:
         }
 
     def load_state(self, state: dict[str, Tensor]) -> None:
-        """Go on from :meth:`state`."""
+        """Go on from ``state``, which :meth:`state` gave."""
         self.history = state["base.history"].tolist()
         self._average = next(iter(state["base.average"].tolist()), None)
         self._speeds = state["base.speeds"].tolist()

@@ -1,4 +1,4 @@
-"""Routes: which rows of which matrix go to which peer, where those that arrive land, and in which pieces they leave."""
+"""Routes: which rows of which matrix go to which peer, where arriving rows land, and in which pieces rows leave."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from halowire.partitioning import Shard
 from halowire.wire.policy import FORWARD
 
 PIECES = 4
-"""Pieces of a message to a peer that gets enough rows; computing the rows cannot hide the last quarter of a message."""
+"""Number of pieces of a large message to one peer. Computing its rows hides the sending of all but the last piece."""
 ROW_STREAM = 102
 """The stream of the random numbers that sample rows."""
 
 
 class Piece(NamedTuple):
-    """The places ``start`` to ``stop`` of a list that is grouped by peer; piece ``number`` of those of ``peer``."""
+    """Piece ``number`` of the message for ``peer``: the places ``start`` to ``stop`` of a list grouped by peer."""
 
     peer: int
     number: int
@@ -30,7 +30,7 @@ class Piece(NamedTuple):
 
     @property
     def at(self) -> slice:
-        """The places themselves."""
+        """The places of the piece, as a slice."""
         return slice(self.start, self.stop)
 
     def times(self, row_bytes: int) -> Piece:
@@ -40,10 +40,10 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True)
 class Pieces:
-    """The pieces that leave and the pieces that arrive, each in the order in which they leave their sender.
+    """The pieces that leave and the pieces that arrive.
 
     ``cuts`` are numbers of rows, ascending up to the boundary: when the rows before ``cuts[i]`` are computed, the
-    pieces ``leaving[: ready[i]]`` are complete. Both ends find the same pieces, from the number of rows alone.
+    pieces ``leaving[: ready[i]]`` are complete. Both ends derive the same pieces from the number of rows alone.
     """
 
     leaving: tuple[Piece, ...]
@@ -53,7 +53,7 @@ class Pieces:
 
     @staticmethod
     def of(index: Tensor, sent: Sequence[int], received: Sequence[int], boundary: int, least: int) -> Pieces:
-        """Cut the messages of at least ``least`` rows; ``index`` are the owned rows of the send list."""
+        """Cut messages of at least ``least`` rows; ``index`` gives the owned row of every place of the send list."""
         pieces = list_pieces(sent, least)
         needed = [int(index[piece.at].max()) + 1 for piece in pieces]
         cut_peers = {piece.peer for piece in pieces if piece.number}
@@ -68,12 +68,12 @@ class Pieces:
         return Pieces(tuple(pieces[i] for i in order), tuple(list_pieces(received, least)), cuts, ready)
 
     def turned(self) -> Pieces:
-        """The pieces of the way back, on which every piece is complete by itself."""
+        """The pieces of the way back, where every piece may leave alone."""
         return Pieces(self.arriving, self.leaving, (), ())
 
 
 def list_pieces(counts: Sequence[int], least: int) -> list[Piece]:
-    """The pieces of a list with ``counts[p]`` rows for every peer ``p``: all first pieces, all second ones, ..."""
+    """The pieces of a list with ``counts[p]`` rows for every peer ``p``: all first pieces, then all second ones, ..."""
     found = []
     start = 0
     for peer, count in enumerate(counts):
@@ -89,14 +89,14 @@ class Route:
     """The way of one message: its list of rows, grouped by peer, at the sender and at the receiver.
 
     Attributes:
-        ids: original ids of the rows of the matrix that is sent from, int64 ``[n]``.
-        index: the row of that matrix at every place of the message; None: row ``i`` at place ``i``.
+        ids: original ids of the rows of the matrix at the sender, int64 ``[n]``.
+        index: the row of the sender's matrix at every place of the message; None: row ``i`` at place ``i``.
         targets: the inverse of ``index`` as a matrix ``[n, m]``, where rows go to several peers; else None.
         sent: how many rows go to every peer.
         received: how many rows come from every peer.
-        size: rows of the matrix in which they land.
-        places: the rows of that matrix where they land; None: row ``i`` from place ``i``.
-        sums: the matrix ``[n, m]`` that adds what arrives to the rows it belongs to, on the way back; else None.
+        size: number of rows of the receiver's matrix.
+        places: the row of the receiver's matrix where every place lands; None: place ``i`` lands in row ``i``.
+        sums: on the way back, the matrix ``[n, m]`` that adds arriving gradients to the owned rows; else None.
         share: the share of all rows that travels.
         pieces: the pieces in which the message leaves; None: it leaves as a whole.
     """
@@ -114,7 +114,7 @@ class Route:
 
     @staticmethod
     def to_peer(ids: Tensor, peer: int, peers: int, *, sends: bool) -> Route:
-        """All rows of a matrix to ``peer``, or from it; ``ids`` are those of the rows."""
+        """The route of all rows of a matrix, with the original ``ids``, to ``peer`` or from it."""
         count = ids.numel()
         full = [count if other == peer else 0 for other in range(peers)]
         none = [0] * peers
@@ -122,14 +122,14 @@ class Route:
 
 
 Counts = tuple[tuple[int, ...], tuple[int, ...]]
-"""How many rows go to every peer, and how many come from each."""
+"""How many rows go to every peer, and how many rows come from every peer."""
 
 
 class HaloRoutes:
     """The routes of a shard: boundary rows to the peers' halos and back, all of them or those sampled in an epoch."""
 
     def __init__(self, shard: Shard, device: torch.device, seed: int, piece_rows: int | None) -> None:
-        """``seed`` draws the sampled rows; messages of ``piece_rows`` rows leave in pieces, with None none does."""
+        """``seed`` draws the sampled rows; messages of ``piece_rows`` rows or more leave in pieces (None: none do)."""
         # The shard itself, with features and edges, is not kept alive by its routes.
         self._seed = seed
         self.send_index = shard.send_index
@@ -149,7 +149,7 @@ class HaloRoutes:
         return self._all[direction != FORWARD]
 
     def sampled(self, direction: str, share: float, epoch: int) -> Route:
-        """The route of the rows that travel in ``epoch``, a ``share`` of those for every peer."""
+        """The route of the rows that travel in ``epoch``: a ``share`` of the rows of every peer."""
         if share == 1:
             return self.all(direction)
         if self._sampled is None or self._sampled[0] != (epoch, share):
@@ -162,7 +162,7 @@ class HaloRoutes:
     def _both(
         self, index: Tensor, places: Tensor | None, counts: Counts, share: float, pieces: Pieces | None
     ) -> tuple[Route, Route]:
-        """The way out and the way back, which is the same list read from the other end."""
+        """The route out and the route back, which is the same list read from the other end."""
         boundary, halo, (sent, received) = self.boundary_ids, self.halo_ids, counts
         inverse = inverse_of(index, boundary.numel())
         out = Route(boundary, index, inverse, sent, received, halo.numel(), places, share=share, pieces=pieces)
@@ -172,17 +172,17 @@ class HaloRoutes:
 
 
 def sample_size(count: int, share: float) -> int:
-    """How many of ``count`` rows that go to one peer travel: ``max(1, round(p m))``, none of none."""
+    """Number of sampled rows among the ``count`` rows for one peer: ``max(1, round(p m))``, and 0 of 0."""
     return min(count, max(1, round(share * count)))
 
 
 def row_subset(
     ids: Tensor, counts: tuple[int, ...], share: float, seed: int, epoch: int
 ) -> tuple[Tensor, tuple[int, ...]]:
-    """Positions of the sampled rows of a list grouped by peer, ascending, and how many each group keeps.
+    """Ascending positions of the sampled rows of a list grouped by peer, and their number in every group.
 
-    ``ids`` are the original ids of the list, ``counts`` its groups. Of each group, the :func:`sample_size` rows with
-    the smallest keys stay; owner and receiver hold the same list and so agree.
+    ``ids`` are the original ids of the list's rows, ``counts`` the sizes of its groups. Of each group, the
+    :func:`sample_size` rows with the smallest random keys travel; owner and receiver hold the same list, so they agree.
     """
     keys = row_keys(seed, epoch, 0, ids, ROW_STREAM)
     sizes = tuple(sample_size(count, share) for count in counts)

@@ -1,4 +1,4 @@
-"""Stage links: the rows of a chunk from one stage to the next, their gradients back, in any code."""
+"""Stage links: they carry the rows of a chunk from one stage to the next, and gradients back, in any code."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ TAGS = 1 << 20
 
 
 class StageLink:
-    """One worker's end of the wire to the stage before or after it, for one kind of rows ``[n, width]``.
+    """One worker's end of the connection to the stage before or after it, for one kind of rows ``[n, width]``.
 
-    float32 rows travel from and to the matrices they are computed in. Otherwise the sender encodes them, and with delta
-    coding both ends keep the reconstruction. Every row travels, in every epoch: a stage without its input could not go
-    on.
+    float32 rows travel straight from the sender's matrix to the receiver's. Other codes encode and decode them, and
+    with delta coding both ends keep the reconstructed rows. Every row travels in every epoch: a stage cannot go on
+    without its input.
     """
 
     def __init__(self, line: Transport, peer: int, layer: int, kind: int, ids: Tensor, policy: Policy) -> None:
-        """``peer``: the other stage; ``layer``: the exchange that the rows enter; ``kind``: 1 for initial rows."""
+        """``peer``: the other stage; ``layer``: the layer whose input the rows are; ``kind``: 1 for initial rows."""
         self.memory = Memory(torch.device("cpu"))
         self._wire = Wire(line, self.memory, "stage ", STAGE)
         self._error = CodeError(line.ledger)
@@ -45,7 +45,7 @@ class StageLink:
         self._terms_of: dict[tuple[int, str, int], Terms] = {}
 
     def expect(self, places: Sequence[slice], into: Tensor, direction: str, epoch: int | None) -> None:
-        """Post the receives of all chunks ``places``, in the order in which they will come, for ``into`` ``[n, k]``."""
+        """Post the receives of all chunks, in order of arrival; chunk ``i`` fills rows ``places[i]`` of ``into``."""
         self._into = into
         terms = self._terms(epoch, direction, into.shape[1])
         for number, at in enumerate(places):
@@ -54,12 +54,12 @@ class StageLink:
             self._incoming[number] = message
 
     def take(self, number: int) -> None:
-        """Wait for the ``number``-th chunk; after :meth:`unpack` its rows are in their place."""
+        """Wait for the ``number``-th chunk; :meth:`unpack` then puts its rows in place."""
         self._arrived = self._incoming.pop(number)
         self._arrived.wait()
 
     def unpack(self, at: slice) -> None:
-        """Decode the chunk that was taken last, whose rows are ``at``; there is nothing to do for float32."""
+        """Decode the chunk that was taken last into the rows ``at``; float32 rows are there already."""
         assert self._into is not None and self._arrived is not None
         terms = self._arrived.terms
         if not terms.plain:
@@ -68,7 +68,7 @@ class StageLink:
         self._arrived = None
 
     def send(self, rows: Tensor, number: int, at: slice, direction: str, epoch: int | None) -> None:
-        """Launch ``rows``, those ``at`` of the part; they must not change before :meth:`settle`."""
+        """Launch ``rows``, the rows ``at`` of the part; they must not change before :meth:`settle`."""
         terms = self._terms(epoch, direction, rows.shape[1])
         message = self._message(number, at, terms, sends=True)
         message.open(direction, number, send=rows if terms.plain else None).launch(rows)

@@ -1,4 +1,4 @@
-"""The terms of one message, which the policy sets: what both ends know of it without a word on the wire."""
+"""The terms of one message: how the policy makes it travel. Both ends know them without sending them."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from halowire.wire.memory import Delta
 from halowire.wire.policy import BACKWARD, EXACT, FORWARD, Policy, Rate, codec_of
 
 Codecs = Callable[[Policy, Rate, str], tuple[Codec, Codec]]
-"""How a worker encodes its own rows and decodes those of its peers, at a rate and in a direction."""
+"""A function that gives the codec of a worker's own rows and the codec of its peers' rows, at a rate and direction."""
 
 
 def alike(policy: Policy, rate: Rate, direction: str) -> tuple[Codec, Codec]:
-    """Every row is coded alike, with the policy's own codec or the one for the bits of ``rate``."""
+    """One codec for all rows of both ends: the policy's own, or the one for the bits of ``rate``."""
     codec = policy.codec or codec_of(rate)
     return codec, codec
 
 
 @dataclass(frozen=True)
 class Draw:
-    """Where a message belongs, and what makes its random numbers its own.
+    """The layer and direction of a message, and the keys of its random numbers.
 
     Attributes:
         layer: the layer whose input travels.
         direction: ``forward`` or ``backward``.
-        columns: the key of the columns that travel.
-        bits: the stream of the rounding of their values.
+        columns: the key that draws the columns that travel.
+        bits: the stream of the random numbers that round the values.
     """
 
     layer: int
@@ -40,17 +40,17 @@ class Draw:
 
     @staticmethod
     def halo(layer: int, direction: str, rank: int) -> Draw:
-        """A halo message; backward, every sender ``rank`` has a stream of its own, as several send the same node."""
+        """The draw of a halo message; backward, several ranks send gradients of a node, so each has its own stream."""
         return Draw(layer, direction, layer, 200 if direction == FORWARD else 1000 + rank)
 
     @staticmethod
     def chunk(layer: int, direction: str) -> Draw:
-        """The halo message of chunks in work."""
+        """The draw of a halo message of the chunks in work."""
         return Draw(layer, direction, layer, 500 if direction == FORWARD else 1500)
 
     @staticmethod
     def stage(layer: int, direction: str, kind: int) -> Draw:
-        """A stage link's message; its columns are drawn from negative keys, so that they are not those of a halo."""
+        """The draw of a stage link's message; negative keys draw its columns, so that they differ from a halo's."""
         return Draw(layer, direction, -1 - 2 * layer - kind, 300 + 2 * kind + (direction == BACKWARD))
 
 
@@ -64,9 +64,9 @@ class Terms:
         direction: ``forward`` or ``backward``.
         width: columns of the rows.
         codec: how this worker encodes its own rows.
-        decoder: how it decodes those of its peers.
+        decoder: how this worker decodes the rows of its peers.
         columns: the columns that travel; None: all of them.
-        factor: what rows are multiplied by on arrival.
+        factor: the number by which rows are multiplied on arrival.
         stream: key of the random numbers of the message.
         delta: how rows travel as changes; None: they travel as they are.
     """
@@ -84,7 +84,7 @@ class Terms:
 
     @staticmethod
     def exact(layer: int, direction: str, width: int) -> Terms:
-        """float32 and all columns: for set-up and evaluation."""
+        """The terms of set-up and evaluation: float32 and all columns."""
         codec = codec_of(EXACT)
         return Terms(-1, layer, direction, width, codec, codec)
 
@@ -98,9 +98,9 @@ class Terms:
         delta: bool = False,
         code: Codecs = alike,
     ) -> Terms:
-        """The terms that ``policy`` sets for a training message; backward, the columns are those of forward.
+        """The terms that ``policy`` sets for a training message; forward and backward send the same columns.
 
-        ``share``: that of the rows that travel. ``delta``: rows may travel as changes, where the policy has a decay.
+        ``share``: the share of the rows that travels. ``delta``: rows travel as changes where the policy has a decay.
         """
         layer, direction = draw.layer, draw.direction
         columns = policy.columns(epoch, layer, width, draw.columns)

@@ -38,9 +38,9 @@ class Pending:
 
 @dataclass(frozen=True, eq=False)
 class Circle:
-    """Some of the workers, by their ranks among all, with a process group for reductions and one for messages.
+    """Some of the workers, by their global ranks, with a process group for reductions and one for messages.
 
-    Every worker makes every circle, in the same order, also those it does not belong to.
+    Every worker must make every circle, in the same order, also circles to which it does not belong.
     """
 
     members: tuple[int, ...]
@@ -56,10 +56,10 @@ class Circle:
 
 
 class Transport:
-    """One worker's end of the wire. With one worker there is no process group and every call is empty.
+    """Carries bytes between this worker and the others. With one worker there is no process group and nothing is sent.
 
-    Halo messages travel on a process group, and so on connections, of their own: they and the reduction of weight
-    gradients never queue behind each other. The ledger counts what this worker sends: for an all-to-all the bytes for
+    Halo messages have a process group, and so connections, of their own: they and the reduction of weight gradients
+    never queue behind each other. The ledger counts the bytes that this worker sends: for an all-to-all the bytes for
     the other ranks, for a reduction of ``B`` bytes the ring's ``2 (P - 1) / P * B``, for a broadcast ``B`` for each
     receiving rank.
     """
@@ -67,7 +67,7 @@ class Transport:
     def __init__(
         self, ledger: Ledger | None = None, deadline: float = DEFAULT_DEADLINE, circle: Circle | None = None
     ) -> None:
-        """The wire among the members of ``circle``; by default among all workers."""
+        """Connect the members of ``circle``; by default all workers."""
         self.ledger = ledger or Ledger()
         self.deadline = deadline
         ranks = range(dist.get_world_size()) if dist.is_initialized() else range(1)
@@ -86,9 +86,10 @@ class Transport:
     def all_to_all(
         self, send: Tensor, send_bytes: Sizes, received: Tensor, recv_bytes: Sizes, where: str, tag: int | None = None
     ) -> Pending:
-        """Launch one message to every peer: uint8 ``send`` split by ``send_bytes`` into uint8 ``received``.
+        """Launch one message to every peer, from uint8 ``send``, and one from every peer, into uint8 ``received``.
 
-        ``send`` must not change before :meth:`settle` or the next message from it. For ``tag`` see :meth:`open`.
+        ``send_bytes`` and ``recv_bytes`` split the buffers by peer. ``send`` must not change before :meth:`settle` or
+        the next message from it. For ``tag`` see :meth:`open`.
         """
         if self.size == 1:
             return Pending((), received, send, where)
@@ -103,11 +104,11 @@ class Transport:
     def open(
         self, send: Tensor, received: Tensor, incoming: Sequence[Piece], where: str, tag: int | None = None
     ) -> Pending:
-        """Expect the pieces ``incoming`` of ``received`` (in bytes); those of ``send`` follow with :meth:`dispatch`.
+        """Expect the pieces ``incoming`` of ``received`` (in bytes); :meth:`dispatch` sends the pieces of ``send``.
 
         ``send`` must not change from the dispatch of a piece until :meth:`settle` or the next message from it. Both
-        ends of a message find the same ``tag`` by counting the messages that all members open in turn; where only some
-        of them open it, they give one.
+        ends of a message need the same ``tag``. By default it is counted, which needs all members to open the same
+        messages in the same order; for a message that only some members open, they give a tag.
         """
         # Receives are posted before sends: Gloo's own all-to-all lets the two directions of a link take turns when one
         # worker is late, which halves its speed.
@@ -116,14 +117,14 @@ class Transport:
             self._tag += PIECES
             tag = self._tag
         pending = Pending(self._post(dist.irecv, received, incoming, tag), received, send, where, tag)
-        # Gloo cannot pass over bytes whose buffer is gone: it would spin, and all later messages of the peer would wait
-        # behind them. So what was expected lives on here, though whoever expected it may not.
+        # Gloo cannot skip bytes whose buffer is gone: it would spin, and all later messages of the peer would wait. So
+        # the buffer is kept alive here until its bytes arrive, even if nobody wants them any more.
         if pending.works:
             self._expected[id(pending)] = pending
         return pending
 
     def dispatch(self, pending: Pending, pieces: Sequence[Piece]) -> None:
-        """Send these pieces of an open message (in bytes)."""
+        """Send ``pieces`` (in bytes) of an open message."""
         if not pieces:
             return
         works = self._post(dist.isend, pending.sent, pieces, pending.tag)
@@ -132,8 +133,8 @@ class Transport:
         self._outgoing[key] = Pending((*before, *works), pending.received, pending.sent, pending.where)
 
     def wait(self, pending: Pending) -> Tensor:
-        """Wait for a message; the received bytes."""
-        # A receive of Gloo's can be waited for only once; a message may be, and is, used twice.
+        """Wait for a message; returns the received bytes."""
+        # A receive of Gloo can be waited for only once, but a message is used up to twice.
         works, pending.works = pending.works, ()
         for work in works:
             self._wait(work, pending.where)
@@ -141,14 +142,14 @@ class Transport:
         return pending.received
 
     def settle(self, send: Tensor | None = None) -> None:
-        """Wait until the message from the buffer ``send`` has left, or all messages; then it may be written again."""
+        """Wait until the message in the buffer ``send`` (None: every message) has left; the buffer may then change."""
         keys = list(self._outgoing) if send is None else [send.data_ptr()]
         for key in keys:
             if (pending := self._outgoing.pop(key, None)) is not None:
                 self.wait(pending)
 
     def drain(self) -> None:
-        """Wait for all messages, also those that arrive: every member must have dispatched what the others expect."""
+        """Wait for all messages, sent and expected; every member must have dispatched what the others expect."""
         self.settle()
         for pending in list(self._expected.values()):
             self.wait(pending)
@@ -156,7 +157,7 @@ class Transport:
     def _post(
         self, operation: Callable[..., dist.Work | None], buffer: Tensor, pieces: Sequence[Piece], tag: int
     ) -> Works:
-        """One operation for every piece of ``buffer``."""
+        """Post one ``operation`` for every piece of ``buffer``."""
         works = []
         for piece in pieces:
             if piece.peer == self.rank:
@@ -168,7 +169,7 @@ class Transport:
         return tuple(works)
 
     def start_reduce(self, tensor: Tensor, where: str, account: str | None = GRADIENT) -> Pending:
-        """Launch the sum of ``tensor`` over all members, in place; every member launches the same ones in turn."""
+        """Launch the sum of ``tensor`` over all members, in place; all members launch their sums in the same order."""
         if self.size == 1:
             return Pending((), tensor, tensor, where)
         self._book(account, 2 * (self.size - 1) * tensor.nbytes // self.size)
@@ -187,7 +188,7 @@ class Transport:
         return tensor
 
     def broadcast_bytes(self, data: bytes, where: str) -> bytes:
-        """Rank 0's ``data`` on every worker."""
+        """Copy rank 0's ``data`` to every worker."""
         if self.size == 1:
             return data
         length = self.broadcast(torch.tensor([len(data)]), where)
@@ -197,9 +198,9 @@ class Transport:
         return bytes(mine)
 
     def swap(self, rows: Tensor, sent: Sizes, received: Sizes, where: str) -> Tensor:
-        """Send ``sent[p]`` of the ``rows`` ``[n, ...]``, grouped by peer, to every peer ``p``; the rows that they sent.
+        """Send ``sent[p]`` of the ``rows`` ``[n, ...]``, grouped by peer, to every peer ``p``; returns the peers' rows.
 
-        ``received[p]`` are the rows that come from ``p``; :meth:`swap_counts` asks for them where they are not known.
+        ``received[p]`` is the number of rows from ``p``; where it is not known, :meth:`swap_counts` finds it.
         """
         data = rows.contiguous().view(-1).view(torch.uint8)
         width = rows.element_size() * math.prod(rows.shape[1:])
@@ -211,14 +212,14 @@ class Transport:
         return arrived.view(rows.dtype).view(sum(received), *rows.shape[1:])
 
     def swap_counts(self, counts: Sizes, where: str) -> list[int]:
-        """Tell every peer ``p`` that it gets ``counts[p]`` rows; how many come from each."""
+        """Tell every peer ``p`` that it gets ``counts[p]`` rows; returns how many rows come from every peer."""
         table = torch.zeros(self.size, self.size, dtype=torch.int64)
         table[self.rank] = torch.tensor(counts)
         self.all_reduce(table, where, account=None)
         return [int(count) for count in table[:, self.rank]]
 
     def gather_rows(self, rows: Tensor, counts: Sizes, where: str) -> Tensor | None:
-        """Collect every worker's ``rows`` on rank 0, in rank order; None elsewhere. ``counts``: rows of each rank."""
+        """Collect every worker's ``rows`` on rank 0, in rank order; other ranks get None. ``counts``: rows by rank."""
         if self.size == 1:
             return rows
         nothing = [0] * self.size
@@ -228,13 +229,13 @@ class Transport:
         return None
 
     def forget(self) -> None:
-        """Let go of the process group and of messages under way, so that destroying the group ends its threads."""
+        """Drop the process group and messages under way, so that destroying the group ends its threads."""
         self._group = self._halos = None
         self._outgoing.clear()
         self._expected.clear()
 
     def barrier(self, where: str) -> None:
-        """Wait until every worker is here."""
+        """Wait until every worker has called this."""
         self.all_reduce(torch.zeros(1), where, account=None)
 
     def _book(self, account: str | None, nbytes: int) -> None:
@@ -251,7 +252,7 @@ class Transport:
             raise LateError(self._who_is_late(where, error)) from error
 
     def _who_is_late(self, where: str, error: RuntimeError) -> str:
-        """Every worker that gives up says so in the store; who has not said so is late, or gone."""
+        """Say which workers are late: each worker that gives up writes so to the store; the others are late or gone."""
         store, mine = dist.distributed_c10d._get_default_store(), dist.get_rank()
         # Gloo's messages begin with its source file and line, and may end with a wave.
         reason = re.sub(r"^\[[^\]]*\]\s*", "", str(error).splitlines()[0]).partition("GLHF")[0].strip(" .")
@@ -267,15 +268,15 @@ class Transport:
         return f"rank {mine} gave up waiting at {where}{late}{also} ({reason})"
 
 
-# A group that outlives `destroy_process_group` ends with the interpreter, and a Gloo thread that lets go of a tensor at
-# that moment aborts the process: the groups are held weakly.
+# A group that outlives `destroy_process_group` ends with the interpreter, and a Gloo thread that frees a tensor at that
+# moment aborts the process. So the groups are held weakly.
 _SECOND: WeakKeyDictionary[dist.ProcessGroup, dist.ProcessGroup] = WeakKeyDictionary()
-# What is expected on a group, by whichever transport of this process, and was not waited for.
+# The messages that any transport of this process expects on a group and has not waited for yet.
 _EXPECTED: WeakKeyDictionary[dist.ProcessGroup, dict[int, Pending]] = WeakKeyDictionary()
 
 
 def _second_group(world: dist.ProcessGroup | None) -> dist.ProcessGroup:
-    """The group of the halo messages beside ``world``: one, however many transports a process makes."""
+    """The group of the halo messages beside ``world``; all transports of a process share it."""
     assert world is not None
     if world not in _SECOND:
         group = dist.new_group()
@@ -285,6 +286,6 @@ def _second_group(world: dist.ProcessGroup | None) -> dist.ProcessGroup:
 
 
 def _whole(sizes: Sizes) -> list[Piece]:
-    """A message that is not cut: one piece for every peer that gets some of its bytes."""
+    """The pieces of a message that is not cut: one for every peer that gets bytes."""
     ends = list(itertools.accumulate(sizes))
     return [Piece(peer, 0, end - size, end) for peer, (size, end) in enumerate(zip(sizes, ends, strict=True)) if size]

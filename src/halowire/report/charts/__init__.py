@@ -1,4 +1,4 @@
-"""The charts, drawn as SVG: curves, scatter plots, bars and timelines; `sections/` decides what they show."""
+"""Charts are drawn as SVG: curves, scatter plots, bars and timelines; `sections/` decides what they show."""
 
 from halowire.report.charts.bars import Bar, Segment, bar_chart, legend, timeline_chart
 from halowire.report.charts.line_chart import Curve, LineChart, line_figure

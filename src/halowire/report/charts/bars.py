@@ -1,4 +1,4 @@
-"""Horizontal bars on one scale that starts at zero, with words above each: stacked amounts, or a worker's timeline."""
+"""Horizontal bars on one scale from zero, with words above each, show stacked amounts or workers' timelines."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ STRIP = 6
 LEAST_FOR_CHUNK = 0.022
 """The share of the width that a box needs to have the number of its chunk written inside."""
 NARROW = 1 / 250
-"""Narrower boxes have no edge: it would be as wide as they are."""
+"""Boxes narrower than this share of the width have no edge, which would be as wide as the box."""
 HAIR = 1 / 2000
-"""Spans of a kind that lie closer than this share of the epoch are drawn as one: no screen can part them."""
+"""Spans of a kind closer than this share of the epoch are drawn as one: no screen can show the gap."""
 
 
 @dataclass(frozen=True)
 class Segment:
-    """A piece of a bar: the class that colours it, what it is, its value as a number and in words."""
+    """A piece of a bar: the CSS class that colours it, its name, its value as a number and in words."""
 
     kind: str
     name: str
@@ -37,7 +37,7 @@ class Segment:
 
 @dataclass(frozen=True)
 class Bar:
-    """One bar: its name, what stands at its right, and its segments from left to right."""
+    """One bar: its name, the words at its right, and its segments from left to right."""
 
     name: str
     total: object
@@ -71,7 +71,7 @@ def timeline_chart(title: str, description: str, rows: list[WorkerTimeline]) -> 
 
 
 def merged(kind: str, row: WorkerTimeline, end: float) -> list[tuple[float, float]]:
-    """(start, width) of a kind's spans as shares of ``end``; close spans become one, what stays tiny is left out."""
+    """(start, width) of a kind's spans as shares of ``end``; close spans become one, tiny spans are left out."""
     found: list[list[float]] = []
     for span in sorted((one for one in row.spans if one.kind == kind), key=lambda one: one.start):
         start, stop = span.start / end, span.end / end
@@ -112,7 +112,7 @@ def _words_above(name: str, total: object, top: float) -> Html:
 
 
 def _box(start: float, width: float, y: float, height: float, style: str, hint: str | None = None) -> Html:
-    """A box from ``start`` on, of a ``width`` in shares of the plot, with a hint for who points at it."""
+    """A box at ``start``, ``width`` wide (shares of the plot), with a hint that shows when one points at the box."""
     box = {"x": across(start), "y": down(y), "width": across(width), "height": height}
     return tag("rect", tag("title", hint) if hint else None, class_=style, **box)
 
@@ -124,7 +124,7 @@ def _inside(words: object, middle: float, y: float, kind: str) -> Html:
 
 
 def _time_axis(end: float, height: float) -> list[Html]:
-    """Ticks below the lines; the last one has no words where they would hang over the edge."""
+    """Ticks below the lines; the last tick has no words if they would hang over the edge."""
     factor, unit = unit_of("seconds", end)
     drawn = [tag("line", x1="0", x2="100%", y1=down(height), y2=down(height), class_="base")]
     for tick, label in labelled_ticks(0, end / factor, 5):
@@ -136,7 +136,7 @@ def _time_axis(end: float, height: float) -> list[Html]:
 
 
 def _span(span: Span, end: float, y: float, name: str) -> Html | None:
-    """The box of a chunk in work, or of the wait for one; None where it is too short to be seen."""
+    """The box of work on a chunk, or of waiting for a chunk; None if the box is too short to be seen."""
     start, width = span.start / end, span.seconds / end
     if width < HAIR:
         return None
@@ -148,7 +148,7 @@ def _span(span: Span, end: float, y: float, name: str) -> Html | None:
 
 
 def _strip(kind: str, row: WorkerTimeline, end: float, y: float) -> Html | None:
-    """The short spans: waits for halo rows along the lower edge of the boxes, transfers over their whole height."""
+    """Boxes of the short spans: waits for halo rows along the lower edge of other boxes, transfers at full height."""
     height = STRIP if kind == "exchange" else THICK
     style = f"span thin {kind}"
     boxes = [_box(start, width, y + THICK - height, height, style) for start, width in merged(kind, row, end)]

@@ -1,4 +1,4 @@
-"""Curves over the epochs, each labelled at its end."""
+"""A line chart draws curves over the epochs, each labelled at its end."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from halowire.report.units import Points, finite
 
 HEIGHT = 190
 STRETCH = 1000
-"""Units across the nested coordinate system of the curves, which stretches with the plot; down it are pixels."""
+"""Horizontal units of the curves' coordinate system, which stretches with the plot; vertical units are pixels."""
 MOST_POINTS = 1500
 MOST_HINTS = 150
 MOST_ROWS = 400
 """Limits of a long run: points of a curve, columns that can be pointed at, rows of the data table."""
 MOST_DOTS = 24
-"""Curves of more points have a dot at their end only."""
+"""Curves of more points than this have a dot at their end only."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +41,9 @@ class Curve:
 class LineChart:
     """What a line chart shows.
 
-    ``unit`` names the values where the axis alone does not. The axis starts at ``zero``, or is logarithmic (``log``);
-    a ``robust`` one is cut below a few outliers. ``marks`` are epochs worth a hairline with words, ``span`` are the
-    first and the last epoch of the page.
+    ``unit`` names the values where the axis alone does not. With ``zero`` the axis starts at 0, with ``log`` it is
+    logarithmic, with ``robust`` it is cut below a few outliers. ``marks`` are epochs that get a hairline with words,
+    ``span`` is the first and the last epoch of the page.
     """
 
     title: str
@@ -98,7 +98,7 @@ def line_chart(chart: LineChart, description: str) -> Html:
 
 
 def cap(curves: list[Curve]) -> float:
-    """Where to cut the axis: above it lie a few outliers (a slow first epoch) that would flatten everything else."""
+    """Where to cut the axis: above the cut lie a few outliers (a slow first epoch) that would flatten all else."""
     values = sorted(value for curve in curves for value in curve.values)
     if len(values) < 8:
         return math.inf
@@ -121,7 +121,7 @@ def thinned(points: Points) -> Points:
 
 
 def _path(plot: Plot, curve: Curve) -> Html:
-    """The curve, broken where values are missing, and the area below it where asked."""
+    """The curve, broken where values are missing, and the area below it if the curve has ``area``."""
     pieces: list[list[str]] = [[]]
     spans: list[tuple[float, float]] = []
     for epoch, value in thinned(curve.points):
@@ -148,7 +148,7 @@ def _path(plot: Plot, curve: Curve) -> Html:
 
 
 def _dots(plot: Plot, curve: Curve) -> Html:
-    """A dot at the end of a curve, and at every point where it has few."""
+    """A dot at the end of a curve, and at every point of a curve with few points."""
     known = [(plot.x(epoch), plot.y(value)) for epoch, value in curve.points if math.isfinite(value)]
     shown = known if len(known) <= MOST_DOTS else known[-1:]
     return join(*(tag("circle", cx=across(x), cy=down(y), r="2.5", class_=f"dot s{curve.slot}") for x, y in shown))
@@ -172,7 +172,7 @@ def _mark(plot: Plot, epoch: int, words: str, row: int) -> Html:
 
 
 def _off_scale(plot: Plot, curves: list[Curve], limit: float, kind: Kind) -> Html | None:
-    """Words for the highest value where the axis was cut below it."""
+    """Words for the highest value, if the axis was cut below it."""
     above = [(v, e) for curve in curves for e, v in curve.points if math.isfinite(v) and v > limit]
     if not above:
         return None

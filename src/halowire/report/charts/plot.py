@@ -1,7 +1,7 @@
-"""What charts share: axes with round ticks, a frame as wide as the page allows, its grid, and labels at the right.
+"""Charts share axes with round ticks, a frame as wide as the page allows, its grid, and labels at the right.
 
-Horizontal positions are per cent of the plot, vertical ones are pixels; labels hang over the plot's edges into padding
-that the frame reserves. Curves live in a nested coordinate system that stretches with the plot.
+Horizontal positions are per cent of the plot, vertical positions are pixels; labels hang over the plot's edges into
+padding that the frame reserves. Curves have a nested coordinate system that stretches with the plot.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from halowire.report.units import BYTE_UNITS, bytes_text, digits, is_share, numb
 
 Kind = Literal["number", "percent", "seconds", "bytes"]
 SECOND_UNITS = ((300.0, 60.0, "min"), (0.0995, 1.0, "s"), (1e-3, 1e-3, "ms"))
-"""For every unit of an axis of time: the least value it is used for, and its seconds."""
+"""For every unit of an axis of time: the least value in seconds that uses it, its seconds, and its name."""
 ZERO_ROOM = 0.16
 """The share of a logarithmic axis that is reserved for zeros, below its smallest value."""
 WORDS: dict[Kind, Callable[[object], str]] = {
@@ -112,7 +112,7 @@ def unit_of(kind: Kind, largest: float) -> tuple[float, str]:
 def make_axis(values: list[float], kind: Kind, zero: bool, log: bool = False) -> Axis:
     """An axis that starts and ends on a tick and holds all ``values`` (finite), and with ``zero`` also 0.
 
-    With ``log`` it is logarithmic where some value is above zero, and ``zero`` does not matter.
+    With ``log`` the axis is logarithmic if some value is above zero, and ``zero`` has no effect.
     """
     if log and any(value > 0 for value in values):
         return _log_axis(values, kind)
@@ -165,7 +165,7 @@ def _log_axis(values: list[float], kind: Kind) -> LogAxis:
     wholes = [step for step in tens if low <= step <= high]
     inside = wholes if len(wholes) > 2 else [step for step in steps if low <= step <= high]
     if len(inside) < 3 and kind != "bytes":
-        # Close values: two ticks would leave the eye without a measure.
+        # Values are so close that the axis would have only two ticks, too few to read values from.
         finer = rounds(kind, tuple(range(1, 10)))
         low, high = around(above, finer)
         inside = [step for step in finer if low <= step <= high]
@@ -199,7 +199,7 @@ def spell(value: float, kind: Kind) -> str:
 
 @dataclass(frozen=True)
 class EndLabel:
-    """Words at the right of the plot: the name of what ends at (x, y) of the plot, its value, and its colour."""
+    """Words at the right of the plot for the curve or point at (x, y): its name, its value and its colour."""
 
     name: str
     value: str
@@ -225,7 +225,7 @@ class Plot:
 
     @classmethod
     def tall(cls, axis: Axis, low: float, high: float, least: float, labels: int) -> Self:
-        """A plot of at least ``least`` pixels that has room for so many labels at its right."""
+        """A plot at least ``least`` pixels high that has room for ``labels`` labels at its right."""
         return cls(axis, low, high, max(least, SPACING * (labels + 1)))
 
     def x(self, epoch: float) -> float:
@@ -239,7 +239,7 @@ class Plot:
     def draw(self, words: tuple[str, str], ends: list[EndLabel], unit: str, below: int, *children: object) -> Html:
         """The chart as SVG: the grid with the ``unit`` of its values, the labels ``ends``, and over both the children.
 
-        ``words`` are title and description; ``below`` are the pixels to reserve under the plot.
+        ``words`` are title and description; ``below`` is the number of pixels to reserve under the plot.
         """
         left = _room([label for _, label in self.axis.ticks], least=21) + 8
         right = _room([end.words for end in ends], least=LEAST_RIGHT) + 14
@@ -253,7 +253,7 @@ class Plot:
         return frame(*words, self.height, (26, right, below, left), *parts, self._labels(ends), *children)
 
     def _labels(self, ends: list[EndLabel]) -> Html:
-        """The labels, pushed apart, with a thin leader where one had to move or its end is not at the right."""
+        """The labels, pushed apart, with a thin line to a label that had to move or whose curve ends further left."""
         placed = pushed_apart([end.y for end in ends], self.height - 2)
         parts: list[Html] = []
         leaders: list[Html] = []
@@ -287,7 +287,7 @@ def frame(title: str, description: str, height: float, padding: tuple[int, int, 
 
 
 def tick_below(place: float, height: float, words: str | None, line: str = "tick", **style: object) -> Html:
-    """A tick below the plot, or through it where ``line`` is ``grid``, and its words where it has any."""
+    """A tick below the plot, or through it if ``line`` is ``grid``, with its words if there are any."""
     x = across(place)
     top = "0" if line == "grid" else down(height)
     label = {"x": x, "y": down(height + 18), "text_anchor": "middle"} | style
@@ -298,7 +298,7 @@ def tick_below(place: float, height: float, words: str | None, line: str = "tick
 
 
 def pushed_apart(wanted: list[float], height: float, spacing: float = SPACING) -> list[float]:
-    """Positions near the wanted ones, at least the spacing apart and within the height, in the same order as given."""
+    """Positions near ``wanted``, at least ``spacing`` apart and within ``height``, in the same order as given."""
     order = sorted(range(len(wanted)), key=lambda index: wanted[index])
     placed = [0.0] * len(wanted)
     floor = -math.inf
@@ -313,5 +313,5 @@ def pushed_apart(wanted: list[float], height: float, spacing: float = SPACING) -
 
 
 def _room(labels: list[str], least: int) -> int:
-    """Pixels that the longest of the labels takes, and no less than ``least``."""
+    """Pixels that the longest of the labels takes, but at least ``least``."""
     return max([least, *(round(len(label) * CHARACTER) for label in labels)])

@@ -1,4 +1,4 @@
-"""Points over two measured axes, each with its spread and with its name beside the plot."""
+"""A scatter plot draws points over two axes, each point with its spread and with its name beside the plot."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ HEIGHT = 230
 INSET = 0.035
 """The share of the width between the frame and the outermost values, so that no point sits on the frame."""
 SPACING_ACROSS, NARROW_SPACING = 0.17, 0.36
-"""The least distance between labels below a plot, and below one on a phone, as shares of its width."""
+"""The least distance between labels below a plot, on a wide page and on a phone, as shares of the plot's width."""
 
 
 @dataclass(frozen=True)
 class Point:
-    """A named mean at (x, y), its standard error in y (NaN: unknown), and the single runs it is the mean of."""
+    """A named mean at (x, y), its standard error in y (NaN if unknown), and the single runs behind the mean."""
 
     label: str
     x: float
@@ -31,7 +31,7 @@ class Point:
 class ScatterPlot:
     """What the plot shows: ``words`` name the horizontal axis; ``across`` and ``upward`` are the kinds of the axes.
 
-    ``log``: the horizontal axis is logarithmic.
+    ``log`` says that the horizontal axis is logarithmic.
     """
 
     title: str
@@ -66,7 +66,7 @@ def scatter_plot(chart: ScatterPlot, description: str) -> Html:
 
 
 def roomy(places: list[float], least: float) -> list[float]:
-    """The places that keep the least distance from those before them."""
+    """The places that are at least ``least`` away from all kept places before them."""
     kept: list[float] = []
     for place in places:
         if all(abs(place - other) >= least for other in kept):

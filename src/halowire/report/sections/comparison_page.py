@@ -37,14 +37,14 @@ from halowire.report.units import (
 )
 
 SLOTS = (0, 1, 2, 3, 4, 6, 7, 8)
-"""Colours of the recipes of a comparison, in their order; grey is kept for the one that sends nothing."""
+"""Colours of the recipes of a comparison, in their order; grey is kept for the recipe that sends no rows."""
 GREY = 5
 CLOSE = 0.003
-"""Points of accuracy below `exact` (as a fraction) within which the headline calls a recipe as good."""
+"""How far below `exact` the metric of a recipe may be (as a fraction) for the headline to call it as good."""
 
 
 class Cost(NamedTuple):
-    """What accuracy is drawn against: its key in the record, its name in a title, its words on the axis."""
+    """A cost against which accuracy is drawn: its key in the record, its name in a title, its words on the axis."""
 
     key: str
     kind: charts.Kind
@@ -165,7 +165,7 @@ def comparison_headline(record: Json, recipes: list[ComparedRecipe]) -> Html:
 
 
 def comparison_figures(record: Json, recipes: list[ComparedRecipe]) -> list[Html]:
-    """All figures for which there is something to show."""
+    """All figures for which there is data."""
     costs = (_scatter(record, recipes, cost) for cost in COSTS)
     drawn = (*costs, _bytes_per_epoch(recipes), _loss(recipes), _time_per_epoch(recipes))
     return [one for one in drawn if one is not None]
@@ -205,12 +205,12 @@ def _scatter(record: Json, recipes: list[ComparedRecipe], cost: Cost) -> Html | 
 
 
 def _over_epochs(recipes: list[ComparedRecipe], points: Callable[[RunFiles], Points]) -> list[charts.Curve]:
-    """A curve for every recipe: at every epoch the mean of its seeds."""
+    """A curve for every recipe, at every epoch the mean over its seeds."""
     return [charts.Curve(one.name, series.mean_curve(map(points, one.runs)), one.slot) for one in recipes]
 
 
 def _bytes_per_epoch(recipes: list[ComparedRecipe]) -> Html | None:
-    """Bytes per epoch, on a logarithmic axis: recipes differ by orders of magnitude."""
+    """Bytes per epoch, on a logarithmic axis because recipes differ by orders of magnitude."""
     curves = _over_epochs(recipes, series.wire_bytes)
     says = (
         "Halo rows and their gradients, sent by all workers; weight gradients are not counted. The axis is logarithmic."

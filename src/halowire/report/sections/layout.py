@@ -1,4 +1,4 @@
-"""How the work was laid out: who owns what, the pipeline, how exchanges were hidden, which kernels served a layer."""
+"""Sections on how the work was laid out: partition, pipeline, how exchanges were hidden, what served each layer."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from halowire.report.units import (
 )
 
 MOST_LINES = 16
-"""A timeline has no more lines than this; its data table has all of them."""
+"""The most lines of a timeline; its data table has all lines."""
 FORMULA = "(S\u22121)/(C+S\u22121)"
-"""The ideal bubble of S stages and C chunks, with minus signs, after which no line breaks."""
+"""The ideal bubble of S stages and C chunks; no line breaks after its minus signs, as it would after hyphens."""
 PER_PART = (
     ("nodes", "owned_rows", "owned nodes"),
     ("edges", "", "edges into them"),
@@ -50,7 +50,7 @@ MEANING = {
 
 
 def who_owns_what(one: ShownRun) -> Html | None:
-    """The quality of a run's partition, and what every worker owns; None when nothing is known about it."""
+    """The quality of a run's partition, and what every worker owns; None if neither is known."""
     quality = as_object(one.facts.get("partition"))
     tables = [made for made in (_cut_table(quality), _worker_table(one, quality)) if made is not None]
     if not tables:
@@ -62,7 +62,7 @@ def who_owns_what(one: ShownRun) -> Html | None:
 def how_hidden(runs: list[ShownRun]) -> Html | None:
     """How the layers' exchanges were hidden behind computing: sentences, or a row for each of several runs.
 
-    None when nothing is known about it.
+    None if it is not known.
     """
     known = [(one, ways) for one in runs if (ways := _ways(one.files))]
     if not known:
@@ -80,7 +80,7 @@ def how_hidden(runs: list[ShownRun]) -> Html | None:
 
 
 def serving_kernels(one: ShownRun) -> Html | None:
-    """A row for every PyG layer of the user's model: what serves it, and why; None where the run has no such layers."""
+    """A row for every PyG layer of the user's model: what serves it, and why; None if the run has no such layers."""
     summary = one.files.summary
     layers = served_layers(summary)
     if not layers:
@@ -102,7 +102,7 @@ def serving_kernels(one: ShownRun) -> Html | None:
 
 
 def pipeline_figure(one: ShownRun) -> Html | None:
-    """A timeline of one epoch for every worker, and how much of it was bubble; None where none was recorded."""
+    """A timeline of one epoch for every worker, and its share of bubble; None if no timeline was recorded."""
     title = "One epoch in the pipeline"
     rows = timelines(one.files)
     if not rows:
@@ -141,7 +141,7 @@ def _pipeline_says(rows: list[WorkerTimeline]) -> str:
 
 
 def _sentence(quality: Json) -> str | None:
-    """What the numbers mean for the wire; None when they are unknown."""
+    """What the quality figures mean for the wire; None when they are unknown."""
     share, nodes = number(quality.get("cut_share")), number(quality.get("num_nodes"))
     rows = as_list(quality.get("halo_rows"))
     if len(rows) < 2 or math.isnan(share) or not nodes > 0:
@@ -177,7 +177,7 @@ def _cut_table(quality: Json) -> Html | None:
 
 
 def _worker_table(one: ShownRun, quality: Json) -> Html | None:
-    """What every worker owns, its halo and its memory; columns of which nothing is known are left out."""
+    """What every worker owns, its halo and its memory; columns without a known value are left out."""
     ranks = {rank.rank: rank for rank in one.files.ranks}
     workers = number(one.facts["workers"])
     count = int(workers) if workers >= 1 else max(ranks, default=0) + 1
@@ -197,7 +197,7 @@ def _worker_table(one: ShownRun, quality: Json) -> Html | None:
 def _ways(run: RunFiles) -> dict[str, list[str]]:
     """The layers by how their exchange was hidden, as the events say it: ``{"plain overlap: batch norm": ["3"]}``.
 
-    For a PyG model this is known only when training is over, and stands in the summary.
+    For a PyG model this is known only when training is over, and is kept in the summary.
     """
     found = as_object(run.summary.get("overlap") or run.first.start.get("overlap"))
     ways: dict[str, list[str]] = {}
@@ -223,13 +223,13 @@ def _layers_text(layers: list[str]) -> str:
 
 
 def _delay(run: RunFiles) -> list[str]:
-    """Words for rows that are delayed, and so hidden by a whole epoch."""
+    """Words for delayed rows, which have a whole epoch to arrive; empty if rows are not delayed."""
     delayed = as_object(run.config.get("freshness")).get("mode") == "delayed"
     return ["rows are used one epoch late, so that a message has the whole epoch to arrive"] if delayed else []
 
 
 def _interior(run: RunFiles, ways: dict[str, list[str]]) -> str | None:
-    """How much there is to compute while boundary rows are on the wire; None where nothing ran boundary first."""
+    """How much there is to compute while boundary rows are on the wire; None if no layer ran boundary first."""
     shares = finite(number(rank.start.get("interior_share")) for rank in run.ranks)
     if not shares or BOUNDARY_FIRST not in ways:
         return None

@@ -1,4 +1,4 @@
-"""The figures of one run or several: curves over the epochs, and where the time and the bytes of an epoch went."""
+"""The figures of one or more runs: curves over the epochs, and where the time and the bytes of an epoch went."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from halowire.report.units import (
 )
 
 MOST_BARS = 12
-"""A figure has no more bars than this; its data table has all of them."""
+"""The most bars of a figure; its data table has all bars."""
 MOST_CURVES = 6
-"""A run with more layers than this gets one curve, their mean."""
+"""A run with more layers than this gets one curve, the mean of the layers."""
 SPLITS = {"train": 5, "val": 0, "test": 1}
 """The splits of the nodes, each with its colour."""
 TRAVELS = {
@@ -44,7 +44,7 @@ TRAVELS = {
 
 
 def run_figures(runs: list[ShownRun]) -> list[Html]:
-    """All figures for which there is something to show; what was exchanged is told of a single run."""
+    """All figures for which there is data; the figure of the exchanges is shown for a single run only."""
     drawn = [_loss(runs), _quality(runs), _time(runs), _bytes(runs)]
     drawn += [*(_code_error(runs, direction) for direction in TRAVELS), _learning_rate(runs)]
     drawn += [_phases(runs), _exchanges(runs[0]) if len(runs) == 1 else None]
@@ -64,14 +64,14 @@ def _figure(runs: list[ShownRun], chart: LineChart, says: str) -> Html | None:
 
 
 def _curves(runs: list[ShownRun], points: Callable[[RunFiles], Points], alone: str = "") -> list[Curve]:
-    """A curve for every run, named after it; ``alone`` is the name where there is only one."""
+    """A curve for every run, named after the run; ``alone`` is the name if there is only one run."""
     if len(runs) == 1:
         return [Curve(alone, points(runs[0].files), runs[0].slot)]
     return [Curve(one.label, points(one.files), one.slot, group=one.group) for one in runs]
 
 
 def _loss(runs: list[ShownRun]) -> Html | None:
-    """The training loss, and where it was not a number."""
+    """The training loss, with marks at epochs where it was not a number."""
     curves = _curves(runs, series.losses, "loss")
     marks = []
     says = "Mean over the training nodes of all workers."
@@ -87,7 +87,7 @@ def _loss(runs: list[ShownRun]) -> Html | None:
 
 
 def _quality(runs: list[ShownRun]) -> Html | None:
-    """The metric at every evaluation: all splits of one run, validation of several."""
+    """The metric at every evaluation: all splits of a single run, or validation of several runs."""
     one = runs[0]
     metric, kind = metric_words(one.metric), metric_kind(one.metric)
     if len(runs) > 1:
@@ -107,7 +107,7 @@ def _quality(runs: list[ShownRun]) -> Html | None:
 
 
 def _time(runs: list[ShownRun]) -> Html | None:
-    """Seconds per training epoch, and how much of it is waiting."""
+    """Seconds per training epoch, and how many of them are waiting."""
     if len(runs) > 1:
         curves = _curves(runs, series.seconds)
         says = "Training epochs on their slowest worker, without evaluation."
@@ -142,7 +142,7 @@ def _bytes(runs: list[ShownRun]) -> Html | None:
 
 
 def _code_error(runs: list[ShownRun], direction: str) -> Html | None:
-    """How much coding changed the rows or gradients that travelled; None where all travelled unchanged."""
+    """How much coding changed the rows or gradients that travelled; None if they travelled unchanged."""
     mean = partial(series.mean_code_errors, direction=direction)
     if len(runs) > 1:
         curves = _curves(runs, mean)
@@ -163,7 +163,7 @@ def _code_error(runs: list[ShownRun], direction: str) -> Html | None:
 
 
 def _learning_rate(runs: list[ShownRun]) -> Html | None:
-    """The learning rate, where it changes."""
+    """The learning rate, if it changes during the run."""
     curves = _curves(runs, series.learning_rates, "rate")
     if all(len(set(curve.values)) <= 1 for curve in curves):
         return None
@@ -246,12 +246,12 @@ def _css(name: str) -> str:
 
 
 def _stages(one: ShownRun) -> float:
-    """How many stages a run has, as far as its summary tells."""
+    """The number of stages in the summary of a run; 1 if the summary does not say."""
     return number(as_object(one.files.summary.get("mesh")).get("stages", 1))
 
 
 def _exchanges(one: ShownRun) -> Html | None:
-    """What every exchange of an epoch sends and how long it is waited for."""
+    """What every exchange of an epoch sends, and how long workers wait for it."""
     title = "What was exchanged"
     found = [row for row in series.exchange_totals(one.files) if row[2] > 0]
     if not found:

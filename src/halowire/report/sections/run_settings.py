@@ -1,4 +1,4 @@
-"""The settings of a run, what differs between several, and the command or call that repeats a run or comparison."""
+"""The settings of a run, those that differ between runs, and the command or call that repeats a run or comparison."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from halowire.report.markup import Html, fold, join, table, tag
 from halowire.report.units import NOTHING, Json, as_object
 
 WIDE = 96
-"""The most characters in a line of a command; what does not fit goes to the next line."""
+"""The most characters in a line of a command; further flags go to the next line."""
 NOT_FLAGS = ("recipe", "workers", "out", "quiet", "run")
 """Groups of `config.json` that are no flags, or that already stand in the first line of the command."""
 
 
 def settings_by_group(one: ShownRun) -> Html | None:
-    """All settings of a run, in groups; None where none were recorded."""
+    """All settings of a run, in groups; None if no settings were recorded."""
     found = by_group(one.files.config)
     if not found:
         return None
@@ -31,7 +31,7 @@ def settings_by_group(one: ShownRun) -> Html | None:
 
 
 def differing_settings(runs: list[ShownRun]) -> Html | None:
-    """The settings in which the runs differ, run by run; the shared ones folded away."""
+    """The settings in which the runs differ, run by run; shared settings are folded away."""
     flat = [dict(_flat(one.files.config)) for one in runs]
     names = [name for name in dict.fromkeys(name for one in flat for name in one) if name != "run.shards"]
     if not names:
@@ -41,7 +41,7 @@ def differing_settings(runs: list[ShownRun]) -> Html | None:
     shared = [[name, cells[0]] for name, cells in rows.items() if len(set(cells)) == 1]
     head = ["setting", *(one.label for one in runs)]
     if len(head) > len(apart) + 3:
-        # Many runs, few settings: the table grows down the page instead of out of it.
+        # With many runs and few settings, the table gets a row per run, so that it grows down the page.
         head, *apart = map(list, zip(head, *apart, strict=True))
         head[0] = "run"
     equal = tag("p", "All settings are equal.", class_="quiet")
@@ -53,7 +53,7 @@ def differing_settings(runs: list[ShownRun]) -> Html | None:
 
 
 def repeat(one: ShownRun, several: bool) -> Html:
-    """The command, and the settings as they were recorded; folded away where there are several runs."""
+    """The command that repeats a run, and its recorded settings; folded away if there are several runs."""
     config = one.files.config
     box = _command_box(command(one))
     if several:
@@ -80,7 +80,7 @@ def _command_box(line: str) -> Html:
 
 
 def by_group(config: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, str]]]]:
-    """The settings in groups by the first part of their name; those without one come first, as ``run``."""
+    """The settings in groups by the first part of their dotted name; undotted names come first, as ``run``."""
     result: dict[str, list[tuple[str, str]]] = {"run": []}
     for name, value in _flat(config):
         group, _, rest = name.partition(".")
@@ -89,9 +89,9 @@ def by_group(config: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, str]]
 
 
 def command(one: ShownRun) -> str:
-    """The shell command that repeats the run, every setting spelt out: later defaults cannot change it.
+    """The shell command that repeats the run, with every setting, so that later defaults cannot change the run.
 
-    For the user's own model it is a call in the program that has the model.
+    For the user's own model it is a call of `halowire.fit` in the program that has the model.
     """
     known, config = one.facts, one.files.config
     job = as_object(config.get("run"))
@@ -104,7 +104,7 @@ def command(one: ShownRun) -> str:
     rows = [shlex.join(start)]
     for name, value in _given(config, NOT_FLAGS):
         flag = _flag(name, value)
-        # The first line stays what a person would type.
+        # The first line holds only what a person would type.
         if len(rows) > 1 and len(rows[-1]) + len(flag) < WIDE:
             rows[-1] += f" {flag}"
         else:

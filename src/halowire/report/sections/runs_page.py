@@ -1,4 +1,4 @@
-"""The page of one run or several: its headline, key numbers or table, and its other sections in their order."""
+"""The page of one or more runs has a headline, key numbers or a table, and further sections in a fixed order."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from halowire.report.units import (
 )
 
 ENDED = {"early-stopped": "stopped early (--early-stop)"}
-"""What a status in `summary.json` means, where the word alone does not say it."""
+"""The meaning of a status in `summary.json`, if the word alone does not say it."""
 
 
 def write_report(run_folders: list[Path], out: Path) -> Path:
-    """Write the report of one run, or of several in one, to ``out``: a file, or a folder for report.html.
+    """Write one report of one or more runs to ``out``, which is a file, or a folder for report.html.
 
-    The timelines of one run's pipeline are also written as a Chrome trace, next to the page.
+    For a single run, the timelines of its pipeline are also written as a Chrome trace, next to the page.
     """
     if not run_folders:
         raise InputError("no run folder was given: name at least one folder that `halowire train --out` wrote")
@@ -68,7 +68,7 @@ def _top_of_runs(runs: list[ShownRun]) -> list[object]:
 
 
 def _sections_of_runs(runs: list[ShownRun]) -> list[object]:
-    """The sections that have content, each below its title, and how to run it again."""
+    """The sections that have content, each below its title, and how to run the runs again."""
     one, several = runs[0], len(runs) > 1
     figures = run_figures(runs)
     found: list[tuple[str, Html | None]] = [
@@ -107,7 +107,7 @@ Result = tuple[str, Callable[[float], str], str]
 
 
 def results_of(metric: str) -> list[Result]:
-    """The results that a headline of runs tells."""
+    """The results in the headline of runs."""
     return [
         ("test", partial(metric_text, metric), f"test {metric_words(metric)}"),
         ("epoch_seconds", seconds_text, "per epoch"),
