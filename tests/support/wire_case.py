@@ -63,11 +63,16 @@ def in_degree(graph: Graph) -> torch.Tensor:
 
 
 def wire_epochs(config: Config, nudge: int, workers: int, method: str = "random") -> Epochs:
-    """Weight gradients of every epoch, from dense matrices."""
+    """Weight gradients of every epoch, from dense matrices.
+
+    The larger a nudge, the more places it shows where rounding decides; but with the many steps of bfloat16, and over
+    many epochs, a large one always finds such a place.
+    """
     graph = make_graph(method)
     owner = partition(graph, workers, method=method, seed=4).owner
     first = build_model(config.model, FEATURES, CLASSES, config.seed).state_dict()
-    weights = {name: value.requires_grad_() for name, value in nudged(first, nudge).items()}
+    size = 5e-7 if config.rate.bits == 16 or config.epochs > EPOCHS else 2e-6
+    weights = {name: value.requires_grad_() for name, value in nudged(first, nudge, size).items()}
     a = dense_adjacency(graph, "mean" if config.model.name == "sage" else "symmetric")
     policy = policy_of(config, [HIDDEN, CLASSES], 0, input_width=FEATURES)
     wire = DenseWire(a, owner, graph.ids, policy, in_degree(graph))
