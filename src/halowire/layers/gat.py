@@ -124,6 +124,7 @@ class FeatureAttention(Entry):
     def begin(self, inputs: Inputs, rows: Rows) -> None:
         """Compute ``z`` of all rows and their scores."""
         super().begin(inputs, rows)
+        self._attending = None  # its memory serves this pass
         edges, n = inputs.aggregation, inputs.num_rows
         assert isinstance(edges, Attention) and inputs.halo is not None
         z = empty_rows(self._map.weight, edges.forth.num_cols, self._map.weight.shape[0])

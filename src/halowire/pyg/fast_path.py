@@ -221,8 +221,10 @@ class WeightedSum(Function):
             return edges.halo.matmul(x[n:], out=out, accumulate=True) if edges.halo.nnz else out
         incoming = Incoming(crossing.start(x))
         ctx.crossing = crossing
-        ctx.summing = Summing(edges.sum(crossing.exchange), crossing.number, empty_rows(x, n, x.shape[1]))
-        return gather_whole(ctx.summing, x, incoming, n)
+        rows = edges.sum(crossing.exchange)
+        # An output that its own graph node held would never be freed: the node gets a sum without it.
+        ctx.summing = Summing(rows, crossing.number, x.new_empty(0, 0))
+        return gather_whole(Summing(rows, crossing.number, empty_rows(x, n, x.shape[1])), x, incoming, n)
 
     @staticmethod
     @once_differentiable
@@ -249,18 +251,23 @@ class Attend(Function):
         attending = Attending(forth, *transposed, z, (source, target), slope, backward)
         attending.halo_scores()
         attending.attend(slice(0, n))
+        out = attending.out
         if backward:
-            ctx.save_for_backward(z, source, target)  # so that a change in place is noticed
+            # As saved tensors they do not keep the output's graph alive, and a change in place is noticed.
+            ctx.save_for_backward(z, source, target, out)
+            attending.out = z.new_empty(0, 0)
             ctx.attending = attending
-        return attending.out
+        return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         """Gradients of ``z`` and of both score vectors."""
-        _ = ctx.saved_tensors
-        halo = ctx.attending.halo_back(grads[0])
-        own, source_grad, target_grad = ctx.attending.own_back(grads[0])
+        attending = ctx.attending
+        attending.out = ctx.saved_tensors[3]
+        halo = attending.halo_back(grads[0])
+        own, source_grad, target_grad = attending.own_back(grads[0])
+        attending.out = own.new_empty(0, 0)
         return torch.cat([own, halo]), source_grad, target_grad, None, None, None
 
 
