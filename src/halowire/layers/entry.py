@@ -150,7 +150,10 @@ class FeatureSum(Entry):
             edges = self.inputs.aggregation
             assert edges is not None
             row_range(edges.inner, rows.at.start, rows.at.stop).matmul(self._z[0], out=out)
-            row_range(edges.halo, rows.at.start, rows.at.stop).matmul(self._z[1], out=out, accumulate=True)
+            stop = min(rows.at.stop, edges.boundary)
+            if rows.at.start < stop:  # no edge from the halo reaches the interior
+                halo = row_range(edges.halo, rows.at.start, stop)
+                halo.matmul(self._z[1], out=out[: stop - rows.at.start], accumulate=True)
             if self._bias is not None:
                 out += self._bias
         if self._self is not None:

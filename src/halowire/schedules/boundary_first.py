@@ -20,10 +20,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-import torch
 from torch import Tensor, nn
 
-from halowire.layers import Aggregation, Entry, Gathering, Incoming, Inputs, Kept, Rows, Segment, empty_on
+from halowire.layers import Aggregation, Entry, Gathering, Incoming, Inputs, Kept, Rows, Segment, empty_on, empty_rows
 from halowire.schedules.departure import Departure
 from halowire.schedules.stage import Stage
 from halowire.wire import Message
@@ -112,7 +111,7 @@ class BoundaryFirst:
 
     def backward(self, part: Part, passed: Passed, grad: Tensor, complete: Complete) -> None:
         """Add to all weight gradients, from ``grad``, the gradient of the logits; ``passed`` is emptied."""
-        initial_grad = None if passed.initial is None else torch.zeros_like(passed.initial)
+        initial_grad = None if passed.initial is None else empty_rows(grad, *passed.initial.shape).zero_()
         has_output = self._stage.output is not None
         coming = _Returning(grad if has_output else None, out_grad=None if has_output else grad)
         for segment in reversed(self._stage.segments):
