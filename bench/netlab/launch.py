@@ -71,7 +71,8 @@ def variables(host: Host, hosts: Sequence[Host], port: int, extra: Mapping[str, 
     """The environment of a worker on ``host`` as torchrun would set it; ``extra`` has the last word."""
     kept = {key: value for key, value in os.environ.items() if key not in FOREIGN and "TORCHELASTIC" not in key}
     place: dict[str, object] = {"RANK": host.number, "WORLD_SIZE": len(hosts), "LOCAL_RANK": 0, "LOCAL_WORLD_SIZE": 1}
-    place |= {"MASTER_ADDR": hosts[0].address, "MASTER_PORT": port}
+    # The lab is a network of its own that nobody else reaches, so that the token need not be secret.
+    place |= {"MASTER_ADDR": hosts[0].address, "MASTER_PORT": port, "HALOWIRE_TOKEN": "the same in the whole lab"}
     # There is no name service in the lab, and torch warns at every address that has no name.
     defaults = {"TORCH_CPP_LOG_LEVEL": "ERROR"} | ({"OMP_NUM_THREADS": str(len(host.cores))} if host.cores else {})
     return defaults | kept | {key: str(value) for key, value in place.items()} | dict(extra)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from halowire.wire import Pending, Piece, Transport
+from halowire.wire import Envelope, Pending, Piece, Transport
 
 
 class NullTransport(Transport):
@@ -22,11 +22,17 @@ class NullTransport(Transport):
         self._blank: set[tuple[int, int]] = set()
 
     def open(
-        self, send: Tensor, received: Tensor, incoming: Sequence[Piece], where: str, tag: int | None = None
+        self,
+        send: Tensor,
+        received: Tensor,
+        incoming: Sequence[Piece],
+        where: str,
+        tag: int | None = None,
+        envelope: Envelope | None = None,
     ) -> Pending:
         """Done already; a buffer is blanked when it is first seen, since what lies in it may not be a number."""
         if self.live:
-            return super().open(send, received, incoming, where, tag)
+            return super().open(send, received, incoming, where, tag, envelope)
         key = (received.data_ptr(), received.numel())
         if key not in self._blank:
             received.zero_()

@@ -8,6 +8,7 @@ from typing import Any
 
 from halowire.comparing import Comparing
 from halowire.graph import Graph, load
+from halowire.launch import folder_locked, named_folder
 from halowire.report import Console
 from halowire.running import RunOptions, predict_run, train_run
 from halowire.training import Comparison, Config, Run, cut_for, refuse
@@ -53,7 +54,10 @@ def partition(
     settings = {f"partition.{name}": value for name, value in how.items()}
     config = Config().replace(settings | {"seed": seed, "task.inductive": inductive})
     refuse(config)
-    return cut_for(load(graph, undirected=undirected), num_parts, Path(out), config, Console(quiet=quiet))
+    console = Console(quiet=quiet)
+    folder = named_folder(out)
+    with folder_locked(folder, console.warn):
+        return cut_for(load(graph, undirected=undirected), num_parts, folder, config, console)
 
 
 def train(
@@ -123,7 +127,7 @@ def compare(
     Returns:
         The content of `compare.json`.
     """
-    plan = Comparison.of(recipes, seeds, settings or {}, Path(out))
+    plan = Comparison.of(recipes, seeds, settings or {}, named_folder(out))
     return Comparing(plan, graph, workers, Console(quiet=quiet)).run()
 
 

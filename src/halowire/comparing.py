@@ -6,7 +6,7 @@ from typing import Any
 
 from halowire.errors import InputError, Interrupted, TrainingError
 from halowire.graph import Graph
-from halowire.launch import launched
+from halowire.launch import folder_locked, launched
 from halowire.partitioning import is_shard_folder
 from halowire.report import Console, count_line, table_rows, write_compare_page, write_record
 from halowire.running import RunOptions, graph_name, graph_source, train_run, worker_count
@@ -41,6 +41,10 @@ class Comparing:
 
         When the comparison is interrupted, or training fails, the finished runs are kept and compared.
         """
+        with folder_locked(self.plan.folder, self.console.warn):
+            return self._run()
+
+    def _run(self) -> dict[str, Any]:
         for line in self.plan.notes():
             self.console.warn(line)
         try:

@@ -1,39 +1,110 @@
-"""Files and folders that are written whole or not at all: a reader sees the old or the new one, never half of one."""
+"""Files and folders that are written whole or not at all: a reader sees the old or the new one, never half of one.
+
+Where the disk is full or may not be written to, the error says which folder it is, and how much is needed and free.
+"""
 
 from __future__ import annotations
 
 import ctypes
+import errno
 import json
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from halowire.errors import InputError, size_text
+
 AT_FDCWD = -100
 RENAME_EXCHANGE = 2
+LONGEST_NAME = 255
+"""Bytes of the longest file name that Linux's file systems take."""
 
 
 @contextmanager
-def written_whole(target: Path) -> Iterator[Path]:
+def written_to(folder: Path, needed: int | None = None) -> Iterator[None]:
+    """Let an error of writing in the block say that ``folder`` could not be written to, and why.
+
+    If the disk is full, the error says how much is free and how many bytes the block writes (``needed``).
+    """
+    try:
+        yield
+    except Exception as error:
+        number = _error_number(error)
+        words = _why_not(number, folder, needed)
+        if words is None:
+            raise
+        raise OSError(number, words, str(folder)) from error
+
+
+def _error_number(error: Exception) -> int | None:
+    """The number of the system's error behind ``error``; numpy and safetensors have only words for it."""
+    if isinstance(error, OSError):
+        short = error.errno is None and re.search(r"requested and \d+ written", str(error))
+        return errno.ENOSPC if short else error.errno
+    if type(error).__name__ == "SafetensorError":
+        found = re.search(r"(?:os error|code:) (\d+)", str(error))
+        return int(found[1]) if found else None
+    return None
+
+
+def _why_not(number: int | None, folder: Path, needed: int | None) -> str | None:
+    """Why ``folder`` cannot be written to, for the error ``number`` of the system; None for errors of other kinds."""
+    asked = "" if needed is None else f"about {size_text(needed)} are needed and "
+    if number == errno.ENOSPC:
+        return f"the disk is full, {asked}{size_text(_free(folder))} are free; make room there or choose another folder"
+    if number == errno.EDQUOT:
+        return f"your quota is used up, {asked}no more is allowed; make room there or choose another folder"
+    if number == errno.EROFS:
+        return "this file system can only be read; choose another folder"
+    if number in (errno.EACCES, errno.EPERM):
+        return "permission denied; choose a folder that you may write to"
+    if number == errno.ENOENT and not folder.exists():
+        return "this folder is gone: it was deleted or moved while it was written to"
+    return None
+
+
+def _free(folder: Path) -> int:
+    """Bytes that are free on the disk of ``folder``, which need not exist yet."""
+    try:
+        return shutil.disk_usage(next(path for path in (folder, *folder.absolute().parents) if path.exists())).free
+    except OSError:
+        return 0
+
+
+@contextmanager
+def written_whole(target: Path, needed: int | None = None) -> Iterator[Path]:
     """Give a name beside ``target`` to write a file to; at the end of the block the file is renamed to ``target``.
 
-    Where the block fails, the half-written file is removed and ``target`` stays as it was.
+    Where the block fails, the half-written file is removed and ``target`` stays as it was. ``needed`` are the bytes of
+    the file, for the message if they do not fit on the disk.
     """
-    temporary = target.with_name(f".{target.stem}.{secrets.token_hex(4)}.tmp{target.suffix}")
+    if target.exists() and not target.is_file():
+        # A rename would put a file in the place of a folder's name, or of a device such as /dev/null.
+        raise InputError(f"{target} is a folder or a device; give the name of a file")
+    end = f".{secrets.token_hex(4)}.tmp{target.suffix}"
+    # A name that is allowed stays allowed: the beginning of a very long one is enough under a temporary name.
+    start = os.fsdecode(os.fsencode(target.stem)[: LONGEST_NAME - len(os.fsencode(end)) - 1])
+    temporary = target.with_name(f".{start}{end}")
     try:
-        yield temporary
-        temporary.replace(target)
+        with written_to(target.parent, needed):
+            yield temporary
+            temporary.replace(target)
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
 
 
 def write_text(target: Path, text: str) -> None:
     """Write ``text`` in UTF-8 to the file ``target``, whole or not at all."""
-    with written_whole(target) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+    # A file name that is no UTF-8 may be part of the text.
+    data = text.encode("utf-8", errors="backslashreplace")
+    with written_whole(target, len(data)) as temporary:
+        temporary.write_bytes(data)
 
 
 def write_json(target: Path, values: Any) -> None:
@@ -42,17 +113,20 @@ def write_json(target: Path, values: Any) -> None:
 
 
 @contextmanager
-def folder_written_whole(target: Path) -> Iterator[Path]:
+def folder_written_whole(target: Path, needed: int | None = None) -> Iterator[Path]:
     """Give a new folder beside ``target`` to fill; at the end of the block it takes the place of ``target``.
 
-    Where the block fails, the half-filled folder is removed and ``target`` stays as it was.
+    Where the block fails, the half-filled folder is removed and ``target`` stays as it was. ``needed`` are the bytes of
+    all files, for the message if they do not fit on the disk.
     """
-    target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{target.name}.tmp-{secrets.token_hex(4)}")
-    temporary.mkdir()
+    with written_to(target.parent):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary.mkdir()
     try:
-        yield temporary
-        put_in_place(temporary, target)
+        with written_to(target, needed):
+            yield temporary
+            put_in_place(temporary, target)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
-import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from halowire.errors import InputError, WorkerError
+from halowire.errors import InputError, NotFiniteError, WorkerError, bugs_kept
+from halowire.files import written_to
 from halowire.graph import Graph, dataset_name, is_dataset
-from halowire.launch import Place, choose_device, launched, run_folder, run_workers
+from halowire.inputs import read_json
+from halowire.launch import Place, choose_device, folder_locked, launched, refuse_crowd, run_folder, run_workers
 from halowire.partitioning import is_shard_folder, read_manifest, read_shard
 from halowire.report import Console
 from halowire.training import (
@@ -24,9 +26,10 @@ from halowire.training import (
     Job,
     Run,
     Situation,
+    bring_back,
     check_format,
     cut_for,
-    delete_run,
+    earlier_run_kept,
     finished,
     is_shards,
     load_for,
@@ -38,6 +41,7 @@ from halowire.training import (
     refuse_other_cut,
     refuse_other_job,
     refuse_untrainable,
+    set_aside,
     worker_error,
     write_predictions,
 )
@@ -77,20 +81,25 @@ def train_run(
         run, name, graph_source(graph), shards, workers, config, options.resume, options.quiet, options.tensorboard,
         options.table,
     )  # fmt: skip
-    if options.resume:
-        refuse_other_job(job, graph)
     if is_shards(graph):
         refuse_other_cut(shards, mesh_of(config, workers).parts, config, recipe_config(recipe))
-    prepare = partial(_prepare, job, graph, options.overwrite)
+    if not launched():
+        choose_device(config.device, replace(Place.here(), local_size=workers))
+    with bugs_kept(run, Place.here().rank), ExitStack() as held:
+        return finished(job, _train(job, partial(_prepare, job, graph, options.overwrite, held), options.max_restarts))
+
+
+def _train(job: Job, prepare: Callable[[], None], max_restarts: int) -> dict[str, Any]:
+    """Train in this worker, or in workers that are started here; returns the summary."""
     if launched():
-        return finished(job, train_worker(job, prepare))
-    choose_device(config.device, replace(Place.here(), local_size=workers))
+        return train_worker(job, prepare)
     prepare()
     try:
-        run_workers(workers, ["train", str(run)], options.max_restarts)
-    except (WorkerError, KeyboardInterrupt) as error:
+        run_workers(job.workers, ["train", str(job.run)], max_restarts)
+    except (WorkerError, NotFiniteError, KeyboardInterrupt) as error:
         raise worker_error(job, error) from None
-    return finished(job, json.loads((run / "summary.json").read_text()))
+    summary: dict[str, Any] = read_json(job.run / "summary.json")
+    return summary
 
 
 def predict_run(folder: Path, target: Path) -> None:
@@ -127,6 +136,8 @@ def worker_count(workers: int | None, graph: Any, config: Config, max_restarts: 
         )
     if started < 1:
         raise InputError(f"--workers is {started}; at least one worker is needed")
+    if not launched():
+        refuse_crowd(started)
     if max_restarts < 0:
         raise InputError(f"--max-restarts is {max_restarts}; it must be at least 0")
     if max_restarts and launched():
@@ -155,8 +166,16 @@ def graph_source(graph: Any) -> str:
     return str(Path(graph).absolute()) if Path(graph).exists() else str(graph)
 
 
-def _prepare(job: Job, graph: Any, overwrite: bool) -> None:
-    """Make the run folder ready for the workers: delete an earlier run, cut the graph, write `config.json`."""
+def _prepare(job: Job, graph: Any, overwrite: bool, held: ExitStack) -> None:
+    """Make the run folder ready for the workers: set an earlier run aside, cut the graph, write `config.json`.
+
+    The folder is locked, and an earlier run that was set aside stays at hand, until ``held`` is closed.
+    """
+    console = Console(quiet=job.quiet or Place.here().rank > 0)
+    held.enter_context(folder_locked(job.run, console.warn))
+    bring_back(job.run)
+    if job.resume:
+        refuse_other_job(job, graph)
     again = job.resume or Place.here().restarts > 0
     cut = not is_shards(graph) and not (again and is_shard_folder(job.shards))
     mesh = mesh_of(job.config, job.workers)
@@ -166,13 +185,14 @@ def _prepare(job: Job, graph: Any, overwrite: bool) -> None:
         refuse_edge_tensors(loaded.edge_tensors)
         mesh.refuse_impossible(job.config.model.layers, loaded.num_nodes // mesh.parts)
     if overwrite and not again:
-        delete_run(job.run, shards=cut)
+        held.enter_context(earlier_run_kept(job.run))
+        set_aside(job.run, shards=cut)
     if loaded is not None:
-        console = Console(quiet=job.quiet or Place.here().rank > 0)
         cut_for(loaded, mesh.parts, job.shards, job.config, console)
     if Place.here().rank == 0:
-        job.run.mkdir(parents=True, exist_ok=True)
-        job.write()
+        with written_to(job.run):
+            job.run.mkdir(parents=True, exist_ok=True)
+            job.write()
 
 
 def _write_kept_predictions(job: Job, target: Path) -> None:

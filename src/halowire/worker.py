@@ -10,7 +10,8 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -20,11 +21,30 @@ import torch
 from torch import nn
 
 import halowire
-from halowire.errors import INTERRUPTED, InputError, LateError, WorkerError, explain
+from halowire.errors import (
+    INTERRUPTED,
+    InputError,
+    LateError,
+    TrainingError,
+    WorkerError,
+    bugs_kept,
+    explain,
+    system_error,
+)
 from halowire.events import plain
-from halowire.files import write_json
+from halowire.files import write_json, written_whole
 from halowire.kernels import stream_key
-from halowire.launch import Place, agreed, choose_device, joined, measure_pairs, set_threads, stop_wish, tell_launcher
+from halowire.launch import (
+    Place,
+    agreed,
+    choose_device,
+    joined,
+    lock_shared,
+    measure_pairs,
+    set_threads,
+    stop_wish,
+    tell_launcher,
+)
 from halowire.partitioning import Shard, is_shard_folder, read_links, read_manifest, read_shard
 from halowire.pyg import HandOver, own_facts, own_runner, place_data, read_tensors
 from halowire.report import Console, write_report, write_tensorboard
@@ -38,8 +58,11 @@ from halowire.training import (
     Runner,
     Staged,
     Trainer,
+    agree,
     dot_product,
+    forget_earlier,
     gather_predictions,
+    job_facts,
     kept_split,
     mesh_of,
     pipelined,
@@ -72,11 +95,13 @@ def run(words: list[str]) -> int:
         roundtrip_worker()
         return 0
     job = Job.read(Path(rest[0]))
-    if verb == "predict":
-        predict_worker(replace(job, quiet=True), Path(rest[1]))
-        return 0
-    summary = train_worker(job) if verb == "train" else fit_worker(job, Path(rest[1]))
-    return INTERRUPTED if summary["status"] == "stopped" else 0
+    # A model of the user's own may fail in the user's code, whose traceback the user needs to see.
+    with nullcontext() if verb == "fit" else bugs_kept(job.run, Place.here().rank):
+        if verb == "predict":
+            predict_worker(replace(job, quiet=True), Path(rest[1]))
+            return 0
+        summary = train_worker(job) if verb == "train" else fit_worker(job, Path(rest[1]))
+        return INTERRUPTED if summary["status"] == "stopped" else 0
 
 
 def leave(code: int) -> NoReturn:
@@ -110,6 +135,7 @@ def train_worker(job: Job, prepare: Callable[[], None] | None = None) -> dict[st
     threads = set_threads(job.config.threads, place)
     console = Console(quiet=job.quiet or place.rank > 0)
     with joined(device, job.config.deadline) as (transport, network), stop_wish() as wish:
+        agree(job_facts(job, transport.size, device, prepare is not None), transport)
         _prepare_together(job, prepare, place, transport)
         console.line(f"workers     {transport.size} on {device.type}, threads of each: {threads}; {network}")
         goes_on = job.resume or place.restarts > 0
@@ -122,9 +148,10 @@ def train_worker(job: Job, prepare: Callable[[], None] | None = None) -> dict[st
         if goes_on:
             trainer.resume()
             _say_where(trainer, place, console)
-        summary = _train(job, trainer, console, wish)
-        if place.rank == 0:
-            write_results(job, summary, console)
+        with _begun(job, place, transport):
+            summary = _train(job, trainer, console, wish)
+            if place.rank == 0:
+                write_results(job, summary, console)
     return summary
 
 
@@ -136,6 +163,7 @@ def fit_worker(job: Job, folder: Path) -> dict[str, Any]:
     console = Console(quiet=job.quiet or place.rank > 0)
     given = HandOver.read(folder)
     with joined(device, job.config.deadline) as (transport, _), stop_wish() as wish:
+        agree(job_facts(job, transport.size, device, cuts=False), transport)
         # Dropout of a PyG model draws from torch's generator, so its stream differs by worker, not from run to run.
         torch.manual_seed(stream_key(job.config.seed, 0, 0, transport.rank) >> 1)
         part = read_part(job, transport)
@@ -144,26 +172,46 @@ def fit_worker(job: Job, folder: Path) -> dict[str, Any]:
         links = link_task(job, part, transport, device, decoder)
         runner = own_runner(given.model, data, job.config, given.loss, given.inputs, links, given.codec)
         trainer = Trainer(runner, job.config, transport, job.run)
-        if job.resume:
+        if job.resume or place.restarts > 0:
             trainer.resume()
-        summary = _train(job, trainer, console, wish) | {"model": type(given.model).__name__}
-        summary |= own_facts(given.model, runner, job.config)
-        if given.codec is not None:
-            summary |= {"codec": type(given.codec).__name__}
-        if trainer.progress.best_weights:
-            runner.model.load_state_dict(trainer.progress.best_weights)
-        found = gather_predictions(trainer.logits(), runner.shard, transport)
-        if found is not None:
-            np.save(job.run / PREDICTIONS, found[0].numpy(), allow_pickle=False)
-            write_results(job, summary, console)
+            _say_where(trainer, place, console)
+        with _begun(job, place, transport):
+            summary = _train(job, trainer, console, wish) | {"model": type(given.model).__name__}
+            summary |= own_facts(given.model, runner, job.config)
+            if given.codec is not None:
+                summary |= {"codec": type(given.codec).__name__}
+            if trainer.progress.best_weights:
+                runner.model.load_state_dict(trainer.progress.best_weights)
+            found = gather_predictions(trainer.logits(), runner.shard, transport)
+            if found is not None:
+                with written_whole(job.run / PREDICTIONS, found[0].nbytes) as temporary:
+                    np.save(temporary, found[0].numpy(), allow_pickle=False)
+                write_results(job, summary, console)
     return summary
+
+
+@contextmanager
+def _begun(job: Job, place: Place, transport: Transport) -> Iterator[None]:
+    """The run begins: all workers are ready for the first epoch, so an earlier run in the folder is deleted now.
+
+    A folder that can no longer be written to is a failure from here on, not a mistake of the user's.
+    """
+    transport.barrier("start of the run")
+    if place.local_rank == 0:
+        forget_earlier(job.run)
+    with lock_shared(job.run):
+        try:
+            yield
+        except OSError as error:
+            raise TrainingError(system_error(error)) from error
 
 
 def _train(job: Job, trainer: Trainer, console: Console, wish: Callable[[], bool]) -> dict[str, Any]:
     """Train until the end or the ``wish`` to stop, and show progress; return the summary with the cut's quality."""
     title = f"{job.graph} {job.config.recipe}"
     with console.progress(job.config.epochs, title, trainer.runner.task.metric) as progress:
-        summary = trainer.run(Hooks(progress, wish))
+        first = trainer.transport.rank == 0
+        summary = trainer.run(Hooks(progress, wish, warn=console.warn if first else lambda text: None))
     return summary | {"partition": read_manifest(job.shards).get("quality")}
 
 
@@ -173,6 +221,7 @@ def predict_worker(job: Job, out: Path) -> None:
     device = _device(job, place)
     set_threads(job.config.threads, place)
     with joined(device, job.config.deadline) as (transport, _):
+        agree(job_facts(job, transport.size, device, cuts=False), transport)
         shard = read_part(job, transport)
         runner = _runner(job, shard, shard, transport, device)
         found = gather_predictions(predict(runner, job.run), runner.shard, transport)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -14,11 +13,13 @@ import yaml
 
 import halowire
 from tests.support.commands import ROOT, parse_command, parse_halowire, parse_torchrun
+from tests.support.started import free_port
 
 pytestmark = pytest.mark.timeout(600)  # programs that start programs: a busy machine takes its time
 EXAMPLES = ROOT / "examples"
 PROGRAMS = str(Path(sys.executable).parent)
 GRAPH = "sbm:nodes=200,edges=1600,features=4,classes=3"
+TOKEN = {"HALOWIRE_TOKEN": "0123456789abcdef0123456789abcdef"}
 QUICK = ["--epochs", "2", "--model.hidden", "8", "--threads", "1", "--deadline", "500", "--quiet"]
 
 
@@ -39,7 +40,8 @@ def stand_ins(folder: Path, **programs: str) -> dict[str, str]:
 def slurm_words(tmp_path: Path, name: str) -> list[str]:
     """The command that the Slurm script starts on every machine."""
     environment = stand_ins(
-        tmp_path / name, scontrol="printf '%s\\n' node7 node8 node9", srun='printf "%q " "$@"'
+        tmp_path / name, scontrol="printf '%s\\n' node7 node8 node9", openssl="echo 0123456789abcdef",
+        srun='SLURM_NODEID=1 exec "$@"', torchrun='printf "%q " torchrun "$@"; test -n "$HALOWIRE_TOKEN"'
     )  # fmt: skip
     environment |= {"SLURM_JOB_ID": "42", "SLURM_JOB_NODELIST": "node[7-9]", "SLURM_NNODES": "3"}
     environment |= {"SLURM_CPUS_PER_TASK": "4", "RUNS": str(tmp_path), "SHARDS": "/somewhere/shards"}
@@ -51,7 +53,8 @@ def slurm_words(tmp_path: Path, name: str) -> list[str]:
 
 def test_the_slurm_script_starts_torchrun_on_every_machine(tmp_path):
     given, train = parse_command(slurm_words(tmp_path, "first"))
-    assert (given.nnodes, given.rdzv_endpoint, given.rdzv_id) == ("3", "node7:29400", "42")
+    assert (given.nnodes, given.node_rank, given.master_addr, given.master_port) == ("3", 1, "node7", 29400)
+    assert given.rdzv_backend == "static" and not given.standalone
     assert train.graph == "/somewhere/shards" and train.config.recipe == "sylvie-a" and not train.resume
     assert Path(train.out) == tmp_path / "slurm-42"
     (tmp_path / "slurm-42").mkdir()
@@ -65,12 +68,6 @@ def test_the_slurm_script_asks_for_one_task_per_machine():
     assert asked["ntasks-per-node"] == "1" and int(asked["nodes"]) > 1 and "requeue" in asked and "time" in asked
     last = max(number for number, line in enumerate(lines) if line.startswith("#SBATCH"))
     assert all(line.startswith("#") for line in lines[:last]), "Slurm stops reading at the first command"
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def finish(processes: list[subprocess.Popen]) -> list[str]:
@@ -87,21 +84,22 @@ def start(words: list[object], environment: dict[str, str], folder: Path) -> sub
 
 
 def test_two_machines_by_torchrun(tmp_path):
-    environment = os.environ | {"PATH": f"{PROGRAMS}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1"}
-    words = [EXAMPLES / "several_machines.sh", f"localhost:{free_port()}", 2, GRAPH, tmp_path / "run", *QUICK]
-    out = finish([start(words, environment, tmp_path) for _ in range(2)])
+    environment = os.environ | {"PATH": f"{PROGRAMS}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1"} | TOKEN
+    script, host = EXAMPLES / "several_machines.sh", f"localhost:{free_port()}"
+    out = finish([start([script, host, n, 2, GRAPH, tmp_path / "run", *QUICK], environment, tmp_path) for n in (0, 1)])
     assert sum("test" in text for text in out) == 1, "the machine of rank 0 prints the table"
     assert halowire.Run(tmp_path / "run", {}).report.exists()
 
 
 def test_the_script_for_several_machines_resumes(tmp_path):
-    environment = stand_ins(tmp_path / "bin", torchrun='printf "%q " "$@"') | {"WORKERS": "4"}
+    environment = stand_ins(tmp_path / "bin", torchrun='printf "%q " "$@"') | {"WORKERS": "4"} | TOKEN
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "config.json").touch()
-    words = ["bash", EXAMPLES / "several_machines.sh", "node0:29400", "2", "/data/graph.npz", tmp_path / "run"]
+    words = ["bash", EXAMPLES / "several_machines.sh", "node0:29400", "1", "2", "/data/graph.npz", tmp_path / "run"]
     done = subprocess.run([*words, "--epochs", "9"], env=environment, capture_output=True, text=True, check=True)
     given, train = parse_torchrun(shlex.split(done.stdout))
-    assert (given.nnodes, given.nproc_per_node, given.rdzv_endpoint) == ("2", "4", "node0:29400")
+    assert (given.nnodes, given.node_rank, given.nproc_per_node) == ("2", 1, "4")
+    assert (given.master_addr, given.master_port, given.rdzv_backend) == ("node0", 29400, "static")
     assert train.resume and train.config.epochs == 9
 
 
@@ -140,7 +138,7 @@ def test_the_kubernetes_command_runs_as_the_operator_starts_it(tmp_path):
     port, started = str(free_port()), []
     for rank in ("0", "1"):
         place = {"RANK": rank, "WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": port}
-        environment = os.environ | place | {"PATH": f"{PROGRAMS}:{os.environ['PATH']}"}
+        environment = os.environ | place | TOKEN | {"PATH": f"{PROGRAMS}:{os.environ['PATH']}"}
         started.append(start([*words, *QUICK], environment, tmp_path))
     finish(started)
     assert (tmp_path / "run" / "summary.json").exists()

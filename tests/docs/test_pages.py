@@ -21,7 +21,7 @@ from halowire.errors import InputError
 from halowire.training import RECIPES, Config
 from tests.support.commands import ROOT, blocks, commands, parse_command
 
-PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *(ROOT / "docs").rglob("*.md")])
 OTHERS = {"--no-sandbox", "--editable", "--to", "--parts", "--hostfile"}
 """Flags of other programs that pages name."""
 PACKAGE = ROOT / "src" / "halowire"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -18,7 +19,7 @@ from torch import nn
 
 import halowire
 from halowire.errors import InputError
-from tests.support.fit_case import SCRIPTS, make_data
+from tests.support.fit_case import SCRIPTS, make_data, run_script
 from tests.support.started import start, wait_for_epochs
 
 pytestmark = pytest.mark.timeout(600)  # programs that start programs: a busy machine takes its time
@@ -127,6 +128,24 @@ def test_an_error_of_the_users_code_in_one_worker_reaches_the_caller(begin):
     assert f"{Path(SCRIPT).name}, line 16, in loss); its traceback is printed above; stopped before" in said
     assert said.endswith("overwrite=True starts again\n")
     assert "Traceback" in complaint and complaint.count("ValueError: no values for 0 rows") == 1
+
+
+def test_a_killed_worker_is_started_again_and_ends_like_the_uninterrupted_run(tmp_path):
+    """kill -9 of one worker of `fit`, once, after the checkpoint of epoch 4; dropout and late rows included."""
+    same = json.loads(run_script(SCRIPTS / "fit_fault_script.py", "killed", tmp_path))
+    assert same == {"killed": True, "predictions": True, "loss": True, "weights": True}
+
+
+def test_a_weight_that_goes_bad_is_named_by_its_module(tmp_path):
+    said = run_script(SCRIPTS / "fit_fault_script.py", "nan", tmp_path)
+    assert said.startswith("epoch 5: the output of second.lin_l (Linear), forward, has "), said
+    assert "not finite on rank 1; the weight model.second.lin_l.weight has 1 value" in said, said
+    assert "stopped with a checkpoint after epoch 4 of 8; the same call with resume=True" in said, said
+
+
+def test_a_negative_number_of_restarts_is_refused(tmp_path):
+    with pytest.raises(InputError, match="max_restarts is -1"):
+        halowire.fit(pyg.GCNConv(5, 3), make_data(), max_restarts=-1, out=tmp_path / "run")
 
 
 class Locked(nn.Module):

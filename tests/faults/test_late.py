@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
+import sys
 import time
 from datetime import timedelta
 from pathlib import Path
@@ -14,7 +16,7 @@ import torch.distributed as dist
 from halowire.errors import LateError
 from halowire.graph import block_model
 from halowire.partitioning import cut, partition
-from halowire.wire import HaloExchange, Transport
+from halowire.wire import HaloExchange, Transport, leave_group
 
 
 def work(rank: int, folder: str, fault: str) -> None:
@@ -60,12 +62,65 @@ def run(tmp_path: Path, fault: str) -> str:
 
 def test_a_late_worker_is_named(tmp_path):
     said = run(tmp_path, "late")
-    assert "rank 0 gave up waiting at layer 2, forward" in said
+    assert "rank 0 gave up waiting at set-up or evaluation, layer 2, forward after" in said
     assert "no word from rank" in said and "2" in said
 
 
 def test_a_killed_worker_ends_the_others_at_once(tmp_path):
     start = time.monotonic()
     said = run(tmp_path, "killed")
-    assert "rank 0 gave up waiting at layer 2, forward" in said
+    assert "rank 0 gave up waiting at set-up or evaluation, layer 2, forward after" in said
     assert time.monotonic() - start < 40
+
+
+def cut_off(rank: int, folder: str, port: int) -> None:
+    """Ranks 0 and 1 meet at a store; when both are stopped, rank 0 waits for rank 1, and then leaves its groups."""
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+    if rank == 2:
+        store = dist.TCPStore("127.0.0.1", port, is_master=True, wait_for_workers=False)
+        Path(folder, "port").write_text(str(store.port))
+        time.sleep(60)
+    store = dist.TCPStore("127.0.0.1", port, is_master=False, timeout=timedelta(seconds=30))
+    dist.init_process_group("gloo", store=store, rank=rank, world_size=2, timeout=timedelta(seconds=30))
+    transport = Transport(deadline=2)
+    transport.barrier("start")
+    Path(folder, f"ready-{rank}").touch()
+    wait_for(Path(folder, "stopped"))
+    start = time.monotonic()
+    with Path(folder, "stderr").open("w") as sys.stderr:
+        try:
+            transport.barrier("epoch 3, layer 2, forward")
+        except LateError as error:
+            waited = time.monotonic() - start
+            transport.forget()
+            leave_group()
+            Path(folder, "said").write_text(f"{waited} {time.monotonic() - start - waited} {error}")
+    os._exit(0)
+
+
+def test_a_wait_ends_by_its_deadline_when_no_one_can_be_reached(tmp_path):
+    context = multiprocessing.get_context("spawn")
+    server = context.Process(target=cut_off, args=(2, str(tmp_path), 0))
+    server.start()
+    wait_for(tmp_path / "port")
+    port = int((tmp_path / "port").read_text())
+    workers = [context.Process(target=cut_off, args=(rank, str(tmp_path), port)) for rank in range(2)]
+    for worker in workers:
+        worker.start()
+    wait_for(tmp_path / "ready-0", tmp_path / "ready-1")
+    try:
+        for stopped in (server, workers[1]):
+            os.kill(stopped.pid, signal.SIGSTOP)
+        (tmp_path / "stopped").touch()
+        workers[0].join(30)
+        assert workers[0].exitcode == 0, "rank 0 hangs"
+    finally:
+        for process in (server, *workers):
+            process.kill()
+    waited, left, *words = (tmp_path / "said").read_text().split(" ")
+    assert 2 <= float(waited) < 2 + 3 + 3 and float(left) < 8
+    said = " ".join(words)
+    assert "rank 0 gave up waiting at epoch 3, layer 2, forward for the other workers after 2" in said
+    assert "reaches no one" in said
+    warned = (tmp_path / "stderr").read_text()
+    assert "rank 0 waits 0.5 s for the other workers at epoch 3, layer 2, forward; gives up after 2 s" in warned

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +13,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from halowire.cli.main import main
-from tests.support.started import GRAPH, SETTINGS, STAGES, TORCHRUN, TRAIN, ended, start
+from tests.support.started import GRAPH, SETTINGS, STAGES, TORCHRUN, TRAIN, ended, free_port, start
 
 SCRIPT = f"""
 import asyncio, signal, threading
@@ -67,18 +66,13 @@ def test_torchrun_says_an_error_once(tmp_path):
         assert code != 0 and said.count("halowire: error: ") == 1
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 @pytest.mark.slow
 def test_two_machines_by_hand_cut_their_own_shards(tmp_path):
     words = [*TRAIN, "--epochs", "3", "--out", "run"]
     port, processes = str(free_port()), []
     for rank in (0, 1):
         place = {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+        place["HALOWIRE_TOKEN"] = "0123456789abcdef"
         folder = tmp_path / f"machine-{rank}"
         folder.mkdir()
         environment = os.environ | place | {"OMP_NUM_THREADS": "1"}

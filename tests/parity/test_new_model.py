@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from halowire.graph import block_model
-from halowire.layers import MODELS, Activation, Entry, Layer, Model, Shape, Work, register, symmetric
+from halowire.layers import MODELS, Activation, Entry, Layer, Model, Shape, Work, register, symmetric_sum
 from halowire.layers.entry import Projection
 from halowire.layers.model import Linear
 from halowire.partitioning import cut, partition
@@ -71,7 +71,7 @@ class SGC(Model):
 
     @staticmethod
     def aggregation(shard, exchange):
-        return symmetric(shard, exchange)
+        return symmetric_sum(shard, exchange)
 
     def make_entry(self) -> Entry:
         return Projection(self.map.weight, self.map.bias)

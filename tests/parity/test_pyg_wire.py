@@ -12,7 +12,7 @@ import halowire
 from halowire.events import EVAL, TRAIN
 from halowire.pyg.bridge import FIRST_EXACT
 from halowire.pyg.shard_data import cut_data
-from halowire.wire import run_threads
+from halowire.wire import HEADER_BYTES, run_threads
 from tests.support.pyg_case import CLASSES, FEATURES, assert_close, make_graph, make_owner
 from tests.support.pyg_models import HIDDEN, Deep, two
 
@@ -48,8 +48,8 @@ def train_here(transport, model, recipe: str, passes: int) -> dict[str, object]:
 @pytest.mark.parametrize(("recipe", "row_bytes"), [("exact", 4 * HIDDEN), ("half", 2 * HIDDEN), ("sylvie-s", 1 + 4)])
 def test_bytes_follow_the_recipe_and_raw_features_are_not_sent_again(recipe, row_bytes):
     for found in run_threads(2, lambda transport: train_here(transport, make_model(), recipe, 2)):
-        assert found["sent"] == [found["rows_sent"] * row_bytes] * 2
-        assert found["eval_sent"] == found["rows_sent"] * 4 * HIDDEN
+        assert found["sent"] == [found["rows_sent"] * row_bytes + HEADER_BYTES] * 2
+        assert found["eval_sent"] == found["rows_sent"] * 4 * HIDDEN + HEADER_BYTES
 
 
 @pytest.mark.parametrize("recipe", ["exact", "sylvie-s", "sylvie-a", "varco", "halowire", "bns"])
@@ -81,7 +81,8 @@ def test_every_hop_of_a_layer_travels_under_the_recipe(name, recipe):
         fixed = found["sent"][0] - found["coded"][0]
         for sent, coded in zip(found["sent"], found["coded"], strict=True):
             if recipe in row_bytes:
-                assert coded == found["rows_sent"] * sum(row_bytes[recipe](width) for width in widths)
+                rows = found["rows_sent"] * sum(row_bytes[recipe](width) for width in widths)
+                assert coded == rows + len(widths) * HEADER_BYTES
             else:
                 assert 0 < coded < found["rows_sent"] * sum(4 * width for width in widths)
             assert sent - coded == fixed, "what carries no gradient travels exactly, in every pass"

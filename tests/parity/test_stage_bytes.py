@@ -7,14 +7,16 @@ import torch
 
 from halowire.events import EVAL, STAGE, TRAIN
 from halowire.training import EXTRAS, Config
+from halowire.wire import HEADER_BYTES
 from tests.support.deep_reference import DeepReference
 from tests.support.epochs import assert_close
 from tests.support.parity_graphs import CLASSES, NODES, make_graph
 from tests.support.stage_case import HIDDEN, LAYERS, make_config, trainer_of
 
 
-def bytes_here(rank: int, config: Config) -> tuple[int, int, int, int]:
-    """(stage bytes, halo bytes, evaluation bytes) of this worker in one epoch, and its halo rows."""
+def bytes_here(rank: int, config: Config) -> tuple[int, int, int, int, int, int]:
+    """(stage bytes, halo bytes, evaluation bytes) of this worker in one epoch, its halo rows, the messages of one of
+    its exchanges, chunk by chunk, and the peers that it sends to."""
     trainer = trainer_of(rank, config)
     ledger = trainer.transport.ledger
     with ledger.account(TRAIN):
@@ -22,7 +24,11 @@ def bytes_here(rank: int, config: Config) -> tuple[int, int, int, int]:
     stage, halo = ledger.totals[STAGE], ledger.totals[TRAIN]
     trainer.logits()
     trainer.settle()
-    return stage, halo, ledger.totals[EVAL], trainer.runner.shard.num_halo
+    shard, chunks = trainer.runner.shard, trainer.runner.pipeline.train.chunks.numbers()
+    lists = torch.split(chunks[shard.send_index], list(shard.send_counts))
+    messages = sum(len(rows.unique()) for rows in lists)
+    peers = sum(count > 0 for count in shard.send_counts)
+    return stage, halo, ledger.totals[EVAL], shard.num_halo, messages, peers
 
 
 @pytest.mark.parametrize("chunks", [1, 3])
@@ -31,13 +37,18 @@ def test_bytes_follow_the_formulas(on_workers, model, chunks):
     for workers, stages in ((2, 2), (4, 4), (4, 2), (2, 1)):
         found = on_workers(workers, bytes_here, make_config(model, stages, mesh__chunks=chunks))
         kinds = 2 if model == "gcnii" else 1
-        assert sum(f[0] for f in found) == 2 * (stages - 1) * NODES * HIDDEN * 4 * kinds
+        borders = (stages - 1) * kinds * workers // stages
+        crossing = 2 * (stages - 1) * NODES * HIDDEN * 4 * kinds
+        assert sum(f[0] for f in found) == crossing + 2 * borders * chunks * HEADER_BYTES
         halo_rows = sum(f[3] for f in found) // stages
         deep = model in ("gcnii", "resgcn")
         columns = LAYERS * HIDDEN if deep else (LAYERS - 2) * HIDDEN + CLASSES
-        assert sum(f[1] for f in found) == 2 * columns * 4 * halo_rows
+        exchanges = LAYERS if deep else LAYERS - 1
+        headers = exchanges * HEADER_BYTES * sum(f[4] for f in found) // stages
+        assert sum(f[1] for f in found) == 2 * (columns * 4 * halo_rows + headers)
         assert (halo_rows > 0) == (workers > stages)
-        assert sum(f[2] for f in found) == columns * 4 * halo_rows + (stages - 1) * NODES * HIDDEN * 4 * kinds
+        headers = HEADER_BYTES * (exchanges * sum(f[5] for f in found) // stages + borders)
+        assert sum(f[2] for f in found) == columns * 4 * halo_rows + crossing // 2 + headers
 
 
 @pytest.mark.parametrize("chunks", [1, 3])
@@ -45,8 +56,9 @@ def test_bytes_of_one_bit(on_workers, chunks):
     config = make_config("gcnii", 2, mesh__chunks=chunks, rate__bits=1, rate__backward_bits=4)
     found = on_workers(4, bytes_here, config)
     row = (HIDDEN // 8 + 4) + (HIDDEN // 2 + 4)
-    assert sum(f[0] for f in found) == row * NODES * 2
-    assert sum(f[1] for f in found) == row * LAYERS * sum(f[3] for f in found) // 2
+    assert sum(f[0] for f in found) == row * NODES * 2 + 2 * 2 * 2 * chunks * HEADER_BYTES
+    headers = 2 * LAYERS * HEADER_BYTES * sum(f[4] for f in found) // 2
+    assert sum(f[1] for f in found) == row * LAYERS * sum(f[3] for f in found) // 2 + headers
 
 
 def evaluated_here(rank: int, config: Config) -> dict[str, object]:
@@ -73,7 +85,7 @@ def test_evaluation_is_exact_under_coded_links(on_workers):
         want = DeepReference(make_graph("plain"), config, weights).logits(None).numpy()
     last = results[-1]
     assert_close("logits", last["logits"], want[last["rows"]])
-    assert sum(result["bytes"] for result in results) == 2 * NODES * HIDDEN * 4
+    assert sum(result["bytes"] for result in results) == 2 * (NODES * HIDDEN * 4 + HEADER_BYTES)
 
 
 @pytest.mark.parametrize("ratio", [1.0, 2.0])

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import pytest
 
+from halowire.wire import HEADER_BYTES
 from tests.support.parity_graphs import cut_graph
 from tests.support.wire_case import CLASSES, EPOCHS, HIDDEN, bytes_sent, make_config, make_graph, train_here
 
 
 def halo_rows(workers: int) -> int:
     return sum(shard.num_halo for shard in cut_graph(make_graph(), workers))
+
+
+def headers(workers: int, exchanges: int) -> int:
+    """Bytes of the headers of so many exchanges: one for every worker and every peer that it needs rows of."""
+    shards = cut_graph(make_graph(), workers)
+    return exchanges * HEADER_BYTES * sum(count > 0 for shard in shards for count in shard.recv_counts)
 
 
 @pytest.mark.parametrize(("bits", "back"), [(32, 32), (16, 16), (8, 8), (4, 4), (2, 2), (1, 1), (8, 1)])
@@ -22,7 +29,7 @@ def test_bytes_follow_the_formula(on_workers, bits, back):
     results = on_workers(2, train_here, make_config({"rate.bits": bits, "rate.backward_bits": back}))
     want = halo_rows(2) * sum(row(columns, number) for columns in (HIDDEN, CLASSES) for number in (bits, back))
     for epoch in range(EPOCHS):
-        assert bytes_sent(results, epoch) == want
+        assert bytes_sent(results, epoch) == want + headers(2, 4)
 
 
 THINNED = {
@@ -47,7 +54,7 @@ def test_bytes_of_sampled_columns_and_rows_follow_the_formula(on_workers, case):
     settings, share, row = THINNED[case]
     results = on_workers(3, train_here, make_config(settings))
     for epoch in range(EPOCHS):
-        assert bytes_sent(results, epoch) == travelling(3, share) * row
+        assert bytes_sent(results, epoch) == travelling(3, share) * row + headers(3, 4)
 
 
 @pytest.mark.parametrize("rows", [1.0, 0.3, 0.01])
@@ -55,8 +62,9 @@ def test_bytes_of_sampled_columns_and_rows_follow_the_formula(on_workers, case):
 def test_a_budget_is_spent_within_two_per_cent(on_workers, rows, bits):
     """Of what the run may send in all: the bytes that were counted, not those of a plan."""
     full = sum(columns * bits // 8 + 4 * (bits < 16) for columns in (HIDDEN, CLASSES)) * 2 * travelling(2, rows)
+    fixed = headers(2, 4)
     settings = {"epochs": 12, "rate.schedule": "budget", "rate.rows": rows, "rate.bits": bits}
-    settings |= {"rate.budget": 0.6 * 12 * full}
+    settings |= {"rate.budget": 12 * (0.6 * full + fixed)}
     results = on_workers(2, train_here, make_config(settings))
     spent = [bytes_sent(results, epoch) for epoch in range(12)]
     assert sum(spent) == pytest.approx(settings["rate.budget"], rel=0.02)
@@ -80,4 +88,4 @@ def test_the_input_is_sent_forward_only_in_every_epoch(on_workers, case):
     settings, columns = COLUMNS[case]
     results = on_workers(2, train_here, make_config(settings | {"rate.resend_input": True}))
     for epoch in range(EPOCHS):
-        assert bytes_sent(results, epoch) == 4 * halo_rows(2) * columns(epoch)
+        assert bytes_sent(results, epoch) == 4 * halo_rows(2) * columns(epoch) + headers(2, 5)

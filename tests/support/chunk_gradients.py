@@ -36,7 +36,7 @@ def sums_of(a: torch.Tensor, order: tuple[int, ...], rule: str) -> tuple[ChunkSu
     none = Csr(torch.zeros(N + 1, dtype=torch.int64), torch.empty(0, dtype=torch.int32), None, 0)
     count = len(order)
     chunks = GivenOrder(tuple(N * c // count for c in range(count + 1)), given=order)
-    return ChunkSums(Sum.cut(inner, none, exchange), None, chunks, [K], 1, rule, Timeline()), chunks
+    return ChunkSums(Sum.of(inner, none, exchange), None, chunks, [K], 1, rule, Timeline()), chunks
 
 
 def gradient(a: torch.Tensor, w: torch.Tensor, order: tuple[int, ...], rule: str) -> torch.Tensor:

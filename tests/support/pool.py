@@ -5,6 +5,7 @@ from __future__ import annotations
 import faulthandler
 import multiprocessing
 import os
+import shutil
 import signal
 import tempfile
 import time
@@ -56,6 +57,7 @@ class Pool:
         for process in self.processes:
             process.kill()
             process.join(10)
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     @property
     def alive(self) -> bool:

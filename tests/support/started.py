@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -18,7 +19,18 @@ SETTINGS = ("--model.hidden", "16", "--eval.every", "7", "--threads", "1", "--qu
 TRAIN = ("train", GRAPH, *SETTINGS)
 STAGES = (*TRAIN, "--recipe", "gnnpipe", "--model.name", "gcnii", "--model.layers", "4")
 ENDLESS = ("--epochs", "100000")
-TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "halowire")
+
+
+def free_port() -> int:
+    """A port of this machine on which nobody listens."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+TORCHRUN = (
+    "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", str(free_port()), "-m", "halowire"
+)  # fmt: skip
 
 
 def start(folder: Path, *words: str, launcher: tuple[str, ...] = ("-m", "halowire")) -> subprocess.Popen[str]:

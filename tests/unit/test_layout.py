@@ -13,8 +13,8 @@ import halowire
 
 ROOT = Path(halowire.__file__).parent
 ORDER = [
-    "errors", "files", "kernels", "graph", "partitioning", "events", "wire", "layers", "schedules", "training",
-    "launch", "report", "pyg", "worker", "running", "comparing", "api", "cli",
+    "errors", "files", "inputs", "kernels", "graph", "partitioning", "events", "wire", "layers", "schedules",
+    "training", "launch", "report", "pyg", "worker", "running", "comparing", "api", "cli",
 ]  # fmt: skip
 # Folders whose `__init__` exports everything that other folders use.
 DOORS = {

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.started import free_port
+
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 BENCHMARKS = (ROOT / "docs" / "benchmarks.md").read_text()
@@ -58,7 +60,9 @@ def last_losses(side: str, folder: Path, *launcher: str) -> list[float]:
 @pytest.mark.timeout(300)
 def test_the_changed_script_learns_what_the_plain_one_learns(tmp_path):
     (plain,) = last_losses("-", tmp_path)
-    changed = last_losses("+", tmp_path, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+    changed = last_losses(
+        "+", tmp_path, "-m", "torch.distributed.run", "--master-port", str(free_port()), "--nproc-per-node", "2"
+    )
     assert len(changed) == 2 and changed == pytest.approx([plain, plain], rel=1e-4)
 
 

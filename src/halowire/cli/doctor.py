@@ -12,7 +12,7 @@ import torch
 from halowire.cli.parse import parse
 from halowire.errors import InputError
 from halowire.kernels import kernels_in_use, simd_level
-from halowire.launch import Place, interface_to, launched, run_workers
+from halowire.launch import Place, interface_to, launched, refuse_crowd, run_workers
 from halowire.worker import roundtrip_worker
 
 PACKAGES = ("halowire", "torch", "numpy", "safetensors", "pymetis", "torch-geometric", "tensorboard")
@@ -31,6 +31,7 @@ def run(argv: list[str]) -> int:
     arguments = parse(Arguments, "doctor", argv)
     if arguments.workers < 1:
         raise InputError(f"--workers is {arguments.workers}; at least one worker is needed")
+    refuse_crowd(arguments.workers)
     if Place.here().rank == 0:
         print("\n".join(_facts()), flush=True)
     if launched():

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import io
 import os
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
-from halowire.errors import INTERRUPTED, USAGE, explain
+from halowire.errors import FAILED, INTERRUPTED, USAGE, explain, internal_error, wants_traceback
 
 VERBS = {
     "doctor": "show versions, kernels, network, and a round trip between all workers",
@@ -27,6 +30,7 @@ VERBS = {
 def main(argv: list[str] | None = None) -> int:
     """Run one verb; the exit code is 0 for success, 2 for bad input, 130 for an interruption, 1 for other failures."""
     words = list(sys.argv[1:] if argv is None else argv)
+    _prepare_streams()
     if not words or words[0] in ("-h", "--help", "help"):
         print(_usage(), file=sys.stdout if words else sys.stderr)
         return 0 if words else USAGE
@@ -39,38 +43,57 @@ def main(argv: list[str] | None = None) -> int:
         near = difflib.get_close_matches(words[0], VERBS, n=1)
         hint = f"perhaps you meant {near[0]!r}" if near else f"use one of {', '.join(VERBS)}"
         return _say(f"verb {words[0]!r} is unknown; {hint}", USAGE)
-    with _termination_as_interrupt():
+    with _signals_as_interrupt():
         return _guarded(importlib.import_module(f"halowire.cli.{words[0]}").run, words[1:])
 
 
 def _guarded(verb: Callable[[list[str]], int], arguments: list[str]) -> int:
     """Run ``verb``; errors that the user can act on become one line and an exit code."""
     try:
-        return verb(arguments)
+        code = verb(arguments)
+        sys.stdout.flush()
     except SystemExit as error:
         return int(error.code or 0)
     except BrokenPipeError:
         # The reader (`| head`) has gone: print nothing, and keep the interpreter from flushing again when it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
-    except BaseException as error:
-        found = explain(error)
-        if found is None:
-            raise
-        return _say(found[1], found[0])
+        return FAILED
+    except KeyboardInterrupt as error:
+        return _say(str(error) or "interrupted", INTERRUPTED)
+    except Exception as error:
+        if wants_traceback():
+            traceback.print_exc()
+        code, message = explain(error) or (FAILED, str(internal_error(error)))
+        return _say(message, code)
+    return code
 
 
 def _say(message: str, code: int) -> int:
     """Print an error and return its exit code; an error of all workers is printed by one worker of each machine."""
     if os.environ.get("LOCAL_RANK", "0") == "0" or code not in (USAGE, INTERRUPTED):
         kind = "" if code == INTERRUPTED else "error: "
-        print(f"halowire: {kind}{message}", file=sys.stderr, flush=True)
+        # The terminal may have been closed: then nobody reads the message, but the exit code still tells.
+        with suppress(OSError):
+            print(f"halowire: {kind}{message}", file=sys.stderr, flush=True)
     return code
 
 
+def _prepare_streams() -> None:
+    """Let text that the terminal's encoding lacks be printed as escapes, and let output that was closed be nothing."""
+    if sys.stdout is None or sys.stderr is None:
+        nowhere = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - it stays open as long as the program
+        sys.stdout = sys.stdout or nowhere
+        sys.stderr = sys.stderr or nowhere
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
 @contextmanager
-def _termination_as_interrupt() -> Iterator[None]:
-    """Let SIGTERM end a verb as Ctrl-C does; Python allows only the main thread to set a signal handler."""
+def _signals_as_interrupt() -> Iterator[None]:
+    """Let SIGTERM and a closed terminal end a verb as Ctrl-C does; `nohup` has made a closed terminal ignored.
+
+    Python allows only the main thread to set a signal handler.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -78,11 +101,15 @@ def _termination_as_interrupt() -> Iterator[None]:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGQUIT, signal.SIGHUP)}
+    for number, handler in before.items():
+        if number != signal.SIGHUP or handler != signal.SIG_IGN:
+            signal.signal(number, interrupt)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _usage() -> str:

@@ -1,11 +1,21 @@
-"""The event log of one worker: one JSON object per line, appended as things happen."""
+"""The event log of one worker: one JSON object per line, appended as things happen.
+
+Events are a record, not the result. Where the disk is full, training goes on without them: a warning says so once, and
+once there is room again an event ``gap`` says how many are missing. A run whose folder was deleted ends at once.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
+import os
+import sys
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
+
+from halowire.errors import TrainingError, system_error
+from halowire.files import written_to, written_whole
 
 
 class EventLog:
@@ -13,35 +23,71 @@ class EventLog:
 
     def __init__(self, run: Path, rank: int, resume_epoch: int | None = None) -> None:
         """Start a new file, or with ``resume_epoch`` keep the events before that epoch and append."""
-        run.mkdir(parents=True, exist_ok=True)
+        self._run = run
+        self._rank = rank
+        self._missing = 0
         path = run / f"events-{rank}.jsonl"
         kept = read_events(path) if resume_epoch is not None and path.exists() else []
-        kept = [e for e in kept if e["event"] != "end" and e.get("epoch", -1) < (resume_epoch or 0)]
-        self._file: IO[str] = path.open("w", encoding="utf-8")
-        for event in kept:
-            self._write(event)
+        kept = [event for event in kept if event["event"] != "end" and _epoch(event) < (resume_epoch or 0)]
+        with written_to(run):
+            run.mkdir(parents=True, exist_ok=True)
+        with written_whole(path) as temporary:
+            temporary.write_bytes(b"".join(map(_line, kept)))
+        with written_to(run):
+            self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        self._size = os.fstat(self._file).st_size
 
     def write(self, event: str, **values: Any) -> None:
-        """Append one event; it is on disk when this returns, so that a crash loses nothing."""
-        self._write({"event": event, **values})
+        """Append one event; it is with the system when this returns, so that a crash of the worker loses nothing."""
+        if os.fstat(self._file).st_nlink == 0:
+            raise TrainingError(
+                f"the events of rank {self._rank} in {self._run} were deleted while the run wrote them; start it "
+                "again, and leave its folder alone while it runs"
+            )
+        lines = _line({"event": event, **values})
+        if self._missing:
+            lines = _line({"event": "gap", "missing": self._missing}) + lines
+        try:
+            with written_to(self._run, len(lines)):
+                self._append(lines)
+        except OSError as error:
+            self._warn(error)
+        else:
+            self._missing = 0
 
     def close(self) -> None:
         """Close the file; nothing can be written after that."""
-        self._file.close()
+        os.close(self._file)
 
-    def _write(self, record: dict[str, Any]) -> None:
-        self._file.write(json.dumps(plain(record), separators=(",", ":")) + "\n")
-        self._file.flush()
+    def _append(self, lines: bytes) -> None:
+        """Append whole lines; where they do not fit, the file ends with the last whole line before them."""
+        try:
+            left = lines
+            while left:
+                left = left[os.write(self._file, left) :]
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._file, self._size)
+            raise
+        self._size += len(lines)
+
+    def _warn(self, error: OSError) -> None:
+        if not self._missing:
+            words = f"rank {self._rank} trains on without writing events: {system_error(error)}"
+            print(f"warning: {words}", file=sys.stderr, flush=True)
+        self._missing += 1
 
 
 def read_events(path: Path) -> list[dict[str, Any]]:
-    """All events of a file; a last line that a crash cut short is left out."""
+    """All events of a file; a line that is no event, such as one that a crash cut short, is left out."""
     events = []
-    for line in path.read_text(encoding="utf-8").splitlines():
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
-            events.append(json.loads(line))
-        except json.JSONDecodeError:
-            break
+            event = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(event, dict) and isinstance(event.get("event"), str):
+            events.append(event)
     return events
 
 
@@ -54,3 +100,13 @@ def plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
     return value
+
+
+def _line(event: dict[str, Any]) -> bytes:
+    return (json.dumps(plain(event), separators=(",", ":")) + "\n").encode()
+
+
+def _epoch(event: dict[str, Any]) -> float:
+    """The epoch of an event; -1 for one without."""
+    found = event.get("epoch")
+    return found if isinstance(found, int | float) else -1

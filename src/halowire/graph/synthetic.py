@@ -15,6 +15,8 @@ from halowire.errors import InputError
 from halowire.graph.graph import Graph
 from halowire.graph.seeded import Ints, checked_seed, distinct_pairs, random_bits, random_split, uniform_below
 
+LARGEST = 2**40
+"""The most nodes, edges or features of a synthetic graph: numbers of which even numpy's arithmetic can make nothing."""
 EXAMPLES = {"rmat": "rmat:nodes=200000,edges=10000000", "sbm": "sbm:nodes=10000,edges=200000"}
 QUADRANTS = (0.5, 0.17, 0.17, 0.16)
 LEVELS_AT_ONCE = 3
@@ -169,6 +171,9 @@ def _mirrored(low: np.ndarray[Any, Any], high: np.ndarray[Any, Any], num_nodes: 
 
 def _require_sizes(num_nodes: int, num_edges: int, num_features: int, num_classes: int) -> None:
     """Refuse sizes from which no graph can be made."""
+    for name, count in (("nodes", num_nodes), ("edges", num_edges), ("features", num_features)):
+        if count > LARGEST:
+            raise InputError(f"a synthetic graph of {count} {name} was asked for, expected at most {LARGEST}")
     if num_nodes < 4:
         raise InputError(f"a synthetic graph of {num_nodes} nodes was asked for, expected at least 4")
     if num_edges < 0 or num_features < 0:

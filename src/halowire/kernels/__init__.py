@@ -8,11 +8,13 @@ from halowire.kernels.counter_random import Drop, keys_of, row_keys, stream_key,
 from halowire.kernels.csr import Csr, row_range
 from halowire.kernels.dispatch import kernels_in_use, simd_level
 from halowire.kernels.packing import CODE_BITS, Packing, aggregate_packed, code_for, pack_rows, unpack_rows
+from halowire.kernels.scan import first_fall, first_not_finite, first_outside
 from halowire.kernels.take_rows import take_rows
 
 __all__ = [
     "CODE_BITS", "MOST_HEADS", "Attended", "Csr", "Drop", "Packing", "Scores", "activate", "activate_backward",
     "aggregate", "aggregate_packed", "attend", "attend_sources", "attend_targets", "buffer_bytes", "code_for", "empty",
-    "kernels_in_use", "keys_of", "pack_rows", "release_buffers", "row_keys", "row_range",
+    "first_fall", "first_not_finite", "first_outside", "kernels_in_use", "keys_of", "pack_rows", "release_buffers",
+    "row_keys", "row_range",
     "simd_level", "stream_key", "take_rows", "uniform_bits", "unpack_rows",
 ]  # fmt: skip

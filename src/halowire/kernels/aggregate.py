@@ -8,7 +8,16 @@ import torch
 from torch import Tensor
 
 from halowire.kernels.buffers import rows_for
-from halowire.kernels.dispatch import adjacent, check_matrix, check_rows, indexed, native_for, run, strided, threads_for
+from halowire.kernels.dispatch import (
+    adjacent,
+    check_matrix,
+    check_rows,
+    matrix_of,
+    native_for,
+    run,
+    strided,
+    threads_for,
+)
 
 
 def aggregate(
@@ -37,8 +46,8 @@ def aggregate(
     if native is None or not adjacent(out):
         return aggregate_twin(indptr, indices, weight, x, out, accumulate)
     run(
-        native.aggregate, *indexed(indptr, indices), weight, *strided(x), *strided(out), rows, cols, accumulate,
-        threads_for((indices.numel() + rows) * cols),
+        native.aggregate, *matrix_of(indptr, indices, x.shape[0]), weight, *strided(x), *strided(out), rows, cols,
+        accumulate, threads_for((indices.numel() + rows) * cols),
     )  # fmt: skip
     return out
 

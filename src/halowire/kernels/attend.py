@@ -18,7 +18,7 @@ from torch import Tensor
 from halowire.errors import InputError
 from halowire.kernels.buffers import empty, rows_for
 from halowire.kernels.csr import Csr
-from halowire.kernels.dispatch import adjacent, check_rows, indexed, native_for, run, strided, threads_for
+from halowire.kernels.dispatch import adjacent, check_rows, matrix_of, native_for, run, strided, threads_for
 
 MOST_HEADS = 64
 
@@ -89,8 +89,8 @@ def attend(
     nodes = empty(matrix.num_rows, 4 * heads, padded=False)
     nodes[:, :heads] = dst
     run(
-        native.attend, *indexed(matrix.indptr, matrix.indices), *strided(x), src.contiguous(), nodes, slope,
-        *strided(out), *strided(positive), matrix.num_rows, heads, x.shape[1] // heads,
+        native.attend, *matrix_of(matrix.indptr, matrix.indices, x.shape[0]), *strided(x), src.contiguous(), nodes,
+        slope, *strided(out), *strided(positive), matrix.num_rows, heads, x.shape[1] // heads,
         threads_for((matrix.nnz + matrix.num_rows) * x.shape[1]),
     )  # fmt: skip
     return Attended(out, positive, nodes.view(-1, 4, heads))
@@ -154,9 +154,9 @@ def attend_sources(
     src_grad = empty(rows, heads, padded=False)
     att_src, att_dst = (part.detach().reshape(-1).contiguous() for part in scores)
     run(
-        native.attend_sources, *indexed(transposed.indptr, transposed.indices), *strided(grad), *strided(x),
-        src.contiguous(), targets.nodes, att_src, att_dst, dst_grad, slope, *strided(out), src_grad, rows, heads,
-        x.shape[1] // heads, threads_for((transposed.nnz + rows) * x.shape[1]),
+        native.attend_sources, *matrix_of(transposed.indptr, transposed.indices, grad.shape[0]), *strided(grad),
+        *strided(x), src.contiguous(), targets.nodes, att_src, att_dst, dst_grad, slope, *strided(out), src_grad, rows,
+        heads, x.shape[1] // heads, threads_for((transposed.nnz + rows) * x.shape[1]),
     )  # fmt: skip
     return out, src_grad
 

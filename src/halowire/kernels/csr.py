@@ -163,6 +163,8 @@ class Csr:
 
 def row_range(matrix: Csr, start: int, stop: int) -> Csr:
     """Rows ``start`` to ``stop`` of ``matrix``; only the row pointers are copied."""
+    if (start, stop) == (0, matrix.num_rows):
+        return matrix
     first, last = int(matrix.indptr[start]), int(matrix.indptr[stop])
     weight = None if matrix.weight is None else matrix.weight[first:last]
     indptr = matrix.indptr[start : stop + 1] - first

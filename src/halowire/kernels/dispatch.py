@@ -17,7 +17,7 @@ from torch import Tensor
 
 from halowire.errors import InputError
 
-ABI = 6
+ABI = 7
 LEVELS = ("portable", "avx2", "avx512")
 WORK_PER_THREAD = 1 << 15
 INDEX_TYPES = (torch.int32, torch.int64)
@@ -97,8 +97,13 @@ def strided(matrix: Tensor | None) -> tuple[Tensor | None, int]:
 
 
 def indexed(indptr: Tensor, indices: Tensor) -> tuple[Tensor, Tensor, bool]:
-    """The index arrays of a CSR matrix, and whether its ``indices`` are int64."""
+    """Two index arrays, and whether the second one, ``indices``, is int64."""
     return indptr, indices, indices.dtype == torch.int64
+
+
+def matrix_of(indptr: Tensor, indices: Tensor, num_cols: int) -> tuple[Tensor, Tensor, bool, int, int]:
+    """A CSR matrix as native code takes it; its numbers of entries and columns are what checked builds keep to."""
+    return *indexed(indptr, indices), indices.numel(), num_cols
 
 
 def check_rows(name: str, tensor: Tensor, rows: int | None = None, cols: int | None = None) -> None:

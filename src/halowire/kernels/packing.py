@@ -42,7 +42,7 @@ from halowire.kernels.dispatch import (
     check_matrix,
     check_rows,
     check_vector,
-    indexed,
+    matrix_of,
     native_for,
     run,
     strided,
@@ -126,9 +126,11 @@ def pack_rows(
         twin.pack_rows(x, packing.bits, packing.code, stream, ids, out, size, columns, targets)
         return
     places, wide = out.numel() // size, positions is not None and positions.dtype == torch.int64
+    count = 0 if positions is None else positions.numel()
     inside = run(
-        native.pack_rows, *strided(x), rows, cols, columns, packing.bits, list(CODE_BITS).index(packing.code), stream,
-        ids, indptr, positions, wide, out, size, places, threads_for(rows * cols * WORK_PER_ELEMENT),
+        native.pack_rows, *strided(x), rows, cols, x.shape[1], columns, packing.bits,
+        list(CODE_BITS).index(packing.code), stream, ids, indptr, positions, wide, count, out, size, places,
+        threads_for(rows * cols * WORK_PER_ELEMENT),
     )  # fmt: skip
     if not inside:
         raise twin.outside(torch.arange(rows) if positions is None else positions, places, size)
@@ -177,7 +179,7 @@ def aggregate_packed(
         decoded = twin.unpack_rows(data.reshape(count, size), packing.bits, k)
         return aggregate_twin(indptr, indices, weight, decoded, out, accumulate)
     run(
-        native.aggregate_packed, *indexed(indptr, indices), weight, data, size, data.numel(), packing.bits,
+        native.aggregate_packed, *matrix_of(indptr, indices, count), weight, data, size, data.numel(), packing.bits,
         *strided(out), rows, k, accumulate, threads_for((indices.numel() + rows) * k),
     )  # fmt: skip
     return out

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from halowire.kernels.dispatch import call, indexed, native_for
+from halowire.kernels.dispatch import call, indexed, matrix_of, native_for
 
 INT32_LIMIT = 2**31
 
@@ -48,7 +48,9 @@ def transpose(indptr: Tensor, indices: Tensor, weight: Tensor | None, num_cols: 
     indptr, indices = indptr.contiguous(), indices.contiguous()
     weight = None if weight is None else weight.contiguous()
     made = new_arrays(indices.numel(), num_cols, num_rows, weight)
-    call(native.transpose, *indexed(indptr, indices), weight, num_rows, num_cols, *indexed(made[0], made[1]), made[2])
+    call(
+        native.transpose, *matrix_of(indptr, indices, num_cols), weight, num_rows, *indexed(made[0], made[1]), made[2]
+    )  # fmt: skip
     return made
 
 

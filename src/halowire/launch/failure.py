@@ -9,20 +9,37 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
-from torch.distributed.elastic.multiprocessing.errors import ProcessFailure
 
 from halowire.errors import FAILED, INTERRUPTED, USAGE, InputError, WorkerError, system_error
+from halowire.files import write_text
 from halowire.wire import Transport
 
-VARIABLE = "TORCHELASTIC_ERROR_FILE"
+ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
+"""The variable by which a launcher (torchrun, or halowire's own) says where a worker leaves its message."""
 LONGEST = 500
 """Most bytes of a message that the other workers are told."""
 Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a worker ended: its exit code (negative: the signal that killed it) and the message that it left.
+
+    ``by_launcher``: the launcher ended it, because of a signal or because another worker had failed. ``stopped``: it
+    was stopped at that moment (by SIGSTOP, by Ctrl-Z or in a debugger), so that it could not answer anybody.
+    """
+
+    rank: int
+    code: int
+    told: Mapping[str, Any] = field(default_factory=dict)
+    by_launcher: bool = False
+    stopped: bool = False
 
 
 def tell_launcher(message: str, code: int = FAILED, lost: bool = False) -> bool:
@@ -31,36 +48,63 @@ def tell_launcher(message: str, code: int = FAILED, lost: bool = False) -> bool:
     The exit code is written down because the launcher may end a worker that is about to leave by itself. ``lost`` says
     that this worker failed only because another one went away, whose own message explains more.
     """
-    path = os.environ.get(VARIABLE)
+    path = os.environ.get(ERROR_FILE)
     if not path:
         return False
     now = time.time()
     said = {"message": message, "code": code, "lost": lost, "timestamp": int(now), "time": now}
-    Path(path).write_text(json.dumps(said))
+    write_text(Path(path), json.dumps(said))
     return True
 
 
-def cause(failures: Mapping[int, ProcessFailure]) -> BaseException:
-    """The error that caused the ``failures`` (by rank): that of a worker that failed by itself or was killed."""
-    by_code = {failure.exitcode: rank for rank, failure in failures.items()}
-    killed = [code for code in by_code if code < 0 and code != -signal.SIGTERM]
-    if killed:
-        name = signal.Signals(-killed[0]).name
-        hint = " (out of memory?)" if name == "SIGKILL" else ""
-        return WorkerError(f"worker {by_code[killed[0]]} was killed by {name}{hint}")
-    if INTERRUPTED in by_code:
-        return KeyboardInterrupt()
-    told = [
-        (data["lost"], data["time"], rank)
-        for rank, failure in failures.items()
-        if "time" in (data := failure.error_file_data)
+def what_was_told(file: Path) -> dict[str, Any]:
+    """The message that a worker left in ``file``; empty where it left none."""
+    return dict(json.loads(file.read_text())) if file.exists() else {}
+
+
+def cause(ends: Sequence[Ended], asked: bool = False) -> BaseException:
+    """The error that explains how the workers ended; ``asked``: a signal asked the launcher to stop.
+
+    The true cause comes before its consequences: a worker that was killed, one that failed by itself, the wish to stop,
+    one that was stopped, and last those that lost another one.
+    """
+    told = sorted((end for end in ends if end.told), key=lambda end: (end.told["lost"], end.told["time"]))
+    stop = asked or any(end.code == INTERRUPTED for end in ends)
+    found = [
+        *(_killed(end) for end in ends if _killed_from_outside(end)),
+        *(_told(end) for end in told if not end.told["lost"]),
+        *([KeyboardInterrupt()] if stop else []),
+        *(_silent(end) for end in ends if end.code != 0 and not end.told and not end.by_launcher),
+        *(_stopped(end) for end in ends if end.stopped),
+        *(_told(end) for end in told),
+        *(_killed(end) for end in ends if end.code != 0),
     ]
-    if not told:
-        code, rank = next(iter(by_code.items()))
-        return WorkerError(f"worker {rank} ended with exit code {code}; what it printed above says why")
-    first = failures[min(told)[2]]
-    meant = first.error_file_data.get("code", first.exitcode)
-    return (InputError if meant == USAGE else WorkerError)(first.message)
+    return found[0]
+
+
+def _killed_from_outside(end: Ended) -> bool:
+    ours = end.by_launcher and end.code in (-signal.SIGTERM, -signal.SIGKILL)
+    return end.code < 0 and not ours
+
+
+def _killed(end: Ended) -> WorkerError:
+    if not _killed_from_outside(end):
+        return WorkerError(f"worker {end.rank} did not end by itself, so that it was killed")
+    name = signal.Signals(-end.code).name
+    hint = " (out of memory?)" if name == "SIGKILL" else ""
+    return WorkerError(f"worker {end.rank} was killed by {name}{hint}")
+
+
+def _told(end: Ended) -> BaseException:
+    return (InputError if end.told["code"] == USAGE else WorkerError)(end.told["message"])
+
+
+def _silent(end: Ended) -> WorkerError:
+    return WorkerError(f"worker {end.rank} ended with exit code {end.code}; what it printed above says why")
+
+
+def _stopped(end: Ended) -> WorkerError:
+    return WorkerError(f"worker {end.rank} did not answer: it is stopped (by SIGSTOP, Ctrl-Z or a debugger)")
 
 
 def agreed(step: Callable[[], Result], transport: Transport, where: str) -> Result:

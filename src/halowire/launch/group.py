@@ -1,16 +1,10 @@
-"""Joining the other workers, for a block or for the rest of the program, and the network between them.
-
-The network interface that leads to the other workers is chosen once, so that all traffic uses the same one.
-"""
+"""Joining the other workers, for a block or for the rest of the program, and measuring the network between them."""
 
 from __future__ import annotations
 
 import atexit
 import contextlib
-import fcntl
-import os
-import socket
-import struct
+import itertools
 import sys
 import time
 from collections.abc import Iterator
@@ -20,17 +14,18 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 from torch.distributed.distributed_c10d import PrefixStore
-from torch.distributed.rendezvous import rendezvous
 
-from halowire.errors import InputError, LateError
-from halowire.launch.place import Place, launched, whole_variable
+from halowire.errors import LateError
+from halowire.launch.meeting import meeting_place, open_store
+from halowire.launch.place import Place, launched
+from halowire.launch.token import prove, token_here
 from halowire.schedules import forget_circles
-from halowire.wire import Transport
+from halowire.wire import Transport, leave_group
 
-SIOCGIFADDR = 0x8915
-INTERFACE = "GLOO_SOCKET_IFNAME"
 PINGS = 20
 PAYLOAD = 4 << 20
+# How often this process has joined the others.
+_JOINED = itertools.count()
 
 
 @contextmanager
@@ -40,28 +35,29 @@ def joined(device: torch.device, deadline: float) -> Iterator[tuple[Transport, s
     if place.size == 1:
         yield Transport(deadline=deadline), "one worker, no network"
         return
-    master = _master()
-    network = choose_interface(os.environ["MASTER_ADDR"])
+    token = token_here(place, deadline)
+    where, network = meeting_place()
     backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
     if device.type == "cuda":
         torch.cuda.set_device(device)
     limit = timedelta(seconds=deadline)
     try:
-        store, rank, size = next(rendezvous("env://", timeout=limit))
-        # The launcher keeps its store when it restarts workers: without a prefix they would find entries of dead ones.
-        store = PrefixStore(f"halowire/start-{place.restarts}", store)
-        dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=limit)
-        transport = Transport(deadline=deadline)
+        # torchrun keeps its store when it restarts workers, or when a program joins twice: without a prefix the workers
+        # would find entries of dead ones.
+        store = PrefixStore(f"halowire/start-{place.restarts}/{next(_JOINED)}", open_store(place, limit))
+        run = prove(store, place.rank, place.size, token, deadline)
+        dist.init_process_group(backend, store=store, rank=place.rank, world_size=place.size, timeout=limit)
+        transport = Transport(deadline=deadline, run=run)
     except RuntimeError as error:
         reason = str(error).splitlines()[0]
-        raise LateError(f"rank {place.rank} cannot join the {place.size} workers at {master}: {reason}") from error
+        raise LateError(f"rank {place.rank} cannot join the {place.size} workers at {where}: {reason}") from error
     try:
         yield transport, network
         transport.settle()
     finally:
         forget_circles()
         transport.forget()
-        dist.destroy_process_group()
+        leave_group()
 
 
 def join(device: torch.device, deadline: float = 600.0) -> Transport:
@@ -82,40 +78,6 @@ def join(device: torch.device, deadline: float = 600.0) -> Transport:
 
     atexit.register(leave)
     return transport
-
-
-def _master() -> str:
-    """The address where the workers meet. torchrun sets it; a user who sets the variables by hand may forget it."""
-    missing = [name for name in ("MASTER_ADDR", "MASTER_PORT") if not os.environ.get(name)]
-    if missing:
-        raise InputError(f"RANK and WORLD_SIZE are set, but not {' and '.join(missing)}; torchrun sets all of them")
-    return f"{os.environ['MASTER_ADDR']}:{whole_variable('MASTER_PORT', 0)}"
-
-
-def interface_to(host: str, port: int = 9) -> tuple[str, str]:
-    """The interface on the route to ``host``, and this machine's address there; nothing is sent."""
-    try:
-        address = socket.gethostbyname(host)
-    except (socket.gaierror, UnicodeError) as error:
-        raise InputError(f"the host {host!r} is unknown here ({error}); check MASTER_ADDR") from None
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.connect((address, port))
-        own = str(probe.getsockname()[0])
-    for _, name in socket.if_nameindex():
-        if _address_of(name) == own:
-            return name, own
-    # 127.0.0.2 and its like are reached from their own address, which no interface lists.
-    return ("lo", own) if own.startswith("127.") else ("", own)
-
-
-def choose_interface(host: str) -> str:
-    """Set the interface for Gloo unless the user did; returns a sentence about it for the console."""
-    if chosen := os.environ.get(INTERFACE):
-        return f"interface {chosen} (from {INTERFACE})"
-    name, own = interface_to(host)
-    if name:
-        os.environ[INTERFACE] = name
-    return f"interface {name or 'unknown'} ({own}), on the route to {host}"
 
 
 def measure_pairs(transport: Transport) -> list[tuple[int, int, float, float]]:
@@ -144,12 +106,3 @@ def _round_trip(leads: bool, peer: int, payload: torch.Tensor) -> float:
         dist.recv(payload, peer)
         dist.send(payload, peer)
     return time.perf_counter() - start
-
-
-def _address_of(name: str) -> str:
-    request = struct.pack("256s", name.encode()[:15])
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            return socket.inet_ntoa(fcntl.ioctl(probe.fileno(), SIOCGIFADDR, request)[20:24])
-        except OSError:
-            return ""

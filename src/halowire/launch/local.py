@@ -1,27 +1,24 @@
-"""Local workers: this process alone, or N processes on this machine that torch's elastic launcher starts."""
+"""Local workers: this process alone, or N processes on this machine that meet in a private folder."""
 
 from __future__ import annotations
 
-import dataclasses
-import logging
 import os
-import signal
 import sys
-import tempfile
-import uuid
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Any
 
 import torch
-from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException
-from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
-from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-from halowire.errors import INTERRUPTED
-from halowire.launch.failure import cause
-from halowire.launch.stop import signals_kept
+from halowire.errors import INTERRUPTED, WorkerError
+from halowire.launch.failure import ERROR_FILE, cause
+from halowire.launch.interface import INTERFACE, LOOPBACK
+from halowire.launch.meeting import STORE
+from halowire.launch.private_folder import PrivateFolder, private_folder
+from halowire.launch.processes import POLL, Processes
+from halowire.launch.stop import SIGNALS, StopWish, stop_wish
+from halowire.launch.token import TOKEN, new_token
 
 WORKER = "halowire.worker"
 """The module of a worker process."""
@@ -31,7 +28,7 @@ PR_SET_PDEATHSIG = 1
 """The option of Linux's prctl that asks for a signal when the process that started this one dies."""
 START = f"""
 import ctypes, os, signal, sys
-for number in (signal.SIGINT, signal.SIGTERM):
+for number in {[int(number) for number in SIGNALS]}:
     signal.signal(number, lambda *_: os._exit({INTERRUPTED}))
 if sys.platform == "linux":
     ctypes.CDLL(None).prctl({PR_SET_PDEATHSIG}, signal.SIGTERM)
@@ -47,7 +44,6 @@ Where the launcher was killed, so that it cannot pass a signal on, Linux sends S
 died before the worker asked for that is no longer its parent. Modules are looked for where the program looks for them:
 beside its script, and wherever a notebook added a folder.
 """
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 def run_workers(workers: int, arguments: Sequence[str], max_restarts: int = 0) -> None:
@@ -76,47 +72,52 @@ def torch_kept() -> Iterator[None]:
 def run_local(workers: int, module: str, arguments: Sequence[str], max_restarts: int = 0) -> None:
     """Call ``main()`` of ``module`` in ``workers`` processes, with the words ``arguments`` as their command line.
 
-    Raises the error of the worker that failed first; ``KeyboardInterrupt`` where a signal ended the work.
+    A worker that was killed or failed is started again with all others, up to ``max_restarts`` times. Raises the error
+    of the worker that failed first; ``KeyboardInterrupt`` where a signal ended the work.
     """
-    # The launcher leaves its signal handlers behind, which would break Ctrl-C in a notebook.
-    with signals_kept(*SIGNALS), _launcher_silenced(), tempfile.TemporaryDirectory(prefix="halowire-") as folder:
-        config = LaunchConfig(
-            min_nodes=1,
-            max_nodes=1,
-            nproc_per_node=workers,
-            run_id=uuid.uuid4().hex,
-            rdzv_backend="c10d",
-            rdzv_endpoint="localhost:0",
-            max_restarts=max_restarts,
-            monitor_interval=0.1,
-            logs_specs=DefaultLogsSpecs(log_dir=folder),
-            **_patience(),
-        )
-        try:
-            first = START.replace("MODULE", module).replace("LAUNCHER", str(os.getpid()))
-            first = first.replace("PATHS", repr([path for path in sys.path if isinstance(path, str)]))
-            elastic_launch(config, sys.executable)("-u", "-c", first, *arguments)
-        except ChildFailedError as error:
-            raise cause(error.failures) from None
-        except SignalException:
-            raise KeyboardInterrupt from None
+    first = START.replace("MODULE", module).replace("LAUNCHER", str(os.getpid()))
+    first = first.replace("PATHS", repr([path for path in sys.path if isinstance(path, str)]))
+    words = [sys.executable, "-u", "-c", first, *arguments]
+    with private_folder() as folder, stop_wish() as wish:
+        for restart in range(max_restarts + 1):
+            with Processes(words, _places(workers, restart, folder), folder.lock) as processes:
+                _watch(processes, wish)
+                ends = processes.end()
+            if all(end.code == 0 for end in ends):
+                return
+            error = cause(ends, wish())
+            # Bad input would be as bad the next time.
+            if restart == max_restarts or not isinstance(error, WorkerError):
+                raise error
 
 
-def _patience() -> dict[str, Any]:
-    """Options that make newer versions of torch wait longer than 30 seconds before they kill the workers."""
-    known = {field.name for field in dataclasses.fields(LaunchConfig)}
-    return {"shutdown_timeout": PATIENCE} if "shutdown_timeout" in known else {}
+def _watch(processes: Processes, wish: StopWish) -> None:
+    """Wait until all workers have ended, or one has failed; pass the wish to stop on to them."""
+    end = None
+    while None in (codes := processes.codes()):
+        if any(code not in (None, 0, INTERRUPTED) for code in codes):
+            return
+        # A worker that somebody else interrupted does not come back either: the others end with it.
+        if end is None and (wish() or INTERRUPTED in codes):
+            processes.ask_to_stop()
+            end = time.monotonic() + PATIENCE
+        if end is not None and time.monotonic() > end:
+            return
+        time.sleep(POLL)
 
 
-@contextmanager
-def _launcher_silenced() -> Iterator[None]:
-    """Silence the launcher's own log: halowire itself tells in one line why a worker failed."""
-    names = [name for name in logging.root.manager.loggerDict if name.startswith("torch.distributed.elastic")]
-    levels = {name: logging.getLogger(name).level for name in names}
-    for name in names:
-        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
-    try:
-        yield
-    finally:
-        for name, level in levels.items():
-            logging.getLogger(name).setLevel(level)
+def _places(workers: int, restart: int, folder: PrivateFolder) -> list[dict[str, str]]:
+    """The environments of all workers: torchrun's variables, and a store, a token and an interface of their own.
+
+    Nothing of them can be reached from outside: they meet in a file, and their transports listen on loopback.
+    """
+    shared = dict(os.environ) | {
+        "WORLD_SIZE": str(workers), "LOCAL_WORLD_SIZE": str(workers), "TORCHELASTIC_RESTART_COUNT": str(restart),
+        STORE: str(folder.path / f"store-{restart}"), TOKEN: new_token(),
+        INTERFACE: LOOPBACK, "NCCL_SOCKET_IFNAME": LOOPBACK,
+    }  # fmt: skip
+    return [
+        shared
+        | {"RANK": str(rank), "LOCAL_RANK": str(rank), ERROR_FILE: str(folder.path / f"error-{restart}-{rank}.json")}
+        for rank in range(workers)
+    ]

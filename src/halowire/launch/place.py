@@ -9,6 +9,12 @@ from pathlib import Path
 import torch
 
 from halowire.errors import InputError
+from halowire.launch.folder_lock import lock_file
+from halowire.training import holds_run
+
+WORKERS_PER_CORE = 16
+FEWEST_ALLOWED = 256
+"""A machine may run so many workers however few cores it has, for trials."""
 
 
 @dataclass(frozen=True)
@@ -66,18 +72,37 @@ def run_folder(out: str | Path | None, name: str, resume: bool, overwrite: bool)
         if launched():
             raise InputError("give --out, the same on all workers: each would choose a run folder of its own")
         number = 1
-        while Path("runs", f"{name}-{number}").exists():
+        while (run := Path("runs", f"{name}-{number}")).exists() or lock_file(run).exists():
             number += 1
-        return Path("runs", f"{name}-{number}")
-    run = Path(out)
-    if run.exists() and not run.is_dir():
-        raise InputError(f"--out {run} is a file; give a folder")
-    before = (run / "config.json").exists()
+        return run
+    run = named_folder(out)
+    before = holds_run(run)
     if before and not resume and not overwrite and not Place.here().restarts:
         raise InputError(f"{run} already holds a run; --resume goes on with it, --overwrite deletes it")
     if resume and not before and Place.here().rank == 0:
         raise InputError(f"{run} holds no run to go on with; leave --resume out to start one there")
     return run
+
+
+def named_folder(out: str | Path) -> Path:
+    """``out`` as the folder that results are written to; an empty name and the name of a file are refused."""
+    if not str(out).strip():
+        raise InputError("--out is empty; give the name of a folder")
+    folder = Path(out)
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"--out {folder} is a file; give a folder")
+    return folder
+
+
+def refuse_crowd(workers: int) -> None:
+    """Refuse more local workers than any machine of this size can run: each is a process with a memory of its own."""
+    cores = os.cpu_count() or 1
+    most = max(FEWEST_ALLOWED, WORKERS_PER_CORE * cores)
+    if workers > most:
+        raise InputError(
+            f"--workers is {workers}, but this machine has {cores} cores and can run at most {most} workers; start "
+            "workers on several machines with torchrun"
+        )
 
 
 def whole_variable(name: str, default: int) -> int:

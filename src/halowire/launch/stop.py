@@ -1,16 +1,21 @@
-"""Ctrl-C and SIGTERM are a wish to stop: the run ends after the current epoch, with a checkpoint."""
+"""Ctrl-C, SIGTERM and a closed terminal are a wish to stop: the run ends after the current epoch, with a checkpoint."""
 
 from __future__ import annotations
 
+import errno
+import os
 import signal
+import termios
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 
-ECHO = 2.0
-"""Seconds in which a second signal is an echo: a terminal signals the whole group, and the launcher passes it on."""
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+"""The signals that end a run: Ctrl-C, a cluster's end of time, a closed terminal, and the other key of a terminal."""
+ECHO = 0.5
+"""Seconds in which a second signal is an echo: a terminal signals a whole group, and some programs pass that on."""
 
 
 class StopWish:
@@ -28,6 +33,7 @@ class StopWish:
 
         A user who presses Ctrl-C again after a while does not want to wait for the epoch: that interrupts at once.
         """
+        leave_closed_terminal()
         now = time.monotonic()
         if self._since is not None and now - self._since > ECHO and signum == signal.SIGINT:
             raise KeyboardInterrupt("interrupted twice: ended at once, without a checkpoint of the last epoch")
@@ -36,11 +42,15 @@ class StopWish:
 
 @contextmanager
 def stop_wish() -> Iterator[StopWish]:
-    """Catch SIGINT and SIGTERM inside the block (only the main thread may; elsewhere nothing is caught)."""
+    """Catch the signals that end a run inside the block (only the main thread may; elsewhere nothing is caught).
+
+    SIGHUP stays ignored where it is: so `nohup` asks for a run that outlives the terminal.
+    """
     wish = StopWish()
-    with signals_kept(signal.SIGINT, signal.SIGTERM) as kept:
+    with signals_kept(*SIGNALS) as kept:
         for number in kept:
-            signal.signal(number, wish.ask)
+            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+                signal.signal(number, wish.ask)
         yield wish
 
 
@@ -57,3 +67,16 @@ def signals_kept(*numbers: signal.Signals) -> Iterator[Sequence[signal.Signals]]
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def leave_closed_terminal() -> None:
+    """Let output go nowhere where its terminal was closed: an error at the next line would cost the checkpoint."""
+    for stream in (1, 2):
+        try:
+            termios.tcgetattr(stream)
+        except termios.error as error:
+            # Any other error says that the stream is a file or a pipe.
+            if error.args[0] == errno.EIO:
+                nowhere = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nowhere, stream)
+                os.close(nowhere)

@@ -5,14 +5,15 @@ from halowire.layers.aggregation import (
     Aggregation,
     Gathering,
     Incoming,
+    RowEdges,
     Sum,
     Summing,
     gather_whole,
-    mean,
+    mean_sum,
     scatter_whole,
-    symmetric,
+    symmetric_sum,
 )
-from halowire.layers.attention import Attending, Attention
+from halowire.layers.attention import Attending, Attention, AttentionEdges, AttentionGradients
 from halowire.layers.dense import empty_on, empty_rows
 from halowire.layers.entry import Entry
 from halowire.layers.features import Columns, Inputs, densify
@@ -27,8 +28,8 @@ from halowire.layers.sage import SAGE
 from halowire.layers.segment import Segment
 
 __all__ = [
-    "GAT", "GCN", "GCNII", "MODELS", "SAGE", "Activation", "Aggregation", "Attending", "Attention", "Columns",
-    "Entry", "Gathering", "Incoming", "Inputs", "Kept", "Layer", "Model", "Output", "ResGCN", "Rows", "Segment",
-    "Shape", "Sum", "Summing", "Work", "densify", "empty_on", "empty_rows", "gather_whole", "mean", "register",
-    "scatter_whole", "symmetric",
+    "GAT", "GCN", "GCNII", "MODELS", "SAGE", "Activation", "Aggregation", "Attending", "Attention", "AttentionEdges",
+    "AttentionGradients", "Columns", "Entry", "Gathering", "Incoming", "Inputs", "Kept", "Layer", "Model", "Output",
+    "ResGCN", "RowEdges", "Rows", "Segment", "Shape", "Sum", "Summing", "Work", "densify", "empty_on", "empty_rows",
+    "gather_whole", "mean_sum", "register", "scatter_whole", "symmetric_sum",
 ]  # fmt: skip

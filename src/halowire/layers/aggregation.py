@@ -7,7 +7,8 @@
 
     g[:b] = inner_boundary @ a + halo_boundary @ a_halo,        g[b:] = inner_interior @ a
 
-So the interior never waits. Backward, ``a_grad`` is ``inner_t @ g_grad`` plus the gradients that other parts return;
+So the interior never waits. The same sum serves any rows of a part: its boundary, its interior, a chunk, or all of them
+(:class:`RowEdges`). Backward, ``a_grad`` is ``inner_t @ g_grad`` plus the gradients that other parts return;
 this part returns ``halo_t @ g_grad[:b]`` to them. In an undirected graph the boundary is exactly the rows that are
 sent; in a directed graph, where rows with halo edges lie scattered, the boundary may be nearly all rows.
 """
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from torch import Tensor
@@ -66,20 +67,20 @@ class Gathering(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Aggregation(ABC):
-    """The edges of one part, cut into boundary and interior, and the exchange that brings the halo rows.
+    """The edges of one part, and the exchange that brings the halo rows.
 
-    The cut matrices share the memory of the whole ones.
+    Attributes:
+        boundary: number of rows of the boundary.
+        exchange: carries rows to other parts' halos, and gradients back.
     """
 
-    inner: Csr
-    halo: Csr
-    inner_t: Csr
-    halo_t: Csr
     boundary: int
     exchange: HaloExchange
 
-    is_linear = True
-    """Whether ``A (x W^T)`` equals ``(A x) W^T``."""
+    @property
+    @abstractmethod
+    def num_rows(self) -> int:
+        """Number of owned rows, ``n``."""
 
     @abstractmethod
     def gather(self, layer: Layer, a: Tensor, training: bool) -> Gathering:
@@ -87,56 +88,101 @@ class Aggregation(ABC):
 
     def rows_held(self, layer: Layer) -> int:
         """Number of rows of the matrix ``a`` of ``layer`` on this worker."""
-        return self.inner.num_rows
+        return self.num_rows
 
     @property
     def interior_share(self) -> float:
         """The share of the rows that have nothing to do with other workers."""
-        return 1 - self.boundary / max(1, self.inner.num_rows)
+        return 1 - self.boundary / max(1, self.num_rows)
+
+
+@dataclass(frozen=True, eq=False)
+class RowEdges:
+    """The edges into ``m`` rows: ``inner`` ``[m, n]`` from owned rows, ``halo`` ``[b, h]`` from halo rows.
+
+    Only the first ``b`` of the rows may have edges from the halo. All sums over edges with fixed weights are computed
+    here, whatever the rows and the schedule.
+    """
+
+    inner: Csr
+    halo: Csr
+
+    @staticmethod
+    def cut(inner: Csr, halo: Csr, at: slice) -> RowEdges:
+        """The edges into the rows ``at``, in the memory of the whole matrices ``inner`` and ``halo``."""
+        stop = min(at.stop, halo.num_rows)
+        return RowEdges(row_range(inner, at.start, at.stop), row_range(halo, min(at.start, stop), stop))
+
+    def own(self, a: Tensor, out: Tensor | None = None, accumulate: bool = False) -> Tensor:
+        """``out (+)= inner @ a``, ``[m, width]``, from the owned rows ``a`` ``[n, width]``."""
+        return self.inner.matmul(a, out=out, accumulate=accumulate)
+
+    def add_halo(self, arrival: Arrival, out: Tensor) -> None:
+        """``out += halo @ a_halo``; packed rows are decoded as they are added."""
+        if self.halo.nnz:
+            arrival.add(self.halo, out[: self.halo.num_rows])
+
+    def sum(self, a: Tensor, a_halo: Tensor, out: Tensor | None = None) -> Tensor:
+        """``out = inner @ a + halo @ a_halo``, where the halo rows ``a_halo`` ``[h, width]`` are here already."""
+        out = self.own(a, out)
+        self.add_halo(Arrival.of(a_halo), out)
+        return out
 
 
 @dataclass(frozen=True, eq=False)
 class Sum(Aggregation):
     """``g = A a`` with fixed weights."""
 
-    inner_boundary: Csr
-    inner_interior: Csr
-    halo_boundary: Csr
+    inner: Csr
+    halo: Csr
+    inner_t: Csr
+    halo_t: Csr
     halo_t_pieces: tuple[tuple[Piece, Csr], ...] = ()
+    _cut: dict[tuple[int, int], RowEdges] = field(default_factory=dict)
 
     @staticmethod
-    def cut(inner: Csr, halo: Csr, exchange: HaloExchange) -> Sum:
-        """Cut normalised matrices into boundary and interior, on the device of ``exchange``."""
+    def of(inner: Csr, halo: Csr, exchange: HaloExchange) -> Sum:
+        """Make normalised matrices ready, on the device of ``exchange``; no halo edge lies behind the boundary."""
         device, boundary = exchange.halo_ids.device, boundary_of(halo, exchange)
+        halo = row_range(halo, 0, boundary)
+        halo_t = halo.transpose().to(device)
+        pieces = tuple((piece, row_range(halo_t, piece.start, piece.stop)) for piece in exchange.halo_pieces)
         inner_t = inner.transpose().to(device)
-        halo_t = replace(halo.transpose().to(device), num_cols=boundary)
-        inner, halo, rows = inner.to(device), halo.to(device), inner.num_rows
-        return Sum(
-            inner,
-            halo,
-            inner_t,
-            halo_t,
-            boundary,
-            exchange,
-            row_range(inner, 0, boundary),
-            row_range(inner, boundary, rows),
-            row_range(halo, 0, boundary),
-            tuple((piece, row_range(halo_t, piece.start, piece.stop)) for piece in exchange.halo_pieces),
-        )
+        return Sum(boundary, exchange, inner.to(device), halo.to(device), inner_t, halo_t, pieces)
+
+    @property
+    def num_rows(self) -> int:
+        """Number of owned rows, ``n``."""
+        return self.inner.num_rows
+
+    def into(self, at: slice) -> RowEdges:
+        """The edges into the rows ``at``; they are cut once, and share the memory of the whole matrices."""
+        key = (at.start, at.stop)
+        if key not in self._cut:
+            self._cut[key] = RowEdges.cut(self.inner, self.halo, at)
+        return self._cut[key]
 
     def gather(self, layer: Layer, a: Tensor, training: bool) -> Gathering:
         """Begin a sum over owned rows and halo rows."""
         return Summing(self, layer.number, empty_rows(a, *a.shape))
 
+    def own_back(self, g_grad: Tensor, into: Tensor | None = None) -> Tensor:
+        """``inner_t @ g_grad``, ``[n, width]``, added to ``into`` if given."""
+        return self.inner_t.matmul(g_grad, out=into, accumulate=into is not None)
 
-def symmetric(shard: Shard, exchange: HaloExchange) -> Sum:
+    def halo_back(self, g_grad: Tensor) -> Tensor:
+        """``halo_t @ g_grad[:b]``, ``[h, width]``."""
+        return self.halo_t.matmul(g_grad[: self.boundary])
+
+
+def symmetric_sum(shard: Shard, exchange: HaloExchange) -> Sum:
     """The sum with ``D^-1/2 (A + I) D^-1/2`` and the degrees of the whole graph, as in GCN."""
-    return Sum.cut(*shard.symmetric(), exchange)
+    return Sum.of(*shard.symmetric(), exchange)
 
 
-def mean(shard: Shard, exchange: HaloExchange) -> Sum:
+def mean_sum(shard: Shard, exchange: HaloExchange) -> Sum:
     """The sum with ``D^-1 A`` and the degrees of the whole graph, as in GraphSAGE."""
-    return Sum.cut(*shard.mean(), exchange)
+    return Sum.of(*shard.mean(), exchange)
 
 
 class Summing:
@@ -150,29 +196,31 @@ class Summing:
         self.g = g
 
     def own(self, a: Tensor) -> None:
-        """``inner_boundary @ a``."""
-        self._edges.inner_boundary.matmul(a, out=self.g[: self._edges.boundary])
+        """Sum the owned rows for the boundary."""
+        boundary = slice(0, self._edges.boundary)
+        self._edges.into(boundary).own(a, self.g[boundary])
 
     def wait(self, incoming: Incoming) -> None:
         """Wait for the message; its rows are not decoded yet."""
         self._arrival = self._edges.exchange.arrive(incoming.message, incoming.drop)
 
     def complete(self, rows: slice) -> None:
-        """Add the halo rows; packed rows are decoded as they are added."""
+        """Add the halo rows."""
         assert self._arrival is not None
-        self._arrival.add(row_range(self._edges.halo_boundary, rows.start, rows.stop), self.g[rows])
+        self._edges.into(rows).add_halo(self._arrival, self.g[rows])
 
     def interior(self, a: Tensor) -> None:
-        """``inner_interior @ a``, where there is an interior."""
-        if self._edges.inner_interior.num_rows:
-            self._edges.inner_interior.matmul(a, out=self.g[self._edges.boundary :])
+        """Sum the owned rows for the interior, where there is one."""
+        interior = slice(self._edges.boundary, self._edges.num_rows)
+        if interior.stop > interior.start:
+            self._edges.into(interior).own(a, self.g[interior])
 
     def send_back(self, g_grad: Tensor) -> Message | None:
         """Send ``halo_t @ g_grad`` piece by piece: each piece leaves before the next one is computed."""
         edges, exchange = self._edges, self._edges.exchange
-        grad = g_grad[: edges.boundary]
         if not edges.halo_t_pieces:
-            return exchange.start_back(edges.halo_t.matmul(grad), self._number)
+            return exchange.start_back(edges.halo_back(g_grad), self._number)
+        grad = g_grad[: edges.boundary]
         message = exchange.load(self._number, grad.shape[1], direction=BACKWARD)
         halo_grad = empty_rows(grad, edges.halo_t.num_rows, grad.shape[1])
         for piece, matrix in edges.halo_t_pieces:
@@ -182,8 +230,8 @@ class Summing:
         return exchange.launch(message, halo_grad)
 
     def own_back(self, g_grad: Tensor, into: Tensor | None) -> Tensor:
-        """``inner_t @ g_grad``."""
-        return self._edges.inner_t.matmul(g_grad, out=into, accumulate=into is not None)
+        """The sum over the transposed edges between owned rows."""
+        return self._edges.own_back(g_grad, into)
 
 
 def boundary_of(halo: Csr, exchange: HaloExchange) -> int:

@@ -26,25 +26,61 @@ class AttentionVectors(NamedTuple):
     source: nn.Parameter
     target: nn.Parameter
 
+    def add_gradients(self, source_grad: Tensor, target_grad: Tensor) -> None:
+        """Add to the gradients of both vectors."""
+        gradient_of(self.source).add_(source_grad)
+        gradient_of(self.target).add_(target_grad)
+
+
+class AttentionEdges(NamedTuple):
+    """The edges of a part, ready for attention: ``forth`` ``[n, n + h]``, and its transpose in two parts.
+
+    ``inner_t`` ``[n, n]`` has the edges from owned rows, ``halo_t`` ``[h, n]`` those from the halo.
+    """
+
+    forth: Csr
+    inner_t: Csr
+    halo_t: Csr
+
+    @staticmethod
+    def of(forth: Csr, back: Csr) -> AttentionEdges:
+        """Cut ``back`` ``[n + h, n]``, the transpose of ``forth``."""
+        n = forth.num_rows
+        return AttentionEdges(forth, row_range(back, 0, n), row_range(back, n, back.num_rows))
+
+
+class AttentionGradients(NamedTuple):
+    """The gradients of the owned rows ``[n, H C]`` and halo rows ``[h, H C]`` of ``z``, and of both score vectors."""
+
+    own: Tensor
+    halo: Tensor
+    source: Tensor
+    target: Tensor
+
 
 class Attending:
     """Attention over the rows ``z`` ``[n + h, H C]`` of a part and its halo; see :mod:`halowire.kernels.attend`.
 
-    ``forth`` ``[n, n + h]`` has the edges of every row. The owned rows of ``z`` are given at the start; when the halo
-    rows are written too, :meth:`halo_scores` computes their scores. Backward computes the gradients of the halo rows
-    first, because other workers wait for them.
+    Where all rows of ``z`` are here at the start (``whole``), call :meth:`attend`, then :meth:`backward`. Where the
+    halo rows arrive later, call :meth:`halo_scores` when they are written. Other workers then wait for the gradients
+    of the halo rows, so backward is :meth:`halo_back` and, while those travel, :meth:`own_back`.
     """
 
     def __init__(
-        self, forth: Csr, inner_t: Csr, halo_t: Csr, z: Tensor, vectors: tuple[Tensor, Tensor], slope: float, keep: bool
+        self,
+        edges: AttentionEdges,
+        z: Tensor,
+        vectors: tuple[Tensor, Tensor],
+        slope: float,
+        *,
+        keep: bool,
+        whole: bool,
     ) -> None:
-        """``inner_t`` ``[n, n]`` and ``halo_t`` ``[h, n]`` are ``forth`` transposed; ``keep``: backward follows."""
-        self._forth = forth
-        self._inner_t = inner_t
-        self._halo_t = halo_t
+        """``keep``: backward follows."""
+        self._edges = edges
         self._slope = slope
         self._scores = Scores(*vectors)
-        self._n = forth.num_rows
+        self._n = edges.forth.num_rows
         self._heads = vectors[0].shape[0]
         self.z = z
         self.out = empty_rows(z, self._n, z.shape[1])
@@ -54,6 +90,8 @@ class Attending:
         self._src = z.new_empty(z.shape[0], self._heads)
         self._src[: self._n] = own[:, : self._heads]
         self._dst = own[:, self._heads :]
+        if whole:
+            self.halo_scores()
 
     def halo_scores(self) -> None:
         """Compute the scores of the halo rows of ``z``, once they are written."""
@@ -63,7 +101,7 @@ class Attending:
     def attend(self, rows: slice) -> None:
         """Attend over the edges of ``rows``, and write these rows of ``out``."""
         positive = None if self._positive is None else self._positive[rows]
-        matrix = row_range(self._forth, rows.start, rows.stop)
+        matrix = row_range(self._edges.forth, rows.start, rows.stop)
         found = attend(
             matrix, self.z, self._src, self._dst[rows], self._slope, positive is not None, self.out[rows], positive
         )
@@ -75,7 +113,7 @@ class Attending:
         n = self._n
         self._targets = attend_targets(grad, Attended(self.out, self._positive, self._nodes), self._slope)
         halo, self._halo_src_grad = attend_sources(
-            self._halo_t, grad, self.z[n:], self._src[n:], self._targets, self._slope, self._scores, False
+            self._edges.halo_t, grad, self.z[n:], self._src[n:], self._targets, self._slope, self._scores, False
         )
         return halo
 
@@ -83,23 +121,27 @@ class Attending:
         """Gradients of the owned rows of ``z``, ``[n, H C]``, and of both score vectors; needs :meth:`halo_back`."""
         n, z = self._n, self.z
         own, own_src_grad = attend_sources(
-            self._inner_t, grad, z[:n], self._src[:n], self._targets, self._slope, self._scores, True
+            self._edges.inner_t, grad, z[:n], self._src[:n], self._targets, self._slope, self._scores, True
         )
         source_grad = by_head(z[:n], own_src_grad) + by_head(z[n:], self._halo_src_grad)
         return own, source_grad, by_head(z[:n], self._targets.dst_grad)
 
+    def backward(self, grad: Tensor) -> AttentionGradients:
+        """All gradients, from ``grad``, where no other worker waits for those of the halo rows."""
+        halo = self.halo_back(grad)
+        own, source_grad, target_grad = self.own_back(grad)
+        return AttentionGradients(own, halo, source_grad, target_grad)
+
 
 @dataclass(frozen=True, eq=False)
 class Attention(Aggregation):
-    """Attention over the edges ``forth`` ``[n, n + h]`` from owned and from halo nodes; every node has one self loop.
+    """Attention over the edges from owned and from halo nodes; every node has one self loop.
 
     One softmax runs over all edges of a row, so unlike a sum it cannot take owned rows first and halo rows later. There
     are no edge weights.
     """
 
-    forth: Csr
-
-    is_linear = False
+    edges: AttentionEdges
 
     @staticmethod
     def of(shard: Shard, exchange: HaloExchange) -> Attention:
@@ -113,23 +155,31 @@ class Attention(Aggregation):
         rows = torch.cat([inner.row_index(), halo.row_index()])
         cols = torch.cat([inner.indices.long(), halo.indices.long() + n])
         forth = Csr.from_edges(rows, cols, n, n + shard.num_halo)
-        back = forth.transpose().to(device)
-        transposed = row_range(back, 0, n), row_range(back, n, n + shard.num_halo)
-        boundary = boundary_of(halo, exchange)
-        return Attention(inner.to(device), halo.to(device), *transposed, boundary, exchange, forth.to(device))
+        edges = AttentionEdges.of(forth.to(device), forth.transpose().to(device))
+        return Attention(boundary_of(halo, exchange), exchange, edges)
+
+    @property
+    def num_rows(self) -> int:
+        """Number of owned rows, ``n``."""
+        return self.edges.forth.num_rows
+
+    @property
+    def num_held(self) -> int:
+        """Number of owned and halo rows, ``n + h``."""
+        return self.edges.forth.num_cols
 
     def rows_held(self, layer: Layer) -> int:
         """Number of owned and halo rows, ``n + h``, where ``a`` is ``z``; otherwise of owned rows."""
-        return self.forth.num_cols if layer.multiplies else self.inner.num_rows
+        return self.num_held if layer.multiplies else self.num_rows
 
     def gather(self, layer: Layer, a: Tensor, training: bool) -> Gathering:
         """Begin attention with the score vectors of ``layer``."""
         assert isinstance(layer, AttentionLayer)
         return _AttendingLayer(self, layer, a, training)
 
-    def attending(self, z: Tensor, vectors: AttentionVectors, training: bool) -> Attending:
-        """Begin attention over the rows ``z`` ``[n + h, H C]``, of which the owned rows are written already."""
-        return Attending(self.forth, self.inner_t, self.halo_t, z, vectors, SLOPE, training)
+    def attending(self, z: Tensor, vectors: AttentionVectors, training: bool, whole: bool) -> Attending:
+        """Begin attention over the rows ``z`` ``[n + h, H C]``; only the owned rows are here, or the ``whole``."""
+        return Attending(self.edges, z, vectors, SLOPE, keep=training, whole=whole)
 
 
 class AttentionLayer(Layer):
@@ -152,13 +202,13 @@ class _AttendingLayer:
         self._edges = edges
         self._layer = layer
         self._a = a
-        self._n = edges.inner.num_rows
+        self._n = edges.num_rows
         self._a_halo: Tensor | None = None
         z = a
         if layer.late_weight is not None:
-            z = empty_rows(a, edges.forth.num_cols, layer.late_weight.shape[0])
+            z = empty_rows(a, edges.num_held, layer.late_weight.shape[0])
             product(a, layer.late_weight.t(), out=z[: self._n])
-        self._attending = edges.attending(z, layer.vectors, training)
+        self._attending = edges.attending(z, layer.vectors, training, whole=False)
         self.g = self._attending.out
 
     def own(self, a: Tensor) -> None:
@@ -196,8 +246,7 @@ class _AttendingLayer:
         """Compute the gradients of the owned rows, of the score vectors and, where ``v`` travelled, of ``W``."""
         assert into is None, "attention has no product of a row with itself beside its self loop"
         z_grad, source_grad, target_grad = self._attending.own_back(g_grad)
-        gradient_of(self._layer.vectors.source).add_(source_grad)
-        gradient_of(self._layer.vectors.target).add_(target_grad)
+        self._layer.vectors.add_gradients(source_grad, target_grad)
         weight = self._layer.late_weight
         if weight is None:
             return z_grad

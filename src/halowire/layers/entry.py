@@ -6,12 +6,12 @@ from abc import ABC, abstractmethod
 
 from torch import Tensor, nn
 
-from halowire.kernels import activate, row_range
+from halowire.kernels import activate
+from halowire.layers.aggregation import Sum
 from halowire.layers.dense import affine, empty_rows, gradient_of
 from halowire.layers.features import FeatureMap, Inputs
 from halowire.layers.layer import Work
 from halowire.layers.rows import Rows
-from halowire.wire import Arrival
 
 
 class Entry(ABC):
@@ -135,12 +135,11 @@ class FeatureSum(Entry):
             self._receive(inputs, inputs.own_boundary)
 
     def _receive(self, inputs: Inputs, own: Tensor) -> None:
-        assert inputs.aggregation is not None and isinstance(inputs.x, Tensor)
         edges = inputs.aggregation
+        assert isinstance(edges, Sum) and isinstance(inputs.x, Tensor)
         message = edges.exchange.start(inputs.x, 0)
         self._boundary = empty_rows(own, *own.shape).copy_(own)
-        arrival: Arrival = edges.exchange.arrive(message)
-        arrival.add(row_range(edges.halo, 0, edges.boundary), self._boundary)
+        edges.into(slice(0, edges.boundary)).add_halo(edges.exchange.arrive(message), self._boundary)
 
     def forward(self, rows: Rows, out: Tensor, initial: Tensor | None) -> None:
         """Write ``u`` of these rows, from the cached ``A x`` or from ``z``."""
@@ -148,12 +147,8 @@ class FeatureSum(Entry):
             affine(self._gathered(rows.at), self._map.weight.t(), self._bias, out)
         else:
             edges = self.inputs.aggregation
-            assert edges is not None
-            row_range(edges.inner, rows.at.start, rows.at.stop).matmul(self._z[0], out=out)
-            stop = min(rows.at.stop, edges.boundary)
-            if rows.at.start < stop:  # no edge from the halo reaches the interior
-                halo = row_range(edges.halo, rows.at.start, stop)
-                halo.matmul(self._z[1], out=out[: stop - rows.at.start], accumulate=True)
+            assert isinstance(edges, Sum)
+            edges.into(rows.at).sum(*self._z, out)
             if self._bias is not None:
                 out += self._bias
         if self._self is not None:
@@ -184,9 +179,9 @@ class FeatureSum(Entry):
         """Add ``(inner^T grad)^T x + (halo^T grad)^T x_halo`` to the gradient of ``W`` where ``A x`` is not cached."""
         if self._z is not None:
             inputs, edges = self.inputs, self.inputs.aggregation
-            assert grad is not None and edges is not None and inputs.halo is not None
-            self._map.backward(inputs.whole(), edges.inner_t.matmul(grad))
-            self._map.backward(inputs.halo, edges.halo_t.matmul(grad[: edges.halo_t.num_cols]))
+            assert grad is not None and isinstance(edges, Sum) and inputs.halo is not None
+            self._map.backward(inputs.whole(), edges.own_back(grad))
+            self._map.backward(inputs.halo, edges.halo_back(grad))
             self._z = None
         self._map.end()
         if self._self is not None:

@@ -10,9 +10,10 @@ from torch import Tensor, nn
 
 from halowire.errors import InputError
 from halowire.kernels import Csr, row_range
-from halowire.layers.aggregation import Aggregation
+from halowire.layers.aggregation import Aggregation, Sum
 from halowire.layers.dense import affine, gradient_of
 from halowire.partitioning import Shard
+from halowire.wire import Arrival
 
 WIDEST_CACHE = 4096
 """A cached aggregate of more columns than this costs more memory than the product it saves is worth."""
@@ -94,12 +95,13 @@ class Inputs:
         if exchange.policy.resend_input:
             _refuse_unsendable(x, shard.graph)
         halo = exchange.fetch_sparse(x) if isinstance(x, Csr) else exchange.fetch(x)
-        if isinstance(x, Csr) or x.shape[1] > WIDEST_CACHE or not aggregation.is_linear:
+        if isinstance(x, Csr) or x.shape[1] > WIDEST_CACHE or not isinstance(aggregation, Sum):
             return Inputs(x.to(device), None, Columns(halo.to(device)), aggregation)
         assert isinstance(halo, Tensor)
-        gathered = aggregation.inner.matmul(x)
+        edges = aggregation.into(slice(0, aggregation.num_rows))
+        gathered = edges.own(x)
         own = gathered[: aggregation.boundary].clone() if exchange.policy.resend_input else None
-        aggregation.halo.matmul(halo, out=gathered, accumulate=True)
+        edges.add_halo(Arrival.of(halo), gathered)
         return Inputs(x, gathered, None, aggregation, own)
 
     @property

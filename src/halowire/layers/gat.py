@@ -127,11 +127,10 @@ class FeatureAttention(Entry):
         self._attending = None  # its memory serves this pass
         edges, n = inputs.aggregation, inputs.num_rows
         assert isinstance(edges, Attention) and inputs.halo is not None
-        z = empty_rows(self._map.weight, edges.forth.num_cols, self._map.weight.shape[0])
+        z = empty_rows(self._map.weight, edges.num_held, self._map.weight.shape[0])
         inputs.whole().write(self._map.weight, z[:n])
         inputs.halo.write(self._map.weight, z[n:])
-        self._attending = edges.attending(z, self._vectors, rows.training)
-        self._attending.halo_scores()
+        self._attending = edges.attending(z, self._vectors, rows.training, whole=True)
 
     def forward(self, rows: Rows, out: Tensor, initial: Tensor | None) -> None:
         """Attend over the edges of these rows."""
@@ -152,13 +151,10 @@ class FeatureAttention(Entry):
     def end(self, grad: Tensor | None) -> None:
         """Add to the gradients of ``W`` and of the score vectors."""
         assert grad is not None and self._attending is not None and self.inputs.halo is not None
-        g_grad = self._joins.backward(grad)
-        halo = self._attending.halo_back(g_grad)
-        own, source_grad, target_grad = self._attending.own_back(g_grad)
-        gradient_of(self._vectors.source).add_(source_grad)
-        gradient_of(self._vectors.target).add_(target_grad)
-        self._map.backward(self.inputs.whole(), own)
-        self._map.backward(self.inputs.halo, halo)
+        found = self._attending.backward(self._joins.backward(grad))
+        self._vectors.add_gradients(found.source, found.target)
+        self._map.backward(self.inputs.whole(), found.own)
+        self._map.backward(self.inputs.halo, found.halo)
         self._map.end()
         self._attending = None
 

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from halowire.layers.activation import Activation
-from halowire.layers.aggregation import Sum, symmetric
+from halowire.layers.aggregation import Sum, symmetric_sum
 from halowire.layers.convolution import Convolution
 from halowire.layers.entry import Entry, FeatureSum
 from halowire.layers.layer import Layer
@@ -26,7 +26,7 @@ class GCN(Stack):
     @staticmethod
     def aggregation(shard: Shard, exchange: HaloExchange) -> Sum:
         """A sum with symmetric weights."""
-        return symmetric(shard, exchange)
+        return symmetric_sum(shard, exchange)
 
     def new_conv(self, in_channels: int, out_channels: int, last: bool, seeds: torch.Generator) -> nn.Module:
         """The parameters of a layer."""

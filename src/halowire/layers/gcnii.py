@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from halowire.layers.activation import Activation
-from halowire.layers.aggregation import Sum, symmetric
+from halowire.layers.aggregation import Sum, symmetric_sum
 from halowire.layers.dense import gradient_of
 from halowire.layers.layer import Layer, Work
 from halowire.layers.model import Deep, register
@@ -83,7 +83,7 @@ class GCNII(Deep):
     @staticmethod
     def aggregation(shard: Shard, exchange: HaloExchange) -> Sum:
         """A sum with symmetric weights."""
-        return symmetric(shard, exchange)
+        return symmetric_sum(shard, exchange)
 
     @staticmethod
     def theta(block: int) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from halowire.layers.aggregation import Sum, symmetric
+from halowire.layers.aggregation import Sum, symmetric_sum
 from halowire.layers.convolution import Convolution
 from halowire.layers.layer import Layer
 from halowire.layers.model import Deep, register
@@ -17,7 +17,7 @@ class ResGCN(Deep):
     @staticmethod
     def aggregation(shard: Shard, exchange: HaloExchange) -> Sum:
         """A sum with symmetric weights."""
-        return symmetric(shard, exchange)
+        return symmetric_sum(shard, exchange)
 
     def make_layer(self, block: int, undropped: bool) -> Layer:
         """The layer of ``block``."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from halowire.layers.aggregation import Sum, mean
+from halowire.layers.aggregation import Sum, mean_sum
 from halowire.layers.gcn import GCN
 from halowire.layers.model import register
 from halowire.partitioning import Shard
@@ -18,4 +18,4 @@ class SAGE(GCN):
     @staticmethod
     def aggregation(shard: Shard, exchange: HaloExchange) -> Sum:
         """The sum whose weights make a mean."""
-        return mean(shard, exchange)
+        return mean_sum(shard, exchange)

@@ -1,5 +1,6 @@
 """Who owns which node: partitioners, their quality, cutting into shards, shards on disk."""
 
+from halowire.partitioning.content import EDGE
 from halowire.partitioning.cut_shards import Cutting, cut_shards
 from halowire.partitioning.links import PartLinks, cut_links, links_record, read_links
 from halowire.partitioning.manifest import is_shard_folder, read_manifest
@@ -7,7 +8,7 @@ from halowire.partitioning.metis import metis_owners
 from halowire.partitioning.partition import Partition, fill_empty, partition
 from halowire.partitioning.quality import Quality, measure
 from halowire.partitioning.shard import Shard, cut
-from halowire.partitioning.store import EDGE, read_shard, write_shards
+from halowire.partitioning.store import read_shard, write_shards
 
 __all__ = [
     "EDGE", "Cutting", "PartLinks", "Partition", "Quality", "Shard", "cut", "cut_links", "cut_shards", "fill_empty",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,10 +11,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from halowire.errors import InputError
+from halowire.errors import InputError, in_one_line
 from halowire.files import write_json
 from halowire.graph import SPLITS, LinkSplit
-from halowire.partitioning.manifest import entries_check, read_arrays, read_manifest, write_arrays
+from halowire.inputs import read_json
+from halowire.partitioning.array_files import Expected, between, entries_check, read_arrays, write_arrays
+from halowire.partitioning.manifest import read_manifest
 from halowire.partitioning.schema import listed, number, record, whole
 from halowire.partitioning.store import read_shard
 
@@ -85,14 +86,14 @@ def links_record(folder: Path | str) -> Mapping[str, Any]:
     """The contents of ``links.json``, checked for completeness and types."""
     path = Path(folder) / NAME
     try:
-        words: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        words: dict[str, Any] = read_json(path)
     except FileNotFoundError:
         raise InputError(
             f"{folder} holds shards without held-out edges; give `halowire train --task link` the graph itself, which "
             "splits its edges before it cuts it"
         ) from None
     except (OSError, ValueError) as error:
-        raise InputError(f"{path} cannot be read ({error}): train from the graph again") from None
+        raise InputError(f"{path} cannot be read ({in_one_line(error)}): train from the graph again") from None
     count = whole()
     fields = {
         **dict.fromkeys(("num_train", "negatives", "seed"), count), "val_share": number, "test_share": number,
@@ -104,13 +105,59 @@ def links_record(folder: Path | str) -> Mapping[str, Any]:
 
 
 def read_links(folder: Path | str, rank: int) -> PartLinks:
-    """The pairs of part ``rank``, memory-mapped."""
-    words, place = links_record(folder), Path(folder) / "links"
+    """The pairs of part ``rank``, memory-mapped, once every node in them was found in the graph and in this part."""
+    words, place, manifest = links_record(folder), Path(folder) / "links", read_manifest(folder)
     try:
-        own = read_arrays(place / f"part-{rank}", words["parts"][rank], verify=True)
-        nodes = read_arrays(place / "nodes", words["nodes"], verify=False)
+        nodes = read_arrays(place / "nodes", words["nodes"], True, _expected_nodes(manifest))
+        wanted = _expected_pairs(manifest, words, rank)
+        own = read_arrays(place / f"part-{rank}", words["parts"][rank], True, wanted)
         ranked = {name: own[f"{name}_pairs"] for name in SPLITS}
         negatives = {name: own[f"{name}_negatives"] for name in SPLITS}
-        return PartLinks(own["train"], ranked, negatives, nodes["owner"], nodes["place"], words["num_train"])
+        links = PartLinks(own["train"], ranked, negatives, nodes["owner"], nodes["place"], words["num_train"])
     except (KeyError, IndexError) as error:
         raise InputError(f"{Path(folder) / NAME} is damaged ({error!r}): train from the graph again") from None
+    _check_owners(links, manifest, place, rank)
+    return links
+
+
+def _expected_nodes(manifest: Mapping[str, Any]) -> dict[str, Expected]:
+    count = manifest["num_nodes"]
+    return {
+        "owner": Expected(("int32",), (count,), between(0, manifest["num_parts"])),
+        "place": Expected(("int32",), (count,), between(0, count)),
+    }
+
+
+def _expected_pairs(manifest: Mapping[str, Any], words: Mapping[str, Any], rank: int) -> dict[str, Expected]:
+    """Pairs and negatives are nodes of the graph, with as many negatives as ``links.json`` says for every pair."""
+    node, entries = between(0, manifest["num_nodes"]), words["parts"][rank]
+    wanted = {"train": Expected(("int64",), (2, None), node)}
+    for name in SPLITS:
+        count = entries[f"{name}_pairs"]["shape"][1]
+        wanted[f"{name}_pairs"] = Expected(("int64",), (2, count), node)
+        wanted[f"{name}_negatives"] = Expected(("int64",), (count, words["negatives"]), node)
+    return wanted
+
+
+def _check_owners(links: PartLinks, manifest: Mapping[str, Any], place: Path, rank: int) -> None:
+    """Every node has a row in its part, and this part owns the sources of its pairs."""
+    sizes = torch.tensor([part["shard"]["files"]["rows"]["shape"][0] for part in manifest["parts"]])
+    beyond = links.place >= sizes[links.owner.long()]
+    if bool(beyond.any()):
+        node = int(beyond.nonzero()[0])
+        part, size = int(links.owner[node]), int(sizes[int(links.owner[node])])
+        raise InputError(
+            f"{place / 'nodes' / 'place.npy'} puts node {node} at row {int(links.place[node])} of part {part}, "
+            f"expected a row below {size}: train from the graph again"
+        )
+    for name, pairs in {
+        "train": links.train,
+        **{f"{name}_pairs": pairs for name, pairs in links.ranked.items()},
+    }.items():
+        foreign = links.owner[pairs[0]] != rank
+        if bool(foreign.any()):
+            node = int(pairs[0][foreign][0])
+            raise InputError(
+                f"{place / f'part-{rank}' / name}.npy holds a pair of node {node}, which part {int(links.owner[node])} "
+                f"owns, expected sources of part {rank}: train from the graph again"
+            )

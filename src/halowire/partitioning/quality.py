@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from halowire.errors import InputError
+from halowire.errors import InputError, size_text
 from halowire.graph import Graph
 from halowire.kernels import Packing
 from halowire.partitioning.partition import Partition
@@ -188,13 +188,3 @@ def _imbalance(counts: Sequence[float]) -> float:
 def _span(counts: Sequence[int]) -> str:
     low, high = min(counts), max(counts)
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
-
-
-def size_text(count: float) -> str:
-    """Bytes as the report writes them, with three digits: 512 B, 1.50 KiB, 12.3 MiB."""
-    units = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
-    unit = 0
-    while count >= 1023.5 and unit < len(units) - 1:
-        count, unit = count / 1024, unit + 1
-    places = 0 if unit == 0 or count >= 99.95 else 1 if count >= 9.995 else 2
-    return f"{count:.{places}f} {units[unit]}"

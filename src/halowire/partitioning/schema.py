@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from reprlib import repr as short
 from typing import Any
 
+LIMIT = 2**63
 # A check takes a value and the place where it was found, and says what is wrong with it; None: nothing is.
 Check = Callable[[Any, str], str | None]
 
@@ -16,6 +17,8 @@ def whole(least: int | None = 0) -> Check:
     def check(value: Any, where: str) -> str | None:
         if type(value) is not int or (value < 0 and least is not None):
             return _mismatch(value, where, "a whole number" if least is None else "a whole number >= 0")
+        if abs(value) >= LIMIT:
+            return _mismatch(value, where, "a whole number below 2**63")
         return None if least is None or value >= least else _mismatch(value, where, f"at least {least}")
 
     return check
@@ -27,8 +30,9 @@ def number(value: Any, where: str) -> str | None:
 
 
 def text(value: Any, where: str) -> str | None:
-    """Check that the value is a text."""
-    return None if isinstance(value, str) else _mismatch(value, where, "a text")
+    """Check that the value is a text that can be written again."""
+    good = isinstance(value, str) and not any("\ud800" <= letter <= "\udfff" for letter in value)
+    return None if good else _mismatch(value, where, "a text")
 
 
 def flag(value: Any, where: str) -> str | None:

@@ -14,20 +14,18 @@ from halowire.errors import InputError
 from halowire.files import folder_written_whole
 from halowire.graph import Graph
 from halowire.kernels import Csr
-from halowire.partitioning.manifest import read_arrays, read_manifest, require_free, write_arrays, write_manifest
+from halowire.partitioning.array_files import read_arrays, write_arrays
+from halowire.partitioning.content import EDGE, MASKS, check_shard, digests, expected_arrays
+from halowire.partitioning.manifest import read_manifest, require_free, write_manifest
 from halowire.partitioning.partition import Partition
 from halowire.partitioning.quality import Quality, measure
 from halowire.partitioning.shard import Shard, cut_each
 
 TENSORS = ("ids", "rows", "halo_ids", "degree", "symmetric_degree", "send_index")
-MASKS = ("train_mask", "val_mask", "test_mask")
-"""The tensors of a shard that are stored unchanged: first those that every shard has, then those that some have."""
+"""The tensors that every shard has, stored unchanged."""
 OF_GRAPH = ("num_nodes", "num_edges", "num_features", "num_classes", "multi_label", "regression")
 OF_PARTITION = ("num_parts", "method", "metis", "balance", "seed")
 """The fields of the graph and of the partition that the manifest holds."""
-
-EDGE = "tensor_"
-"""The beginning of the names of edge tensors on disk; their rows have the order of the two matrices."""
 
 
 def write_shards(
@@ -77,7 +75,8 @@ def read_shard(folder: Path | str, rank: int, verify: bool = True, train: bool =
     Args:
         folder: a shard folder.
         rank: the part.
-        verify: check every file against its checksum, which reads the part once; sizes are always checked.
+        verify: check every file against its checksum and look at its values, which reads the part once; types and
+            sizes are always checked.
         train: the shard of the training subgraph (folders written with ``inductive``) instead of the whole graph's.
     """
     manifest, part = read_manifest(folder), Path(folder) / f"part-{rank}"
@@ -86,14 +85,13 @@ def read_shard(folder: Path | str, rank: int, verify: bool = True, train: bool =
     if train and not manifest["inductive"]:
         raise InputError(f"{folder} has no training subgraph: partition the graph again with inductive shards")
     try:
-        entry = manifest["parts"][rank]["train" if train else "shard"]
-        arrays = read_arrays(part / "train" if train else part, entry["files"], verify)
+        place, entry = (part / "train" if train else part), manifest["parts"][rank]["train" if train else "shard"]
+        arrays = read_arrays(place, entry["files"], verify, expected_arrays(manifest, entry, place))
         shard = _assemble(manifest, entry, arrays, rank)
-        consistent = _consistent(shard)
     except (KeyError, TypeError, AttributeError) as error:
         raise InputError(f"the manifest of {folder} is damaged ({error!r}): partition the graph again") from None
-    if not consistent:
-        raise InputError(f"the arrays of {part} do not fit together: partition the graph again")
+    if verify:
+        check_shard(shard, entry, place)
     return shard
 
 
@@ -117,6 +115,9 @@ def _write(folder: Path, shard: Shard) -> dict[str, Any]:
         arrays["y"] = _compact(shard.y) if shard.multi_label else shard.y
     sizes = {name: getattr(shard, name) for name in ("num_nodes", "num_features", "num_boundary", "counts")}
     per_peer = {name: list(getattr(shard, name)) for name in ("send_counts", "recv_counts")}
+    # Both sides of every message have the same checksum: parts of two cuts do not go together unnoticed.
+    per_peer["send_crc32"] = digests(shard.ids[shard.send_index], shard.send_counts)
+    per_peer["recv_crc32"] = digests(shard.halo_ids, shard.recv_counts)
     return {**sizes, **per_peer, "files": write_arrays(folder, arrays)}
 
 
@@ -135,22 +136,8 @@ def _assemble(manifest: Mapping[str, Any], entry: Mapping[str, Any], arrays: Map
         halo=_csr("halo", arrays, halo),
         x=x,
         y=y.float() if y is not None and manifest["multi_label"] else y,
-        regression=manifest.get("regression", False),
+        regression=manifest["regression"],
         edge_tensors={name.removeprefix(EDGE): value for name, value in arrays.items() if name.startswith(EDGE)},
-    )
-
-
-def _consistent(shard: Shard) -> bool:
-    """Whether the sizes of the arrays agree with each other."""
-    owned, halo = shard.num_owned, shard.num_halo
-    return (
-        shard.ids.numel() == shard.degree.numel() == shard.inner.num_rows == shard.halo.num_rows == owned
-        and shard.symmetric_degree.numel() == owned + halo
-        and shard.send_index.numel() == sum(shard.send_counts)
-        and sum(shard.recv_counts) == halo
-        and all(int(matrix.indptr[-1]) == matrix.nnz for matrix in (shard.inner, shard.halo))
-        and all(value.shape[0] == shard.num_edges for value in shard.edge_tensors.values())
-        and len(shard.send_counts) == len(shard.recv_counts) == shard.num_parts
     )
 
 

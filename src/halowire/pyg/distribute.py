@@ -21,7 +21,7 @@ from halowire.pyg.shard_data import ShardData
 from halowire.pyg.trial import Call, Rehearsed, needed_inputs
 from halowire.pyg.whole_layers import refuse_unsupported, spread_norms
 from halowire.pyg.whole_loss import Guarded
-from halowire.training import Config, Situation, policy_of, recipe_config, refuse, settled
+from halowire.training import Config, Situation, agree, model_facts, policy_of, recipe_config, refuse, settled
 from halowire.wire import HaloExchange, RowCodec, agree_on_codec, sample_size
 
 ATTRIBUTE = "_halowire"
@@ -89,6 +89,7 @@ def attach(model: nn.Module, data: ShardData, config: Config, codec: RowCodec | 
     if ATTRIBUTE in model.__dict__:
         raise InputError("the model is distributed already; distribute a fresh one (copy.deepcopy before, not after)")
     refuse_unsupported(model)
+    agree(model_facts(model, config, data.bridge.device, codec), data.transport)
     for module in model.modules():
         for name in vars(module):
             if name.startswith("_cached_"):  # PyG's cached=True keeps values here, which may be of another graph
@@ -211,8 +212,10 @@ class Attachment:
         if known not in self._exchanges:
             here = Situation(caller="fit", codec=self._codec is not None, drops=known.drops)
             used, data = settled(self._config, here), self.data
-            sampled = self._total(sum(sample_size(count, used.rate.rows) for count in data.shard.recv_counts))
-            policy = replace(policy_of(used, known.widths, sampled), codec=self._codec)
+            counts = data.shard.recv_counts
+            sampled = self._total(sum(sample_size(count, used.rate.rows) for count in counts))
+            pairs = self._total(sum(count > 0 for count in counts))
+            policy = replace(policy_of(used, known.widths, sampled, pairs=pairs), codec=self._codec)
             self._exchanges[known] = HaloExchange(data.shard, data.transport, data.bridge.device, policy)
             data.reduction.watch(self._exchanges[known])
         return self._exchanges[known]

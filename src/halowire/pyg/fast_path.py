@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from halowire.kernels import MOST_HEADS, row_range
-from halowire.layers import Attending, Incoming, Summing, empty_rows, gather_whole, scatter_whole
+from halowire.kernels import MOST_HEADS
+from halowire.layers import Attending, AttentionGradients, Incoming, Summing, empty_rows, gather_whole, scatter_whole
 from halowire.pyg.edges import Edges, unmarked
 from halowire.pyg.pattern import Pattern, Weighted
 from halowire.schedules import NOT_HIDDEN, plain_overlap
@@ -217,8 +217,7 @@ class WeightedSum(Function):
         ctx.edges = edges
         if crossing is None:
             ctx.summing = None
-            out = edges.inner.matmul(x[:n])
-            return edges.halo.matmul(x[n:], out=out, accumulate=True) if edges.halo.nnz else out
+            return edges.rows.sum(x[:n], x[n:])
         incoming = Incoming(crossing.start(x))
         ctx.crossing = crossing
         rows = edges.sum(crossing.exchange)
@@ -245,12 +244,9 @@ class Attend(Function):
         ctx: Any, z: Tensor, source: Tensor, target: Tensor, pattern: Pattern, slope: float, backward: bool
     ) -> Tensor:
         """Attend with one softmax over the edges from owned and from halo nodes."""
-        forth, back = pattern.forth.matrix(None), pattern.back.matrix(None)
-        n = forth.num_rows
-        transposed = row_range(back, 0, n), row_range(back, n, back.num_rows)
-        attending = Attending(forth, *transposed, z, (source, target), slope, backward)
-        attending.halo_scores()
-        attending.attend(slice(0, n))
+        edges = pattern.attention
+        attending = Attending(edges, z, (source, target), slope, keep=backward, whole=True)
+        attending.attend(slice(0, edges.forth.num_rows))
         out = attending.out
         if backward:
             # As saved tensors they do not keep the output's graph alive, and a change in place is noticed.
@@ -265,10 +261,9 @@ class Attend(Function):
         """Gradients of ``z`` and of both score vectors."""
         attending = ctx.attending
         attending.out = ctx.saved_tensors[3]
-        halo = attending.halo_back(grads[0])
-        own, source_grad, target_grad = attending.own_back(grads[0])
-        attending.out = own.new_empty(0, 0)
-        return torch.cat([own, halo]), source_grad, target_grad, None, None, None
+        found: AttentionGradients = attending.backward(grads[0])
+        attending.out = found.own.new_empty(0, 0)
+        return torch.cat([found.own, found.halo]), found.source, found.target, None, None, None
 
 
 def _misfit_of_gat(layer: Any) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,9 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from halowire.errors import InputError, WorkerError
+from halowire.errors import InputError, NotFiniteError, WorkerError
 from halowire.graph import Graph, LinkSplit, check
-from halowire.launch import launched, run_folder, run_workers
+from halowire.inputs import read_json
+from halowire.launch import folder_locked, launched, private_folder, refuse_crowd, run_folder, run_workers
 from halowire.partitioning import is_shard_folder
 from halowire.pyg.hand_over import HandOver, cpu_copy, hand_over
 from halowire.pyg.own_model import DECODER, LossFunction, required_inputs, trained_weights
@@ -30,14 +29,16 @@ from halowire.training import (
     Run,
     Situation,
     best_weights,
+    bring_back,
     cut_for,
-    delete_run,
+    earlier_run_kept,
     finished,
     hold_out,
     recipe_config,
     refuse,
     refuse_other_job,
     refuse_untrainable,
+    set_aside,
     worker_error,
 )
 from halowire.wire import RowCodec, check_codec
@@ -75,6 +76,7 @@ def fit(
     out: str | Path | None = None,
     resume: bool = False,
     overwrite: bool = False,
+    max_restarts: int = 0,
     quiet: bool = False,
 ) -> Fit:
     """Train ``model`` on ``data``, spread over ``workers`` local processes, without torchrun or a ``__main__`` guard.
@@ -102,11 +104,13 @@ def fit(
         resume: go on from the newest checkpoint in ``out`` with the same model, data and settings (more epochs are
             allowed where no schedule spans them); the result is that of an uninterrupted run.
         overwrite: delete an earlier run in ``out``.
+        max_restarts: how often crashed workers are started again, from the newest checkpoint; the result is that of an
+            uninterrupted run. Checkpoints are written as the settings ``checkpoint.*`` say.
         quiet: no progress.
     """
     config = recipe_config(recipe).replace({**(settings or {}), **_task_setting(task, settings or {})})
     refuse(config, Situation(caller="fit", given=tuple(settings or {}), codec=codec is not None))
-    _refuse_call(workers, config.task.kind == "link", loss, decoder)
+    _refuse_call(workers, max_restarts, config.task.kind == "link", loss, decoder)
     if codec is not None:
         check_codec(codec)
     refuse_unsupported(model)
@@ -115,18 +119,21 @@ def fit(
     run = run_folder(out, f"graph-{recipe}", resume, overwrite)
     place = run, "graph", "graph", run / "shards"
     job = Job(*place, workers, config, resume, quiet=quiet, table=not quiet, own_model=True)
-    if resume:
-        refuse_other_job(job, graph)
-    if overwrite:
-        delete_run(run, shards=True)
-    if not (resume and is_shard_folder(job.shards)):
-        cut_for(graph, workers, job.shards, config, Console(quiet=quiet), widths=(), links=links)
-    run.mkdir(parents=True, exist_ok=True)
-    job.write()
-    with tempfile.TemporaryDirectory(prefix="halowire-") as folder:
-        hand_over(Path(folder), job, tensors, graph.num_nodes, packed)
-        summary = _train(job, Path(folder))
-    return _trained(finished(job, summary), model, decoder)
+    console = Console(quiet=quiet)
+    with folder_locked(run, console.warn), earlier_run_kept(run):
+        bring_back(run)
+        if resume:
+            refuse_other_job(job, graph)
+        if overwrite:
+            set_aside(run, shards=True)
+        if not (resume and is_shard_folder(job.shards)):
+            cut_for(graph, workers, job.shards, config, console, widths=(), links=links)
+        run.mkdir(parents=True, exist_ok=True)
+        job.write()
+        with private_folder() as folder:
+            hand_over(folder.path, job, tensors, graph.num_nodes, packed)
+            summary = _train(job, folder.path, max_restarts)
+        return _trained(finished(job, summary), model, decoder)
 
 
 def _trained(run: Run, model: nn.Module, decoder: Decoder | None) -> Fit:
@@ -170,12 +177,12 @@ def _inputs(model: nn.Module, inputs: Sequence[str] | None, tensors: Mapping[str
     return names
 
 
-def _train(job: Job, folder: Path) -> dict[str, Any]:
+def _train(job: Job, folder: Path, max_restarts: int) -> dict[str, Any]:
     try:
-        run_workers(job.workers, ["fit", str(job.run), str(folder)])
-    except (WorkerError, KeyboardInterrupt) as error:
+        run_workers(job.workers, ["fit", str(job.run), str(folder)], max_restarts)
+    except (WorkerError, NotFiniteError, KeyboardInterrupt) as error:
         raise worker_error(job, error) from None
-    summary: dict[str, Any] = json.loads((job.run / "summary.json").read_text())
+    summary: dict[str, Any] = read_json(job.run / "summary.json")
     return summary
 
 
@@ -185,12 +192,17 @@ def _task_setting(task: str, settings: Mapping[str, Any]) -> dict[str, str]:
     return {} if task == "auto" else {"task.kind": task}
 
 
-def _refuse_call(workers: int, link: bool, loss: LossFunction | None, decoder: Decoder | None) -> None:
+def _refuse_call(
+    workers: int, max_restarts: int, link: bool, loss: LossFunction | None, decoder: Decoder | None
+) -> None:
     """Refuse arguments of ``fit``, beside its settings, that are impossible or do not go together."""
     if launched():
         raise InputError("fit starts its workers itself; under torchrun use halowire.shard and halowire.distribute")
     if workers < 1:
         raise InputError(f"workers is {workers}; at least one is needed")
+    if max_restarts < 0:
+        raise InputError(f"max_restarts is {max_restarts}; it must be at least 0")
+    refuse_crowd(workers)
     if link and loss is not None:
         raise InputError("a loss of one's own is for nodes; links are learnt by cross entropy: give a decoder instead")
     if not link and decoder is not None:

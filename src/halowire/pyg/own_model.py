@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +16,10 @@ from halowire.events import EVAL
 from halowire.pyg.distribute import attach, layer_paths, state_of
 from halowire.pyg.drop_edges import DropEdges
 from halowire.pyg.fast_path import NATIVE, overlap_by_layer
+from halowire.pyg.module_watch import modules_watched
 from halowire.pyg.shard_data import ShardData
 from halowire.pyg.trial import needed_inputs
-from halowire.schedules import Complete
+from halowire.schedules import Complete, Watch
 from halowire.training import Config, Decoder, Learnt, LinkTask, Runner, Task
 from halowire.wire import RowCodec
 
@@ -85,6 +87,7 @@ class OwnRunner(Runner):
 
     def __init__(self, model: OwnModel, data: ShardData, task: Learnt) -> None:
         self.model = model
+        self._own = model.model
         self.shard = data.shard
         self.task = task
         self.peers = data.transport
@@ -128,6 +131,14 @@ class OwnRunner(Runner):
         torch.set_rng_state(state["random"])
         own = ("passes.", "random")
         self.exchange.load_state({name: value for name, value in state.items() if not name.startswith(own)})
+
+    @contextmanager
+    def watched(self, watch: Watch) -> Iterator[None]:
+        """Let all modules of the user's model show ``watch`` what they compute, with the edges of the last pass."""
+        for _, module in self._dropping():
+            module.passes = max(0, module.passes - 1)
+        with modules_watched(self._own, watch):
+            yield
 
     def _dropping(self) -> list[tuple[str, DropEdges]]:
         return [(name, module) for name, module in self.model.named_modules() if isinstance(module, DropEdges)]

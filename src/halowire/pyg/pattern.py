@@ -8,8 +8,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from halowire.kernels import Csr, row_range
-from halowire.layers import Sum
+from halowire.kernels import Csr
+from halowire.layers import AttentionEdges, RowEdges, Sum
 from halowire.pyg.bridge import Bridge
 from halowire.wire import HaloExchange
 
@@ -68,11 +68,14 @@ class Weighted:
     inner_t: Csr
     halo_t: Csr
 
+    @property
+    def rows(self) -> RowEdges:
+        """The edges into all rows."""
+        return RowEdges(self.inner, self.halo)
+
     def sum(self, exchange: HaloExchange) -> Sum:
         """The sum over these edges, fed by ``exchange``; all rows count as boundary."""
-        inner, n = self.inner, self.inner.num_rows
-        parts = inner, row_range(inner, n, n), self.halo
-        return Sum(inner, self.halo, self.inner_t, self.halo_t, n, exchange, *parts)
+        return Sum(self.inner.num_rows, exchange, self.inner, self.halo, self.inner_t, self.halo_t)
 
     def serves(self, weight: Tensor | None) -> bool:
         """Whether ``weight`` is the memory that was used, unchanged; it is kept alive, so no other tensor takes it."""
@@ -113,6 +116,11 @@ class Pattern:
         """The edges from owned rows and from the halo, and the transposes of both."""
         n, held = self.back.num_cols, self.forth.num_cols
         return self.forth.columns(0, n), self.forth.columns(n, held), self.back.rows(0, n), self.back.rows(n, held)
+
+    @cached_property
+    def attention(self) -> AttentionEdges:
+        """The edges, ready for attention."""
+        return AttentionEdges.of(self.forth.matrix(None), self.back.matrix(None))
 
     def serves(self, edges: Tensor) -> bool:
         """Whether ``edges`` equal those that were sorted; values are compared only if the memory is another."""

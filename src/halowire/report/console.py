@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import math
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, cast
 
 from rich.console import Console as RichConsole
 from rich.text import Text
@@ -13,6 +15,45 @@ from rich.text import Text
 from halowire.report.facts import served_layers
 from halowire.report.progress import EpochBar, EpochLines, EpochProgress, RunsProgress
 from halowire.report.units import bytes_text, metric_text, metric_words, number, percent_text, seconds_text, share
+
+
+class LastingStream:
+    """Passes text on to ``stream`` until that fails: a run goes on when the terminal or a pipe's reader has gone."""
+
+    def __init__(self, stream: TextIO | None) -> None:
+        """Write to ``stream``; None is where the program was started without one."""
+        self._stream = stream
+
+    @property
+    def encoding(self) -> str:
+        """The encoding of the stream, by which rich chooses the characters of the bar."""
+        return getattr(self._stream, "encoding", None) or "utf-8"
+
+    def write(self, text: str) -> int:
+        """Write ``text``, or nothing where the stream has failed."""
+        self._try(lambda stream: stream.write(text))
+        return len(text)
+
+    def flush(self) -> None:
+        """Flush the stream, unless it has failed."""
+        self._try(lambda stream: stream.flush())
+
+    def isatty(self) -> bool:
+        """Whether the stream is a terminal."""
+        return self._stream is not None and self._stream.isatty()
+
+    def fileno(self) -> int:
+        """The number of the stream's file."""
+        if self._stream is None:
+            raise io.UnsupportedOperation("fileno")
+        return self._stream.fileno()
+
+    def _try(self, action: Callable[[TextIO], object]) -> None:
+        try:
+            if self._stream is not None:
+                action(self._stream)
+        except (OSError, ValueError):  # ValueError: it is closed
+            self._stream = None
 
 
 class Console:
@@ -23,11 +64,13 @@ class Console:
 
     def __init__(self, quiet: bool = False, out: TextIO | None = None, err: TextIO | None = None) -> None:
         self.quiet = quiet
-        self._out = out if out is not None else sys.stdout
-        self._err = err if err is not None else sys.stderr
+        self._out = LastingStream(out if out is not None else sys.stdout)
+        self._err = LastingStream(err if err is not None else sys.stderr)
         # The stream itself decides: environment variables that force colours must not put a progress bar into a log.
         self.terminal = bool(self._out.isatty()) and not quiet
-        self._rich = RichConsole(file=self._out, highlight=False, markup=False, emoji=False, soft_wrap=True)
+        self._rich = RichConsole(
+            file=cast(TextIO, self._out), highlight=False, markup=False, emoji=False, soft_wrap=True
+        )
 
     def line(self, text: str) -> None:
         """Print a line of news, unless the console is quiet."""
@@ -105,6 +148,10 @@ def summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
         ("weight gradients per epoch", bytes_text(summary.get("gradient_bytes_per_epoch"))),
         ("peak memory", f"{bytes_text(summary.get('peak_memory_bytes'))} (largest worker)"),
     ]
+    lowered = number(summary.get("lowered"))
+    if lowered > 0:
+        times = "once" if lowered == 1 else f"{lowered:.0f} times"
+        rows.append(("learning rate", f"halved {times}, because values were not finite"))
     if layers := served_layers(summary):
         native = [name for name, one in layers.items() if one.get("path") == "native"]
         named = f" ({', '.join(native)})" if native else ""

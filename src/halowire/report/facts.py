@@ -113,6 +113,7 @@ def notes(one: ShownRun) -> list[str]:
         of = f" of {planned:.0f}" if planned > done else ""
         how = "was stopped" if status == "stopped" else "broke off"
         found.append(f"The run {how} after {done}{of} epochs.")
+    found += [turn for event in run.first.turns if (turn := _turn(event))]
     lost = [epoch for epoch, value in series.losses(run) if math.isnan(value)]
     if lost:
         more = f", and in {len(lost) - 1} later ones" if len(lost) > 1 else ""
@@ -133,6 +134,21 @@ def notes(one: ShownRun) -> list[str]:
         lines = "1 line of the events was" if damaged == 1 else f"{damaged} lines of the events were"
         found.append(f"{lines} left out: not readable, as when a run is killed while it writes.")
     return found + [str(warning) for warning in as_list(as_object(one.facts.get("partition")).get("warnings"))]
+
+
+def _turn(event: Json) -> str:
+    """The sentence about a moment at which the run changed its course; empty where the event lacks its numbers."""
+    epoch, rate = number(event.get("epoch")), number(event.get("lr"))
+    if event.get("event") == "lowered" and math.isfinite(epoch) and math.isfinite(rate):
+        why = str(event.get("why", "")).strip()
+        return f"From epoch {epoch:.0f} on the learning rate was lowered to {rate:g}: {why}."
+    then, now = number(event.get("before")), number(event.get("workers"))
+    if math.isfinite(epoch) and math.isfinite(then) and math.isfinite(now):
+        return (
+            f"After epoch {epoch:.0f} the run went on with {now:.0f} instead of {then:.0f} workers: the graph was cut "
+            "again, and the first epoch was a fresh one."
+        )
+    return ""
 
 
 def labels(runs: list[RunFiles], known: list[Json]) -> list[str]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from halowire.errors import InputError
 from halowire.files import write_text
+from halowire.inputs import read_json
 from halowire.report.units import Json, as_list, as_object, number
 
 TAIL = 16384
@@ -22,13 +23,18 @@ KINDS = {
 }  # fmt: skip
 """Kinds of spans and their names for a reader; an ``exchange`` lies inside a ``forward`` or ``backward``, spans of the
 other kinds follow each other."""
+TURNS = ("lowered", "recut")
+"""Events after which a run goes on in another way."""
 BUSY = ("forward", "backward", "transfer")
 MICROSECONDS = 1e6
 
 
 @dataclass(frozen=True)
 class RankEvents:
-    """The events of one worker: its start, its epochs and evaluations by number, its last timeline, its end."""
+    """The events of one worker: its start, its epochs and evaluations by number, its last timeline, its end.
+
+    ``turns`` are the moments at which the run changed its course: a lower learning rate, another number of workers.
+    """
 
     rank: int
     start: Json = field(default_factory=dict)
@@ -37,6 +43,7 @@ class RankEvents:
     end: Json = field(default_factory=dict)
     unreadable: int = 0
     timeline: Json = field(default_factory=dict)
+    turns: tuple[Json, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -61,7 +68,7 @@ class RunFiles:
 def read_object(path: Path) -> Json:
     """The JSON object in a file; empty when the file is missing, cut off or holds something else."""
     try:
-        return as_object(json.loads(path.read_text(encoding="utf-8")))
+        return as_object(read_json(path))
     except (OSError, ValueError):
         return {}
 
@@ -70,6 +77,7 @@ def read_rank(path: Path, rank: int) -> RankEvents:
     """The events of one rank; if an epoch was repeated after a restart, its last events count."""
     single: dict[str, Json] = {"start": {}, "end": {}, "timeline": {}}
     by_epoch: dict[str, dict[int, Json]] = {"epoch": {}, "eval": {}}
+    turns: list[Json] = []
     unreadable = 0
     with path.open(encoding="utf-8", errors="replace") as lines:
         for line in lines:
@@ -82,9 +90,12 @@ def read_rank(path: Path, rank: int) -> RankEvents:
                     by_epoch[kind][int(event["epoch"])] = event
                 elif kind in single:
                     single[kind] = event
-            except (ValueError, TypeError, KeyError):
+                elif kind in TURNS:
+                    turns.append(event)
+            except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
                 unreadable += 1
-    return RankEvents(rank, epochs=by_epoch["epoch"], evals=by_epoch["eval"], unreadable=unreadable, **single)
+    epochs, evals = by_epoch["epoch"], by_epoch["eval"]
+    return RankEvents(rank, epochs=epochs, evals=evals, unreadable=unreadable, turns=tuple(turns), **single)
 
 
 def read_run(folder: Path) -> RunFiles:
@@ -113,7 +124,7 @@ def last_epoch(path: Path) -> int | None:
     for line in reversed(lines):
         try:
             return int(json.loads(line)["epoch"])
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
             continue
     return None
 

@@ -28,6 +28,7 @@ from halowire.schedules.pipeline import Pipeline, Side
 from halowire.schedules.stage import Stage
 from halowire.schedules.stage_split import parse_split, split
 from halowire.schedules.timeline import Timeline, ideal_bubble
+from halowire.schedules.watch import Sighting, Spot, Watch, count_not_finite, watched
 from halowire.schedules.whole_sums import Sums, WholeSums
 
 __all__ = [
@@ -43,11 +44,15 @@ __all__ = [
     "Pipeline",
     "Seat",
     "Side",
+    "Sighting",
+    "Spot",
     "Stage",
     "Sums",
     "Timeline",
+    "Watch",
     "WholeSums",
     "chunk_numbers",
+    "count_not_finite",
     "forget_circles",
     "ideal_bubble",
     "measured_costs",
@@ -56,4 +61,5 @@ __all__ = [
     "predicted_costs",
     "renumber",
     "split",
+    "watched",
 ]  # fmt: skip

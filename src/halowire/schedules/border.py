@@ -101,6 +101,11 @@ class Border:
         """The gradient of the initial rows ``at`` so far."""
         return None if self._initial_grad is None else self._initial_grad[at]
 
+    def forget(self) -> None:
+        """Forget the memories of delta coding."""
+        for link in self.links:
+            link.memory.matrices = {}
+
     def state(self) -> dict[str, Tensor]:
         """The memories of delta coding, by link."""
         found: dict[str, Tensor] = {}

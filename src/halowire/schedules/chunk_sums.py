@@ -18,15 +18,16 @@ reached. There are four rules for ``G``:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from torch import Tensor
 
-from halowire.kernels import Csr, empty, row_range
-from halowire.layers import Aggregation, Kept, Layer, Rows
+from halowire.kernels import empty
+from halowire.layers import Kept, Layer, RowEdges, Rows, Sum
 from halowire.schedules.chunks import Chunks
 from halowire.schedules.hop_weight import STALE, hop_weight
 from halowire.schedules.timeline import Timeline
-from halowire.wire import BACKWARD, FORWARD, ChunkExchange
+from halowire.wire import BACKWARD, FORWARD, Arrival, ChunkExchange
 
 
 class History:
@@ -64,12 +65,26 @@ def zeros(rows: int, width: int) -> Tensor:
     return empty(rows, width).zero_()
 
 
+@dataclass(frozen=True, eq=False)
+class Way:
+    """The sums of one direction: forward over the edges, or backward over the transposed ones.
+
+    ``edges[c]`` are the edges into chunk ``c``. They read ``own[l]`` ``[n, width]``, the rows of this part in the
+    ``l``-th layer of the stage, and ``others[l]``, the rows of the other parts, where there are any.
+    """
+
+    direction: str
+    edges: list[RowEdges]
+    own: list[Tensor]
+    others: list[Tensor]
+
+
 class ChunkSums:
     """The sums of all layers of a stage, chunk by chunk; ``exchange`` is None where there is one part."""
 
     def __init__(
         self,
-        edges: Aggregation,
+        edges: Sum,
         exchange: ChunkExchange | None,
         chunks: Chunks,
         widths: Sequence[int],
@@ -81,18 +96,21 @@ class ChunkSums:
         self._chunks = chunks
         self._rule = rule
         self._timeline = timeline
-        self._inner = _by_chunk(edges.inner, chunks)
-        self._inner_t = _by_chunk(edges.inner_t, chunks)
-        n = edges.inner.num_rows
+        n = edges.num_rows
         self._own = History(n, widths, period)
         self._grads = [zeros(n, width) for width in widths]
         self._others = History(0, [], period)
         self._other_grads: list[Tensor] = []
         if exchange is not None:
-            self._halo = _by_chunk(edges.halo, chunks)
-            self._halo_t = _by_chunk(exchange.routes.transposed, chunks)
             self._others = History(exchange.routes.forward.size, widths, period)
             self._other_grads = [zeros(exchange.routes.backward.size, width) for width in widths]
+        # With one part there are no edges between parts, forward or backward.
+        transposed = edges.halo if exchange is None else exchange.routes.transposed
+        places = [chunks.at(chunk) for chunk in range(chunks.count)]
+        into = [edges.into(at) for at in places]
+        back = [RowEdges.cut(edges.inner_t, transposed, at) for at in places]
+        self._forward = Way(FORWARD, into, self._own.now, self._others.now)
+        self._backward = Way(BACKWARD, back, self._grads, self._other_grads)
         self._order: list[int] = []
         self._step: dict[int, int] = {}
         self._orders: list[list[int]] = []
@@ -120,34 +138,29 @@ class ChunkSums:
         return self._own.now[place][rows.at]
 
     def gather(self, place: int, layer: Layer, a: Tensor, kept: Kept, rows: Rows) -> Tensor:
-        """Compute ``g`` of the chunk; ``A[c, own] B`` is computed while the peers' rows of this step travel."""
-        chunk, now = self._chunk(rows), self._own.now[place]
-        swap = None
-        if self._exchange is not None:
-            swap = self._exchange.start(now, self._in_work(rows), self._epoch, layer.number, FORWARD)
-        g = self._inner[chunk].matmul(now)
-        if self._exchange is not None and swap is not None:
-            with self._timeline.span("exchange", chunk, layer.number):
-                self._exchange.finish(swap, self._others.now[place])
-            self._halo[chunk].matmul(self._others.now[place], out=g, accumulate=True)
-        return g
+        """Compute ``g`` of the chunk."""
+        return self._sum(self._forward, place, layer, rows, None)
 
     def grad_room(self, place: int, layer: Layer, rows: Rows) -> Tensor:
         """The chunk's rows of ``G``."""
         return self._grads[place][rows.at]
 
     def scatter(self, place: int, layer: Layer, g_grad: Tensor, into: Tensor | None, rows: Rows) -> Tensor:
-        """Compute ``a_grad`` of the chunk; the own part is computed while the peers' gradients of this step travel."""
-        chunk, grads = self._chunk(rows), self._grads[place]
-        swap = None
-        if self._exchange is not None:
-            swap = self._exchange.start(grads, self._in_work(rows), self._epoch, layer.number, BACKWARD)
-        a_grad = self._inner_t[chunk].matmul(grads, out=into, accumulate=into is not None)
-        if self._exchange is not None and swap is not None:
-            with self._timeline.span("exchange", chunk, layer.number):
-                self._exchange.finish(swap, self._other_grads[place])
-            self._halo_t[chunk].matmul(self._other_grads[place], out=a_grad, accumulate=True)
-        return a_grad
+        """Compute ``a_grad`` of the chunk."""
+        return self._sum(self._backward, place, layer, rows, into)
+
+    def _sum(self, way: Way, place: int, layer: Layer, rows: Rows, into: Tensor | None) -> Tensor:
+        """The sums of the chunk; the part's own rows are summed while the peers' rows of this step travel."""
+        chunk, own, exchange = self._chunk(rows), way.own[place], self._exchange
+        edges = way.edges[chunk]
+        if exchange is None:
+            return edges.own(own, into, into is not None)
+        swap = exchange.start(own, self._in_work(rows), self._epoch, layer.number, way.direction)
+        out = edges.own(own, into, into is not None)
+        with self._timeline.span("exchange", chunk, layer.number):
+            exchange.finish(swap, way.others[place])
+        edges.add_halo(Arrival.of(way.others[place]), out)
+        return out
 
     def done(self, rows: Rows) -> None:
         """Scale ``G`` by the gradient rule, now that the next chunks will read the gradients of the chunk ``rows``."""
@@ -178,6 +191,11 @@ class ChunkSums:
         self._own.end(epoch)
         self._others.end(epoch)
 
+    def forget(self) -> None:
+        """Forget the historical rows and gradients, as at the start of a run."""
+        for matrix in self._remembered().values():
+            matrix.zero_()
+
     def state(self) -> dict[str, Tensor]:
         """The historical rows and, where the rule uses last epoch's gradients, the gradients."""
         return {name: matrix.contiguous() for name, matrix in self._remembered().items()}
@@ -201,7 +219,3 @@ class ChunkSums:
 
     def _parts_in_work(self, step: int) -> list[int]:
         return [order[step] for order in self._orders]
-
-
-def _by_chunk(matrix: Csr, chunks: Chunks) -> list[Csr]:
-    return [row_range(matrix, chunks.bounds[c], chunks.bounds[c + 1]) for c in range(chunks.count)]

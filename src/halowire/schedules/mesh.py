@@ -99,9 +99,9 @@ class Seat:
         stage, part = mesh.place(world.rank)
         if mesh.workers == 1:
             return Seat(mesh, 0, 0, world, world, world)
-        stages, lines = _circles(dist.group.WORLD, mesh.stages, mesh.parts)
+        stages, lines = _circles(dist.group.WORLD, mesh.stages, mesh.parts, world.deadline)
         peers, line = (
-            world if mesh.workers == circle_size else Transport(world.ledger, world.deadline, circle)
+            world if mesh.workers == circle_size else Transport(world.ledger, world.deadline, circle, run=world.run)
             for circle, circle_size in ((stages[stage], mesh.parts), (lines[part], mesh.stages))
         )
         return Seat(mesh, stage, part, world, peers, line)
@@ -123,13 +123,13 @@ def forget_circles() -> None:
 
 
 @cache
-def _circles(world: dist.ProcessGroup, stages: int, parts: int) -> tuple[list[Circle], list[Circle]]:
+def _circles(world: dist.ProcessGroup, stages: int, parts: int, deadline: float) -> tuple[list[Circle], list[Circle]]:
     """The circle of every stage and of every line of stages; all seats of a process share one set of groups."""
     mesh = Mesh(stages, parts)
     if stages == 1 or parts == 1:
         whole = Circle(tuple(range(mesh.workers)), None, None)
         alone = [Circle((rank,), None, None) for rank in range(mesh.workers)]
         return ([whole], alone) if stages == 1 else (alone, [whole])
-    by_stage = [Circle.of([mesh.rank(stage, part) for part in range(parts)]) for stage in range(stages)]
-    by_part = [Circle.of([mesh.rank(stage, part) for stage in range(stages)]) for part in range(parts)]
+    by_stage = [Circle.of([mesh.rank(stage, part) for part in range(parts)], deadline) for stage in range(stages)]
+    by_part = [Circle.of([mesh.rank(stage, part) for stage in range(stages)], deadline) for part in range(parts)]
     return by_stage, by_part

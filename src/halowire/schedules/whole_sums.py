@@ -42,6 +42,9 @@ class Sums(Protocol):
     def end(self, epoch: int) -> None:
         """End the epoch."""
 
+    def forget(self) -> None:
+        """Forget what the next epoch depends on, as at the start of a run."""
+
     def state(self) -> dict[str, Tensor]:
         """Everything that the next epoch depends on."""
 
@@ -93,6 +96,10 @@ class WholeSums:
 
     def end(self, epoch: int) -> None:
         """Do nothing: the sums keep nothing for the next epoch."""
+
+    def forget(self) -> None:
+        """Drop what an epoch that broke off left behind."""
+        self._gatherings.clear()
 
     def state(self) -> dict[str, Tensor]:
         """An empty state: the exchange has a state of its own."""

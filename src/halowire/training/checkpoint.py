@@ -22,13 +22,17 @@ Tensors = dict[str, Tensor]
 
 @dataclass
 class Progress:
-    """How far a run is: the next epoch, the best validation result, the totals over all workers so far."""
+    """How far a run is: the next epoch, the best validation result, the totals over all workers so far.
+
+    ``lowered`` counts how often the learning rate was halved because a value was not finite.
+    """
 
     epoch: int = 0
     best_epoch: int = -1
     best: dict[str, float] = field(default_factory=dict)
     best_weights: Tensors = field(default_factory=dict)
     stale_evaluations: int = 0
+    lowered: int = 0
     train_loss: float = float("nan")
     sent: dict[str, int] = field(default_factory=dict)
     epoch_seconds: list[float] = field(default_factory=list)
@@ -100,6 +104,17 @@ def newest_checkpoint(run: Path) -> Path | None:
     """The checkpoint of the latest epoch, or None."""
     found = sorted((run / "checkpoints").glob("epoch-*"))
     return found[-1] if found else None
+
+
+def drop_checkpoint(run: Path, epoch: int) -> None:
+    """Remove the checkpoint after ``epoch`` epochs if there is one before it.
+
+    A checkpoint whose very next epoch is not finite leads nowhere, whatever the learning rate: the step before it was
+    too large already.
+    """
+    found = sorted((run / "checkpoints").glob("epoch-*"))
+    if len(found) > 1 and found[-1].name == f"epoch-{epoch:06d}":
+        shutil.rmtree(found[-1])
 
 
 def read_newest(run: Path) -> tuple[bytes, bytes]:

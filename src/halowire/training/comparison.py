@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from halowire.errors import InputError
+from halowire.inputs import read_json
 from halowire.training.config import Config
 from halowire.training.job import Job, changes_since
 from halowire.training.recipes import RECIPES, recipe_config
@@ -39,7 +39,7 @@ class Cell:
     def summary(self) -> dict[str, Any] | None:
         """The numbers of the run; None while the run is not finished."""
         try:
-            found = json.loads((self.folder / "summary.json").read_text())
+            found = read_json(self.folder / "summary.json")
         except (OSError, ValueError):
             return None
         return found if isinstance(found, dict) and found.get("status") in DONE else None
@@ -153,10 +153,8 @@ class Comparison:
 
 def refuse_other_comparison(plan: Comparison, source: str, workers: int) -> None:
     """Refuse a folder whose comparison has another graph, number of workers or setting than ``plan``."""
-    if plan.folder.exists() and not plan.folder.is_dir():
-        raise InputError(f"--out {plan.folder} is a file; give a folder")
     try:
-        before = json.loads((plan.folder / "compare.json").read_text())
+        before = read_json(plan.folder / "compare.json")
         then, read = before["source"], {k: v for k, v in before["settings"].items() if k.startswith("graph.")}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         before = None

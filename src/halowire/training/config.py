@@ -258,6 +258,9 @@ class Config:
     """threads per worker; 0: the machine's cores shared by its workers"""
     precision: Literal["fp32"] = "fp32"
     """number format of the computation"""
+    on_nan: Literal["stop", "resume-lower-lr"] = "stop"
+    """when a loss, gradient or weight is NaN or infinite. `stop`: end the run, the newest checkpoint is from before;
+    `resume-lower-lr`: go back to that checkpoint with half the learning rate, at most 5 times in a run"""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """`auto`: CUDA where torch sees a GPU for every local worker, else the CPU"""
     deadline: float = 600.0

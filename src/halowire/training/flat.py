@@ -29,9 +29,10 @@ class FlatGradients:
     """Makes every ``parameter.grad`` a view of one float32 buffer that begins with ``extras`` other numbers.
 
     The extras (the loss, the wish to stop, what the console shows) are summed together with the gradients and so cost
-    no message of their own. The buffer is cut into pieces of neighbouring parameters. Backward finishes the last layer
-    first: from the end, every piece is launched as soon as its gradients are complete, in the same order on every
-    worker, and travels while backward goes on. The first layers' piece leaves with the extras when backward is over.
+    no message of their own. To the last extra a positive number is added where gradients are not finite.
+    The buffer is cut into pieces of neighbouring parameters. Backward finishes the last layer first: from the end,
+    every piece is launched as soon as its gradients are complete, in the same order on every worker, and travels while
+    backward goes on. The first layers' piece leaves with the extras when backward is over.
     The buffer is one piece where a ``codec`` is used, where the workers do not all train the same parameters, and where
     several backward passes add up.
     """
@@ -87,13 +88,21 @@ class FlatGradients:
             self._launch(len(self._pieces))
             while self._under_way:
                 self._transport.wait(self._under_way.pop(0))
+            self._note_finite()  # the sums are the same on all workers, and so is the finding
             return [float(value) for value in self._extras]
         if self._codec is None:
             self._peers.all_reduce(self.gradients, self.where)
+            self._note_finite()
         else:
+            self._note_finite()  # before the code, which may turn an infinity into a number
             self._codec.all_reduce(self.gradients, epoch, self.where)
         self._transport.all_reduce(self._extras, self.where)
         return [float(value) for value in self._extras]
+
+    def _note_finite(self) -> None:
+        """Add 1 to the last extra if the gradients, as they are now, are not finite."""
+        if not all_finite(self.gradients):
+            self._extras[-1] += 1
 
     def complete(self, parameter: Tensor) -> None:
         """Note that the gradient of ``parameter`` is complete, and launch the pieces that are complete from the end."""
@@ -116,6 +125,14 @@ class FlatGradients:
             if line is not None and line.size > 1:
                 norm = line.all_reduce(norm.square()[None], "norm of the gradient")[0].sqrt()
             self.gradients.mul_(torch.clamp(largest / (norm + 1e-12), max=1.0))
+
+
+def all_finite(values: Tensor) -> bool:
+    """Whether no value is NaN or infinite, found in one pass without a matrix of answers."""
+    if not values.numel():
+        return True
+    least, largest = values.detach().aminmax()  # NaN wins against every number
+    return bool(torch.isfinite(least)) and bool(torch.isfinite(largest))
 
 
 def broadcast_parameters(parameters: list[nn.Parameter], transport: Transport) -> None:

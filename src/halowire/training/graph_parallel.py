@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -10,7 +12,7 @@ from torch import Tensor
 from halowire.events import EVAL
 from halowire.layers import Inputs, Model, Rows
 from halowire.partitioning import Shard
-from halowire.schedules import BOUNDARY_FIRST, BoundaryFirst, Complete, Part, Stage
+from halowire.schedules import BOUNDARY_FIRST, BoundaryFirst, Complete, Part, Stage, Watch, watched
 from halowire.training.config import Config
 from halowire.training.model_setup import build_model, output_width, policy_for
 from halowire.training.runner import Runner, loss_gradient, overlap_of
@@ -53,6 +55,7 @@ class GraphParallel(Runner):
         self._evaluation = self._train
         if train is not whole:
             self._evaluation = self._part(whole, HaloExchange(whole, transport, device, policy))
+        self._stage = stage
         self._schedule = BoundaryFirst(stage)
         self._train_task = task or Task.of(train, config.task, device)
         self.task = task or Task.of(whole, config.task, device)
@@ -82,6 +85,16 @@ class GraphParallel(Runner):
         """Logits of all owned rows."""
         with torch.no_grad(), self._ledger.account(EVAL):
             return self._schedule.forward(self._evaluation, Rows.whole(self._evaluation.ids))[0]
+
+    @contextmanager
+    def watched(self, watch: Watch) -> Iterator[None]:
+        """Let all segments show ``watch`` what they write."""
+        unwatched = self._schedule
+        self._schedule = BoundaryFirst(watched(self._stage, watch))
+        try:
+            yield
+        finally:
+            self._schedule = unwatched
 
     def facts(self) -> dict[str, Any]:
         """How every exchange is hidden behind computation, and the share of interior rows."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,12 +10,13 @@ from typing import Any
 from halowire.errors import InputError
 from halowire.files import write_json
 from halowire.graph import Graph
+from halowire.inputs import read_json
 from halowire.partitioning import is_shard_folder, read_manifest
 from halowire.training.config import Config
 
 PREDICTIONS = "predictions.npy"
 """The file of a run folder with the predictions of a user's own model, which `halowire predict` cannot build."""
-MAY_CHANGE = ("epochs", "early_stop", "threads", "device", "deadline", "eval.every", "checkpoint.every")
+MAY_CHANGE = ("epochs", "early_stop", "threads", "device", "deadline", "on_nan", "eval.every", "checkpoint.every")
 """Settings that a resumed run may change."""
 
 
@@ -49,23 +48,17 @@ class Job:
     def read(run: Path) -> Job:
         """Read the job of a run folder."""
         try:
-            values = json.loads((run / "config.json").read_text())
+            values = read_json(run / "config.json")
             rest = values.pop("run")
             rest["shards"] = run / rest["shards"]
-            return Job(run=run, config=Config.from_dict(values), **rest)
-        except FileNotFoundError:
+            job = Job(run=run, config=Config.from_dict(values), **rest)
+            if type(job.workers) is not int or job.workers < 1:
+                raise ValueError(f"workers is {job.workers!r}, expected a whole number of at least 1")
+            return job
+        except (FileNotFoundError, NotADirectoryError):
             raise InputError(f"{run} is not a run folder: it holds no config.json") from None
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise InputError(f"{run / 'config.json'} cannot be read as the settings of a run ({error})") from error
-
-
-def delete_run(run: Path, shards: bool) -> None:
-    """Delete what a run wrote to its folder, and nothing else; with ``shards``, the shards too."""
-    for name in ("checkpoints", "tensorboard", *(["shards"] if shards else [])):
-        shutil.rmtree(run / name, ignore_errors=True)
-    files = ("config.json", "summary.json", "report.html", PREDICTIONS)
-    for file in (*(run / name for name in files), *run.glob("events-*.jsonl")):
-        file.unlink(missing_ok=True)
 
 
 def changes_since(before: Job, workers: int, config: Config, fixed: Iterable[str]) -> Iterator[tuple[str, Any, Any]]:
@@ -76,6 +69,14 @@ def changes_since(before: Job, workers: int, config: Config, fixed: Iterable[str
     return (value for value in values if value[1] != value[2])
 
 
+def refuse_raised(before: float, now: float) -> None:
+    """Refuse a learning rate that is higher ``now`` than in the run that is resumed; a lower one may end divergence."""
+    if now > before:
+        raise InputError(
+            f"the run to resume had --optim.lr {before:g}, now it is {now:g}; a resumed run may only lower it"
+        )
+
+
 def refuse_other_job(job: Job, graph: Any) -> None:
     """Refuse to resume a run with another graph, number of workers or setting than it began with."""
     if not (job.run / "config.json").exists():
@@ -83,6 +84,8 @@ def refuse_other_job(job: Job, graph: Any) -> None:
     before = Job.read(job.run)
     spans = job.config.spans_the_run
     fixed = [name for name in job.config.flat() if name not in MAY_CHANGE or (name == "epochs" and spans)]
+    refuse_raised(before.config.optim.lr, job.config.optim.lr)
+    fixed.remove("optim.lr")
     values: list[tuple[str, Any, Any]] = [("the graph", before.source, job.source)]
     values += changes_since(before, job.workers, job.config, fixed)
     if isinstance(graph, Graph) and is_shard_folder(job.shards):

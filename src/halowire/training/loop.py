@@ -12,18 +12,25 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from halowire.errors import InputError, TrainingError
-from halowire.events import EVAL, GRADIENT, STAGE, TRAIN, EventLog, LedgerEntry, is_better
+from halowire.errors import InputError, NotFiniteError
+from halowire.events import EVAL, GRADIENT, SETUP, STAGE, TRAIN, EventLog, LedgerEntry, is_better
+from halowire.schedules import Watch
 from halowire.training.checkpoint import Progress
 from halowire.training.config import Config, OptimConfig
-from halowire.training.flat import FlatGradients, broadcast_parameters
+from halowire.training.flat import FlatGradients, all_finite, broadcast_parameters
+from halowire.training.not_finite import Finding, look_at_inputs, look_at_pass, share, words
 from halowire.training.outcome import largest_memory, peak_memory, summarise, total_sent
 from halowire.training.run_state import RunState
 from halowire.training.runner import Runner
 from halowire.wire import GradientCodec, HaloExchange, Transport
 
-EXTRAS = 6
-"""Numbers reduced with the gradients: loss, wish to stop, bytes, change and norm of halo rows, seconds of rank 0."""
+EXTRAS = 7
+"""Numbers reduced with the gradients: loss, wish to stop, bytes, change and norm of halo rows, seconds of rank 0, and
+whether gradients are not finite."""
+LOWER = 0.5
+"""What the learning rate is multiplied by where ``on_nan`` lowers it."""
+MOST = 5
+"""How often it is lowered in one run."""
 
 
 class Observer(Protocol):
@@ -48,11 +55,19 @@ class Silent:
 
 @dataclass(frozen=True)
 class Hooks:
-    """What the loop asks of its caller; ``keep`` says whether checkpoints are written (a timed run needs none)."""
+    """What the loop asks of its caller.
+
+    Attributes:
+        observer: is told of every epoch.
+        should_stop: says whether this worker was asked to stop.
+        keep: whether checkpoints are written (a timed run needs none).
+        warn: is told in one sentence what a user should know.
+    """
 
     observer: Observer
     should_stop: Callable[[], bool] = lambda: False
     keep: bool = True
+    warn: Callable[[str], None] = lambda text: None
 
 
 class Trainer:
@@ -78,28 +93,34 @@ class Trainer:
         self.progress = Progress()
         self._state = RunState(runner, self.optimiser, codec, config, transport, run)
         self._sent_before: dict[str, int] = {}
+        self._random = torch.get_rng_state()
+        self._news: list[dict[str, Any]] = []
 
     def resume(self) -> None:
         """Go on from the newest checkpoint; if none exists, start from the beginning."""
         self.progress = self._state.load() or self.progress
         self._sent_before = dict(self.progress.sent)
+        before, now = self._state.settings_before, self.config.optim.lr
+        if before and before["optim"]["lr"] != now:
+            why = f"the run was resumed with --optim.lr {now:g} instead of {before['optim']['lr']:g}"
+            self._news.append({"event": "lowered", "epoch": self.progress.epoch, "lr": now, "why": why})
 
     def run(self, hooks: Hooks | None = None) -> dict[str, Any]:
         """Train to the end, or until told to stop; return the summary, which is the same on every worker."""
         self.hooks = hooks or self.hooks
         log = EventLog(self.run_folder, self.transport.rank, self.progress.epoch or None)
         log.write("start", time=time.time(), **self._facts())
+        for event in self._news:
+            log.write(**event)
         status = "finished"
         self.transport.ledger.take()
+        if self._goes_back and not self.progress.epoch:
+            self._checkpoint()  # so that there is a state to go back to before the first epoch that is saved
         while self.progress.epoch < self.config.epochs and status == "finished":
-            stop = self._epoch(log)
-            last = self.progress.epoch == self.config.epochs
-            if (last or self._due(self.config.eval.every)) and self._evaluate(log):
-                status = "early-stopped"
-            elif stop and not last:
-                status = "stopped"
-            if last or status != "finished" or self._due(self.config.checkpoint.every):
-                self._checkpoint()
+            try:
+                status = self._step(log)
+            except NotFiniteError as error:
+                log = self._go_back(log, error)
         self.settle()
         best, memory = self.progress.best_epoch, peak_memory()
         log.write("end", time=time.time(), status=status, best_epoch=best, peak_memory_bytes=memory)
@@ -108,6 +129,19 @@ class Trainer:
         memory = largest_memory(self.transport)
         metric, graph = self.runner.task.metric, self.runner.shard.graph
         return summarise(self.config, graph, self.transport.size, metric, self.progress, memory, status)
+
+    def _step(self, log: EventLog) -> str:
+        """Train one epoch, and evaluate and save the run if that is due; return how the run stands."""
+        status = "finished"
+        stop = self._epoch(log)
+        last = self.progress.epoch == self.config.epochs
+        if (last or self._due(self.config.eval.every)) and self._evaluate(log):
+            status = "early-stopped"
+        elif stop and not last:
+            status = "stopped"
+        if last or status != "finished" or self._due(self.config.checkpoint.every):
+            self._checkpoint()
+        return status
 
     def settle(self) -> None:
         """Wait until every message under way has left or arrived, so that the buffers may be freed."""
@@ -131,19 +165,18 @@ class Trainer:
     def _epoch(self, log: EventLog) -> bool:
         """Train one epoch; return whether some worker was asked to stop."""
         epoch, ledger = self.progress.epoch, self.transport.ledger
-        rate = learning_rate(self.config.optim, epoch, self.config.epochs)
+        rate = learning_rate(self.config.optim, epoch, self.config.epochs) * LOWER**self.progress.lowered
+        self._random = torch.get_rng_state()
         wire = self._wire_facts(epoch)
         start = time.perf_counter()
         with ledger.account(TRAIN):
             mine = [float(self.forward_backward(epoch)), float(self.hooks.should_stop()), wire_bytes(ledger.now)]
             mine += self.exchange.take_change()
-            mine.append(time.perf_counter() - start if self.transport.rank == 0 else 0.0)
+            mine += [time.perf_counter() - start if self.transport.rank == 0 else 0.0, 0.0]
             with ledger.phase("reduce"):
-                loss, stop, sent, change, norm, clock = self.flat.reduce(mine, epoch)
-            if not math.isfinite(loss):
-                raise TrainingError(
-                    f"the loss became {loss} in epoch {epoch}; try a smaller --optim.lr or --optim.clip 1"
-                )
+                loss, stop, sent, change, norm, clock, lost = self.flat.reduce(mine, epoch)
+            if lost or not math.isfinite(loss):
+                raise self._not_finite(f"epoch {epoch}", self._pass_again(epoch), loss)
             self.steer(loss, clock, change, norm)
             with ledger.phase("optimise"):
                 self.flat.clip(self.config.optim.clip, self.runner.line)
@@ -187,6 +220,7 @@ class Trainer:
 
     def _evaluate(self, log: EventLog) -> bool:
         """Evaluate, remember the best weights, and return whether it is time to stop early."""
+        self._require_finite_weights()
         progress, start = self.progress, time.perf_counter()
         logits = self.logits()
         with self.transport.ledger.account(EVAL):
@@ -211,10 +245,75 @@ class Trainer:
 
     def _checkpoint(self) -> None:
         """Count the bytes that all workers have sent so far, and save the run."""
+        self._require_finite_weights()
         now = total_sent(self.transport)
         self.progress.sent = {account: self._sent_before.get(account, 0) + sent for account, sent in now.items()}
         if self.hooks.keep:
             self._state.save(self.progress)
+
+    @property
+    def _goes_back(self) -> bool:
+        """Whether a value that is not finite sends the run back to its newest checkpoint."""
+        return self.config.on_nan == "resume-lower-lr" and self.hooks.keep
+
+    def _require_finite_weights(self) -> None:
+        """Raise if a step made weights NaN or infinite: they are neither evaluated nor saved.
+
+        Later epochs would show it in their loss, but the last epoch has none after it.
+        """
+        lost = torch.tensor([float(not all(map(all_finite, self.parameters)))])
+        if self.runner.peers.size < self.transport.size:  # the other stages train other weights
+            self.transport.all_reduce(lost, "check of the weights", account=None)
+        if lost:
+            after = f"after epoch {self.progress.epoch - 1}"
+            raise self._not_finite(after, look_at_inputs(self.runner), self.progress.train_loss)
+
+    def _pass_again(self, epoch: int) -> Finding:
+        """Run ``epoch`` again under a watch, with the same random numbers and every row fresh."""
+        self.settle()
+        self.runner.forget()
+        torch.set_rng_state(self._random)
+        watch = Watch()
+        with self.transport.ledger.account(SETUP), self.runner.watched(watch):
+            loss = self.forward_backward(epoch)
+            self.flat.reduce([0.0] * EXTRAS, epoch)
+        return look_at_pass(self.runner, watch, loss)
+
+    def _not_finite(self, when: str, mine: Finding, loss: float) -> NotFiniteError:
+        """The error for all workers, from what each of them found."""
+        found = words(share(mine, self.transport)) or f"the loss is {loss}, but not when the epoch is run again"
+        return NotFiniteError(
+            f"{when}: {found}; try a smaller --optim.lr, which --resume takes too, --on-nan resume-lower-lr, or "
+            "--optim.clip 1 in a new run"
+        )
+
+    def _go_back(self, log: EventLog, error: NotFiniteError) -> EventLog:
+        """Load the newest checkpoint and halve the learning rate; raise ``error`` if that is not wished for."""
+        lowered = self.progress.lowered + 1
+        if self.hooks.keep:
+            self._state.drop(self.progress.epoch)
+        if not self._goes_back or lowered > MOST:
+            log.close()
+            raise error
+        self.settle()
+        self.runner.forget()
+        loaded = self._state.load()
+        assert loaded is not None, "a run that goes back saves its beginning"
+        self.progress = loaded
+        self.progress.lowered = lowered
+        now = total_sent(self.transport)
+        self._sent_before = {account: loaded.sent.get(account, 0) - sent for account, sent in now.items()}
+        self.transport.ledger.take()
+        log.close()
+        log = EventLog(self.run_folder, self.transport.rank, loaded.epoch)
+        why = str(error).partition(";")[0]
+        factor = LOWER**lowered
+        log.write("lowered", epoch=loaded.epoch, lr=self.config.optim.lr * factor, why=why)
+        self.hooks.warn(
+            f"{why}; the run goes back to epoch {loaded.epoch} and goes on with {factor:g} times the learning rate "
+            f"({self.config.optim.lr * factor:g})"
+        )
+        return log
 
     @property
     def exchange(self) -> HaloExchange:

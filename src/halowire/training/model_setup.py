@@ -19,6 +19,7 @@ from halowire.training.rules import refuse
 from halowire.wire import (
     BACKWARD,
     FORWARD,
+    HEADER_BYTES,
     BaseBit,
     Budget,
     Freshness,
@@ -44,11 +45,15 @@ GradeCounts = Mapping[int, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class BorderRows:
-    """The border of two stages: ``rows`` rows of ``width`` columns enter ``layer`` in every epoch, and return."""
+    """The border of two stages: ``rows`` rows of ``width`` columns enter ``layer`` in every epoch, and return.
+
+    They cross it in this number of ``messages``.
+    """
 
     layer: int
     width: int
     rows: int
+    messages: int = 0
 
 
 def build_model(config: ModelConfig, num_features: int, num_outputs: int, seed: int) -> Model:
@@ -88,11 +93,12 @@ def policy_for(
     refuse(config, Situation(outputs=outputs))
     widths = travelling_widths(config.model, num_features, outputs)
     travelling = sum(sample_size(count, config.rate.rows) for count in shard.recv_counts)
-    halo_rows = transport.all_reduce(torch.tensor([travelling]), "reduction of the halo sizes", SETUP)
+    sizes = torch.tensor([travelling, sum(count > 0 for count in shard.recv_counts)])
+    halo_rows, pairs = transport.all_reduce(sizes, "reduction of the halo sizes", SETUP).tolist()
     grades = None
     if config.rate.nodes == "degree":
         grades = by_base(transport.all_reduce(grade_counts(shard), "reduction of the grades", SETUP))
-    return policy_of(config, widths, int(halo_rows), grades, num_features, links)
+    return policy_of(config, widths, halo_rows, grades, num_features, links, pairs)
 
 
 def policy_of(
@@ -102,6 +108,7 @@ def policy_of(
     grades: GradeCounts | None = None,
     input_width: int = 0,
     links: Sequence[BorderRows] = (),
+    pairs: int = 0,
 ) -> Policy:
     """The policy of a run in which layers 1, 2, ... exchange rows of ``widths`` columns, ``halo_rows`` rows each.
 
@@ -109,7 +116,7 @@ def policy_of(
     ``grades`` says how many halo rows each grade of a base has; only a budget of graded rows needs it.
     ``input_width`` is the number of columns of the raw features, which are layer 0 where every epoch sends them.
     ``links`` are the borders of the stages. Without halo rows, only rows that cross a border travel, so only the layers
-    behind a border can have rates of their own.
+    behind a border can have rates of their own. ``pairs`` counts the messages of one exchange, of all workers.
     """
     rate, layers = config.rate, dict(enumerate(widths, 1))
     layers = {0: input_width} | layers if rate.resend_input else layers
@@ -130,7 +137,9 @@ def policy_of(
         rates = partial(rate_at, _ratio(share))
         halo = epoch_bytes(rates, layers, halo_rows, grades)
         # Between stages every row travels, forward and backward.
-        return halo + sum(epoch_bytes(rates, {link.layer: link.width}, link.rows) for link in links)
+        stages = sum(epoch_bytes(rates, {link.layer: link.width}, link.rows) for link in links)
+        exchanges = sum(2 if layer > 0 else 1 for layer in layers)
+        return halo + stages + HEADER_BYTES * (pairs * exchanges + 2 * sum(link.messages for link in links))
 
     ratios = _ratios(rate, config.epochs, cost if (halo_rows and layers) or links else None)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from halowire.errors import Interrupted, TrainingError, WorkerError
+from halowire.errors import Interrupted, NotFiniteError, TrainingError, WorkerError
 from halowire.events import ACCOUNTS, EVAL, GRADIENT, SETUP, STAGE, TRAIN
 from halowire.kernels import kernels_in_use
 from halowire.training.checkpoint import Progress, newest_checkpoint
@@ -49,7 +49,8 @@ def finished(job: Job, summary: dict[str, Any]) -> Run:
 
 def worker_error(job: Job, error: BaseException) -> BaseException:
     """The error to raise when local workers ended early: it says why, how far they came, and how to go on."""
-    return TrainingError(f"{error}; {_way_on(job)}") if isinstance(error, WorkerError) else Interrupted(_way_on(job))
+    failed = isinstance(error, WorkerError | NotFiniteError)
+    return TrainingError(f"{error}; {_way_on(job)}") if failed else Interrupted(_way_on(job))
 
 
 def _way_on(job: Job) -> str:
@@ -110,7 +111,7 @@ def summarise(
         "gradient_bytes_per_epoch": sent[GRADIENT] / epochs,
         "peak_memory_bytes": memory, "kernels": kernels_in_use(), "best_epoch": progress.best_epoch,
         "other_metrics": {name: value for name, value in progress.best.items() if name not in SPLITS},
-        "status": status,
+        "status": status, "lowered": progress.lowered,
     }  # fmt: skip
 
 

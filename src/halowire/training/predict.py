@@ -12,7 +12,7 @@ from torch import Tensor
 
 from halowire.errors import InputError
 from halowire.events import EVAL
-from halowire.files import written_whole
+from halowire.files import written_to, written_whole
 from halowire.partitioning import Shard
 from halowire.training.checkpoint import best_weights
 from halowire.training.runner import Runner
@@ -59,8 +59,9 @@ def write_predictions(logits: Tensor, ids: Tensor, multi_label: bool, out: Path,
     """Write logits to a ``.npy`` file, or lines to a ``.csv`` file: ``id,class``, where several classes are separated
     by spaces; for regression ``id,value``, or ``id,value0,value1,...``."""
     check_format(out)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with written_whole(out) as temporary:
+    with written_to(out.parent):
+        out.parent.mkdir(parents=True, exist_ok=True)
+    with written_whole(out, logits.nbytes if out.suffix == ".npy" else None) as temporary:
         if out.suffix == ".npy":
             np.save(temporary, logits.numpy(), allow_pickle=False)
         else:

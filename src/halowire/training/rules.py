@@ -30,6 +30,12 @@ from halowire.training.wire_rules import WIRE_RULES
 
 LONGEST_WAIT = 1e6
 THREADS_PER_CORE = 8
+LARGEST_COUNT = 2**31 - 1
+COUNTS = (
+    "epochs early_stop eval.every checkpoint.every model.layers model.hidden optim.warmup optim.step_every "
+    "freshness.sync_every mesh.stages mesh.parts mesh.chunks mesh.history task.negatives task.train_negatives"
+)
+"""Settings that count something."""
 LINKS_LEARN = (
     "--task link learns from the edges of all nodes, by cross entropy: leave --task.inductive and --task.loss out"
 )
@@ -85,6 +91,9 @@ NUMBERS = (
     within("mesh.stages mesh.parts mesh.chunks", "be at least 1, or 0 to let halowire choose",
         lambda number: number >= 0),
     within("seed", "be below 2**63", lambda seed: seed < 2**63),
+    within(COUNTS, f"be at most {LARGEST_COUNT}", lambda number: number <= LARGEST_COUNT),
+    within("optim.clip optim.weight_decay rate.ratio rate.budget", "be finite",
+        lambda number: abs(number) < float("inf")),
     within("model.dropout", "lie in 0 <= p < 1", lambda share: 0 <= share < 1),
     within("model.residual", "lie in 0 <= r < 1", lambda share: 0 <= share < 1),
     within("optim.lr optim.step_factor", "be above 0 and finite", lambda number: 0 < number < float("inf")),

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from halowire.errors import InputError
 from halowire.training.checkpoint import (
     Progress,
+    drop_checkpoint,
     load_wire,
     parse_checkpoint,
     read_newest,
@@ -20,6 +21,7 @@ from halowire.training.checkpoint import (
     save_wire,
 )  # fmt: skip
 from halowire.training.config import Config
+from halowire.training.job import refuse_raised
 from halowire.training.runner import Runner
 from halowire.wire import GradientCodec, Transport
 
@@ -51,6 +53,7 @@ class RunState:
         self._config = config
         self._transport = transport
         self._folder = folder
+        self.settings_before: dict[str, Any] = {}
         self._whole = _Whole(runner.model, runner.parameters, runner.peers, transport)
         self._wire_remembers = runner.remembers or codec is not None or self._base is not None
 
@@ -62,7 +65,8 @@ class RunState:
         if not record:
             return None
         values, state = parse_checkpoint(record, tensors)
-        _refuse_changes(values["settings"], self._settings())
+        self.settings_before = values["settings"]
+        _refuse_changes(self.settings_before, self._settings())
         progress = restore(values, state, self._runner.model, self._optimiser, self._whole.own_places)
         if self._wire_remembers:
             self._load_wire(load_wire(self._folder, progress.epoch, self._transport.rank))
@@ -81,6 +85,12 @@ class RunState:
         whole = replace(progress, best_weights=self._whole.complete(best) if best else {})
         if self._transport.rank == 0:
             save_checkpoint(self._folder, whole, weights, moments, self._settings())
+
+    def drop(self, epoch: int) -> None:
+        """Remove the checkpoint after ``epoch`` epochs, whose next epoch is not finite, unless it is the only one."""
+        if self._transport.rank == 0:
+            drop_checkpoint(self._folder, epoch)
+        self._transport.barrier("removal of a checkpoint")
 
     def _load_wire(self, state: dict[str, Tensor]) -> None:
         weights = {name: value for name, value in state.items() if name.startswith("gradient.")}
@@ -102,6 +112,8 @@ class RunState:
 
 
 def _refuse_changes(before: dict[str, Any], now: dict[str, Any]) -> None:
+    refuse_raised(before["optim"]["lr"], now["optim"]["lr"])
+    before = {**before, "optim": before["optim"] | {"lr": now["optim"]["lr"]}}
     for name, value in now.items():
         if before.get(name) != value:
             raise InputError(

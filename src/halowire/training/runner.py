@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor, nn
 
 from halowire.layers import Model
 from halowire.partitioning import Shard
-from halowire.schedules import Complete
+from halowire.schedules import Complete, Watch
 from halowire.training.config import Config
 from halowire.training.task import Learnt
 from halowire.wire import HaloExchange, Transport
@@ -53,6 +54,10 @@ class Runner(ABC):
     def facts(self) -> dict[str, Any]:
         """What the start event says about this run, such as how the exchange of every layer is hidden."""
 
+    @abstractmethod
+    def watched(self, watch: Watch) -> AbstractContextManager[None]:
+        """Let passes inside the block show ``watch`` what they compute."""
+
     @property
     def remembers(self) -> bool:
         """Whether the next epoch depends on more than the weights, as it does with delta coding or delayed rows."""
@@ -65,6 +70,10 @@ class Runner(ABC):
     def load_state(self, state: dict[str, Tensor]) -> None:
         """Go on from what :meth:`state` returned."""
         self.exchange.load_state(state)
+
+    def forget(self) -> None:
+        """Forget what :meth:`state` holds; the next epoch uses its own rows, as a synchronous one does."""
+        self.exchange.forget()
 
     def events(self, epoch: int) -> dict[str, Any] | None:
         """What the event log records of ``epoch`` beside its numbers, such as the timeline of a pipeline."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +12,7 @@ import torch
 from torch import Tensor
 
 from halowire.kernels import Csr
-from halowire.layers import Aggregation, Inputs, Model
+from halowire.layers import Aggregation, Inputs, Model, Sum
 from halowire.partitioning import Shard
 from halowire.schedules import (
     Border,
@@ -25,6 +26,7 @@ from halowire.schedules import (
     Stage,
     Sums,
     Timeline,
+    Watch,
     WholeSums,
     chunk_numbers,
     ideal_bubble,
@@ -34,6 +36,7 @@ from halowire.schedules import (
     predicted_costs,
     renumber,
     split,
+    watched,
 )
 from halowire.training.config import Config
 from halowire.training.model_setup import BorderRows, build_model, policy_for
@@ -118,6 +121,21 @@ class Staged(Runner):
         others = ("border.", "history.", "stale.")
         self.exchange.load_state({name: value for name, value in state.items() if not name.startswith(others)})
 
+    def forget(self) -> None:
+        """Forget the state of the exchange and of the stage links, and the historical rows."""
+        super().forget()
+        self.pipeline.train.border.forget()
+        self.pipeline.train.sums.forget()
+
+    @contextmanager
+    def watched(self, watch: Watch) -> Iterator[None]:
+        """Let all segments of the stage show ``watch`` what they write."""
+        self.pipeline.stage = watched(self._stage, watch)
+        try:
+            yield
+        finally:
+            self.pipeline.stage = self._stage
+
     def facts(self) -> dict[str, Any]:
         """How the layers are split, and how every exchange is hidden: only behind the sums of its own layer."""
         overlap = overlap_of(self.model, self.peers, self._config, plain_overlap("chunks of a pipeline"))
@@ -158,8 +176,9 @@ class Staged(Runner):
         """The borders of the stages, with the rows of all parts; a model's initial rows travel beside the others."""
         nodes = torch.tensor([shard.num_owned])
         self.seat.peers.all_reduce(nodes, "reduction of the sizes", account=None)
-        rows, width = int(nodes) * (2 if self.model.initial else 1), self.model.hidden_width
-        return [BorderRows(self.model.layer_number(first), width, rows) for first, _ in self._bounds[1:]]
+        kinds, mesh = (2 if self.model.initial else 1), self.seat.mesh
+        crossing = self.model.hidden_width, int(nodes) * kinds, mesh.parts * mesh.chunks * kinds
+        return [BorderRows(self.model.layer_number(first), *crossing) for first, _ in self._bounds[1:]]
 
     def _chunk(self, shard: Shard) -> tuple[Shard, Chunks]:
         """Let the first stage of every part cut the part into chunks and tell the other stages."""
@@ -192,6 +211,7 @@ class Staged(Runner):
         return Side(chunks, shard.ids, inputs, sums, border), exchange, exact
 
     def _chunk_sums(self, shard: Shard, chunks: Chunks, edges: Aggregation, policy: Policy) -> ChunkSums:
+        assert isinstance(edges, Sum), "only models whose layers are sums are cut into chunks"
         mesh, swaps = self._config.mesh, None
         if self.seat.mesh.parts > 1:
             routes = Routes.of(shard, edges.halo, chunks.numbers(), chunks.count, edges.exchange)

@@ -8,12 +8,14 @@ whole part), `ChunkExchange` (the halo rows of the chunks in work) and `StageLin
 """
 
 from halowire.wire.chunk_halo import ChunkExchange, Routes
+from halowire.wire.circle import Circle, leave_group
 from halowire.wire.code_error import MEASURE_EVERY, MEASURED_ROWS
 from halowire.wire.codec import Packed, Source
 from halowire.wire.crossing import Crossing, Extend
 from halowire.wire.graded import BASES, by_base, grade_bits, grade_counts
 from halowire.wire.gradients import GradientCodec
 from halowire.wire.halo_exchange import HaloExchange
+from halowire.wire.header import HEADER_BYTES, Envelope
 from halowire.wire.in_process import InProcessTransport, run_threads
 from halowire.wire.message import Arrival, Message
 from halowire.wire.own_codec import Draws, RowCodec, agree_on_codec, check_codec
@@ -21,12 +23,13 @@ from halowire.wire.policy import BACKWARD, BITS, FORWARD, Freshness, Policy, Rat
 from halowire.wire.rate_schedule import BaseBit, Budget, exponential, linear, parse_steps, stepped
 from halowire.wire.route import Piece, row_subset, sample_size
 from halowire.wire.stage_link import StageLink
-from halowire.wire.transport import Circle, Pending, Transport
+from halowire.wire.transport import Pending, Transport
 
 __all__ = [
-    "BACKWARD", "BASES", "BITS", "FORWARD", "MEASURED_ROWS", "MEASURE_EVERY", "Arrival", "BaseBit", "Budget",
-    "ChunkExchange", "Circle", "Crossing", "Draws", "Extend", "Freshness", "GradientCodec", "HaloExchange",
-    "InProcessTransport", "Message", "Packed", "Pending", "Piece", "Policy", "Rate", "Routes", "RowCodec", "Source",
-    "StageLink", "Transport", "agree_on_codec", "by_base", "check_codec", "codec_of", "column_subset", "exponential",
-    "grade_bits", "grade_counts", "linear", "parse_steps", "row_subset", "run_threads", "sample_size", "stepped",
+    "BACKWARD", "BASES", "BITS", "FORWARD", "HEADER_BYTES", "MEASURED_ROWS", "MEASURE_EVERY", "Arrival", "BaseBit",
+    "Budget", "ChunkExchange", "Circle", "Crossing", "Draws", "Envelope", "Extend", "Freshness", "GradientCodec",
+    "HaloExchange", "InProcessTransport", "Message", "Packed", "Pending", "Piece", "Policy", "Rate", "Routes",
+    "RowCodec", "Source", "StageLink", "Transport", "agree_on_codec", "by_base", "check_codec", "codec_of",
+    "column_subset", "exponential", "grade_bits", "grade_counts", "leave_group", "linear", "parse_steps",
+    "row_subset", "run_threads", "sample_size", "stepped",
 ]  # fmt: skip

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from halowire.errors import MessageError
 from halowire.kernels import Csr, Packing, aggregate_packed, pack_rows, take_rows, unpack_rows
 
 
@@ -34,6 +35,11 @@ class Source:
 
 class Codec(ABC):
     """Turns float32 rows into bytes and back."""
+
+    @property
+    @abstractmethod
+    def wire_name(self) -> str:
+        """The codec's name, one of `wire.header.CODECS`: both ends of a message compare it."""
 
     @abstractmethod
     def sizes(self, counts: Sequence[int], columns: int) -> list[int]:
@@ -72,8 +78,19 @@ class Uniform(Codec):
         return [(self, torch.arange(count))]
 
 
+def refuse_cut_off(data: Tensor, size: int) -> None:
+    """Refuse ``data`` that does not consist of whole pieces of ``size`` bytes."""
+    if data.numel() % size if size else data.numel():
+        raise MessageError(f"{data.numel()} bytes came, expected whole rows of {size} bytes; the message was cut off")
+
+
 class Full(Uniform):
     """Sends float32 values unchanged: ``4 k`` bytes for a row of ``k`` columns, decoded without a copy."""
+
+    @property
+    def wire_name(self) -> str:
+        """``float32``."""
+        return "float32"
 
     def row_bytes(self, columns: int) -> int:
         """``4 k`` bytes for ``k`` columns."""
@@ -90,6 +107,7 @@ class Full(Uniform):
 
     def decode(self, data: Tensor, columns: int) -> Tensor:
         """The received bytes, seen as float32 rows."""
+        refuse_cut_off(data, self.row_bytes(columns))
         return data.view(torch.float32).view(-1, columns)
 
     def aggregate(self, matrix: Csr, data: Tensor, columns: int, out: Tensor) -> None:
@@ -102,6 +120,11 @@ class Packed(Uniform):
     """Packs a row as bf16 (``2 k`` bytes), or in ``b`` bits per value and two bf16 numbers (``ceil(b k / 8) + 4``)."""
 
     packing: Packing
+
+    @property
+    def wire_name(self) -> str:
+        """``bf16``, or the bits and the code, such as ``4-bit levels``."""
+        return "bf16" if self.packing.bits == 16 else f"{self.packing.bits}-bit {self.packing.code}"
 
     def row_bytes(self, columns: int) -> int:
         """Bytes of a row, which the packing defines."""
@@ -119,6 +142,7 @@ class Packed(Uniform):
 
     def decode(self, data: Tensor, columns: int) -> Tensor:
         """The reconstructed rows, which are the same on every machine."""
+        refuse_cut_off(data, self.row_bytes(columns))
         return unpack_rows(data, self.packing, columns)
 
     def aggregate(self, matrix: Csr, data: Tensor, columns: int, out: Tensor) -> None:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from halowire.kernels import Csr, code_for
 from halowire.partitioning import Shard
-from halowire.wire.codec import Codec, Source, Uniform
+from halowire.wire.codec import Codec, Source, Uniform, refuse_cut_off
 from halowire.wire.policy import FORWARD, Policy, Rate, codec_of
 from halowire.wire.route import inverse_of
 from halowire.wire.terms import alike
@@ -89,6 +89,7 @@ class Graded(Codec):
         self, degree: Tensor, counts: tuple[int, ...], rate: Rate, index: Tensor | None = None, rows: int = 0
     ) -> None:
         """``degree`` is that of every row of the list; ``index`` gives the list's rows in a matrix of ``rows`` rows."""
+        self._rate = rate
         self._cut: WeakKeyDictionary[Csr, list[Csr]] = WeakKeyDictionary()
         self.grades: list[Grade] = []
         found = grades_of(degree, counts, rate.bits)
@@ -100,6 +101,11 @@ class Graded(Codec):
             codec = codec_of(Rate(bits, code_for(rate.code, bits)))
             targets = None if index is None else inverse_of(own, rows)
             self.grades.append(Grade(codec, places, each, own, targets))
+
+    @property
+    def wire_name(self) -> str:
+        """The fewest bits and the code, such as ``1-bit and more minmax``."""
+        return f"{self._rate.bits}-bit and more {self._rate.code}"
 
     def sizes(self, counts: Sequence[int], columns: int) -> list[int]:
         """Bytes of every peer's part: the sum over its grades; ``counts`` must be those of the list."""
@@ -137,8 +143,9 @@ class Graded(Codec):
 
     def _packed(self, data: Tensor, columns: int) -> list[tuple[Grade, Tensor]]:
         """Every grade with the bytes of its rows from all peers."""
-        sizes = zip(*self._bytes(columns), strict=True)
-        parts = torch.split(data, [size for peer in sizes for size in peer])
+        sizes = [size for peer in zip(*self._bytes(columns), strict=True) for size in peer]
+        refuse_cut_off(data, sum(sizes))
+        parts = torch.split(data, sizes)
         return [(grade, torch.cat(parts[number :: len(self.grades)])) for number, grade in enumerate(self.grades)]
 
     def _bytes(self, columns: int) -> list[list[int]]:

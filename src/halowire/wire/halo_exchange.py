@@ -217,6 +217,17 @@ class HaloExchange:
             elif kind not in ("flight", "synchronise_next", "codec"):
                 self.memory.matrices[name] = value.to(self.halo_ids.device)
 
+    def forget(self) -> None:
+        """Forget everything that :meth:`state` holds; the next epoch uses its own rows, as a synchronous one does."""
+        for message in self._sent.values():
+            message.wait()
+        self._sent.clear()
+        self._late.clear()
+        self.memory.matrices.clear()
+        self.memory.applied.clear()
+        self._change = (0.0, 0.0)
+        self.synchronise_next = True
+
     def take_change(self) -> tuple[float, float]:
         """Squared change of layer 1's boundary rows since the previous epoch, and their squared norm."""
         change = self._change
@@ -234,7 +245,9 @@ class HaloExchange:
         kept = None
         if terms.delta is not None:
             kept = self.memory.matrix(f"delta.send.{terms.layer}", self.num_boundary, terms.width)
-        message = Message(self._wire, route, terms, f"layer {terms.layer}, {terms.direction}", kept=kept)
+        when = "set-up or evaluation" if terms.epoch < 0 else f"epoch {terms.epoch}"
+        where = f"{when}, layer {terms.layer}, {terms.direction}"
+        message = Message(self._wire, route, terms, where, kept=kept)
         return message.open(terms.layer, terms.direction, slot)
 
     def _restore(self, name: str, place: Tensor, state: dict[str, Tensor]) -> None:

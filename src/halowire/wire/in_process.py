@@ -11,6 +11,8 @@ from torch import Tensor
 
 from halowire.errors import LateError
 from halowire.events import Ledger
+from halowire.wire.deadline import Wait
+from halowire.wire.header import Envelope
 from halowire.wire.route import Piece
 from halowire.wire.transport import Pending, Transport
 
@@ -57,20 +59,38 @@ class InProcessTransport(Transport):
         self.ledger = Ledger()
         self.deadline = hub.deadline
         self.size = hub.size
+        self.run = 0
         self.rank = rank
+        self.members = tuple(range(hub.size))
         self._hub = hub
         self._number = 0
         self._outgoing = {}
         self._expected = {}
+        self._unchecked = {}
 
     def open(
-        self, send: Tensor, received: Tensor, incoming: Sequence[Piece], where: str, tag: int | None = None
+        self,
+        send: Tensor,
+        received: Tensor,
+        incoming: Sequence[Piece],
+        where: str,
+        tag: int | None = None,
+        envelope: Envelope | None = None,
     ) -> Pending:
         """Expect the pieces ``incoming``, as `Transport.open` does."""
         self._number += tag is None
         number = self._number if tag is None else tag
+        expected = {} if envelope is None else envelope.expected
+        if envelope is not None:
+            envelope.seal()
+            for peer in envelope.sent:
+                self._hub.put(("header", number, self.rank, peer), envelope.leaving[peer])
 
         def finish() -> None:
+            for peer in expected:
+                assert envelope is not None
+                envelope.arriving[peer].copy_(self._hub.take(("header", number, peer, self.rank)))
+                envelope.check({peer: expected[peer]}, self.members, where)
             for piece in incoming:
                 received[piece.at] = self._hub.take(("rows", number, piece.number, piece.peer, self.rank))
 
@@ -94,7 +114,7 @@ class InProcessTransport(Transport):
 
         return Pending((finish,), tensor, tensor, where)  # type: ignore[arg-type]
 
-    def _wait(self, work: Any, where: str) -> None:
+    def _finish(self, work: Any, wait: Wait) -> None:
         """Call ``work``, a function that takes the message from the hub, with the hub's deadline."""
         work()
 

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
 from halowire.kernels import Csr, row_range, take_rows
-from halowire.wire.codec import Packed, Source, Uniform
+from halowire.wire.codec import Codec, Packed, Source, Uniform
+from halowire.wire.header import HEADER_BYTES, Envelope, Header, kind_of
 from halowire.wire.memory import Memory, add_columns
+from halowire.wire.policy import BACKWARD
 from halowire.wire.route import Piece, Route
 from halowire.wire.terms import Terms
 from halowire.wire.transport import Pending, Transport
@@ -29,12 +31,20 @@ class Wire:
         memory: the buffers, and the matrices that are kept between epochs.
         label: the text before the direction in the ledger.
         account: the account that books training messages; None: the one that is open.
+        envelopes: the memory of the headers.
     """
 
     transport: Transport
     memory: Memory
     label: str = ""
     account: str | None = None
+    envelopes: dict[tuple[object, ...], Envelope] = field(default_factory=dict)
+
+    def envelope(self, *key: object) -> Envelope:
+        """An envelope; the same ``key`` gives the same memory."""
+        if key not in self.envelopes:
+            self.envelopes[key] = Envelope(self.transport.size)
+        return self.envelopes[key]
 
     def packing(self) -> AbstractContextManager[None]:
         """Book the time spent inside the block as encoding and decoding."""
@@ -66,6 +76,7 @@ class Message:
         self._pending: Pending | None = None
         self._send: Tensor
         self._received: Tensor
+        self._envelope: Envelope | None = None
         self._in_place = False
         self._done = 0
         self._left = 0
@@ -95,9 +106,14 @@ class Message:
             self._send = self._room(send, sum(self._sent_bytes), *key, "send")
             self._received = self._room(received, sum(self._expected_bytes), *key, "recv")
             transport.settle(self._send)
+        if transport.size > 1:
+            self._envelope = self._wire.envelope(*key)
+            self._envelope.sent = self._headers(self.terms.codec, self.route.sent, self._sent_bytes)
+            self._envelope.expected = self._headers(self.terms.decoder, self.route.received, self._expected_bytes)
         if self._pieces is not None:
             arriving = self._in_bytes(self._pieces.arriving)
-            self._pending = transport.open(self._send, self._received, arriving, self._where, self._tag)
+            place = self._where, self._tag, self._envelope
+            self._pending = transport.open(self._send, self._received, arriving, *place)
         return self
 
     def add(self, rows: Tensor, stop: int) -> None:
@@ -127,12 +143,12 @@ class Message:
             self.expect()
         ledger, account = self._wire.transport.ledger, self._wire.account
         with nullcontext() if account is None or self.terms.epoch < 0 else ledger.account(account):
-            ledger.sent(self._send.numel(), *self.place)
+            ledger.sent(self._send.numel() + HEADER_BYTES * sum(size > 0 for size in self._sent_bytes), *self.place)
 
     def expect(self) -> None:
         """Exchange the bytes as they are now; a worker that only receives calls this instead of :meth:`launch`."""
         self._pending = self._wire.transport.all_to_all(
-            self._send, self._sent_bytes, self._received, self._expected_bytes, self._where, self._tag
+            self._send, self._sent_bytes, self._received, self._expected_bytes, self._where, self._tag, self._envelope
         )
 
     def wait(self) -> Tensor:
@@ -212,6 +228,18 @@ class Message:
         add_columns(seen, terms.columns, codec.decode(data, terms.sent_columns) * (terms.factor * route.share))
         return seen
 
+    def _headers(self, codec: Codec, rows: Sequence[int], sizes: Sequence[int]) -> dict[int, Header]:
+        """The header of the rows of every peer that sends or gets bytes, coded by ``codec``."""
+        terms, run = self.terms, self._wire.transport.run
+        back, between_stages = terms.direction == BACKWARD, bool(self._wire.label)
+        kind = kind_of(codec.wire_name, back, between_stages, terms.delta is not None)
+        place = run, terms.epoch, terms.layer, kind
+        return {
+            peer: Header.of(*place, count, size)
+            for peer, (count, size) in enumerate(zip(rows, sizes, strict=True))
+            if size
+        }
+
     def _values(self) -> Tensor:
         """The values that travelled, ``[m, sent columns]``, times the factor of the terms."""
         values = self.terms.decoder.decode(self._received, self.terms.sent_columns)
@@ -278,13 +306,19 @@ class Message:
 
 @dataclass(frozen=True, eq=False)
 class Arrival:
-    """A message that has arrived, to be added to one range of rows after another.
+    """Rows that have arrived, to be added to one range of rows after another.
 
-    ``rows`` ``[size, width]`` are given where they had to be written to memory. Without a message nothing is added.
+    ``rows`` ``[size, width]`` are given where those of ``message`` had to be written to memory, or where rows need no
+    message because they are here already. With neither, nothing is added.
     """
 
     message: Message | None
     rows: Tensor | None = None
+
+    @staticmethod
+    def of(rows: Tensor) -> Arrival:
+        """Rows ``[size, width]`` that are here already."""
+        return Arrival(None, rows)
 
     def add(self, matrix: Csr, out: Tensor) -> None:
         """``out += matrix @ rows``, ``[r, width]`` for ``matrix`` ``[r, size]``.
@@ -293,3 +327,5 @@ class Arrival:
         """
         if self.message is not None:
             self.message.add_up(matrix, out, self.rows)
+        elif self.rows is not None:
+            matrix.matmul(self.rows, out=out, accumulate=True)

@@ -12,7 +12,7 @@ from torch import Tensor
 from halowire.errors import InputError
 from halowire.events import SETUP
 from halowire.kernels import Csr, keys_of, uniform_bits
-from halowire.wire.codec import Source, Uniform
+from halowire.wire.codec import Source, Uniform, refuse_cut_off
 from halowire.wire.transport import Transport
 
 WIDTHS = (1, 7, 64)
@@ -59,6 +59,11 @@ class RowCodec(Uniform):
         >>> halowire.fit(model, data, workers=2, codec=Half())
     """
 
+    @property
+    def wire_name(self) -> str:
+        """The same for all codecs of users: `agree_on_codec` compares what they do."""
+        return "a codec of one's own"
+
     @abstractmethod
     def row_bytes(self, columns: int) -> int:
         """Bytes of one row of ``columns`` values on the wire, at least 1."""
@@ -83,6 +88,7 @@ class RowCodec(Uniform):
     def decode(self, data: Tensor, columns: int) -> Tensor:
         """The rows in ``data``, float32 ``[m, columns]``."""
         width = self.row_bytes(columns)
+        refuse_cut_off(data, width)
         rows = self.decode_rows(data.view(-1, width), columns)
         self._refuse_other(rows, "decode_rows", torch.float32, data.numel() // width, columns)
         return rows

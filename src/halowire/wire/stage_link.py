@@ -14,10 +14,7 @@ from halowire.wire.message import Message, Wire
 from halowire.wire.policy import BACKWARD, Policy
 from halowire.wire.route import Route
 from halowire.wire.terms import Draw, Terms
-from halowire.wire.transport import Transport
-
-TAGS = 1 << 20
-"""First tag of the links' messages."""
+from halowire.wire.transport import TAGS, TAGS_EACH, Transport
 
 
 class StageLink:
@@ -85,7 +82,7 @@ class StageLink:
     def _message(self, number: int, at: slice, terms: Terms, *, sends: bool) -> Message:
         when = "evaluation" if terms.epoch < 0 else f"epoch {terms.epoch}"
         where = f"{when}, stage link into layer {self._layer}, {terms.direction}"
-        tag = TAGS + 4 * number + 2 * self._kind + (terms.direction == BACKWARD)
+        tag = TAGS + TAGS_EACH * (4 * number + 2 * self._kind + (terms.direction == BACKWARD)) % TAGS
         route = Route.to_peer(self._ids[at], self._peer, self._wire.transport.size, sends=sends)
         return Message(self._wire, route, terms, where, tag, self._kept(terms, at) if sends else None)
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from weakref import WeakKeyDictionary
@@ -16,9 +15,15 @@ from torch import Tensor
 
 from halowire.errors import LateError
 from halowire.events import GRADIENT, Ledger
+from halowire.wire.circle import DEFAULT_DEADLINE, Circle, second_group
+from halowire.wire.deadline import Wait, process_watch, who_is_late
+from halowire.wire.header import Envelope, Header
 from halowire.wire.route import PIECES, Piece
 
-DEFAULT_DEADLINE = 600.0
+TAGS_EACH = PIECES + 1
+"""Tags that every message uses: one for each piece, and one for its headers."""
+TAGS = TAGS_EACH * (2**16 // TAGS_EACH)
+"""After this many tags, those of earlier messages are used again; tags that a caller gives begin here."""
 
 Works = tuple[dist.Work, ...]
 Sizes = Sequence[int]
@@ -34,25 +39,19 @@ class Pending:
     sent: Tensor
     where: str
     tag: int = 0
+    ranks: tuple[int, ...] = ()
+    headers: Headers | None = None
 
 
 @dataclass(frozen=True, eq=False)
-class Circle:
-    """Some of the workers, by their global ranks, with a process group for reductions and one for messages.
+class Headers:
+    """The headers that must arrive with a message: what to wait for, from which ranks, and what they must say."""
 
-    Every worker must make every circle, in the same order, also circles to which it does not belong.
-    """
-
-    members: tuple[int, ...]
-    group: dist.ProcessGroup | None
-    halos: dist.ProcessGroup | None
-
-    @staticmethod
-    def of(members: Sequence[int]) -> Circle:
-        """The circle of ``members``; a single worker needs no groups."""
-        if len(members) == 1:
-            return Circle(tuple(members), None, None)
-        return Circle(tuple(members), dist.new_group(list(members)), dist.new_group(list(members)))
+    works: Works
+    ranks: tuple[int, ...]
+    envelope: Envelope
+    expected: Mapping[int, Header]
+    where: str
 
 
 class Transport:
@@ -61,15 +60,22 @@ class Transport:
     Halo messages have a process group, and so connections, of their own: they and the reduction of weight gradients
     never queue behind each other. The ledger counts the bytes that this worker sends: for an all-to-all the bytes for
     the other ranks, for a reduction of ``B`` bytes the ring's ``2 (P - 1) / P * B``, for a broadcast ``B`` for each
-    receiving rank.
+    receiving rank. Every message between two members has a header (see :mod:`halowire.wire.header`), which is checked
+    on arrival.
     """
 
     def __init__(
-        self, ledger: Ledger | None = None, deadline: float = DEFAULT_DEADLINE, circle: Circle | None = None
+        self,
+        ledger: Ledger | None = None,
+        deadline: float = DEFAULT_DEADLINE,
+        circle: Circle | None = None,
+        *,
+        run: int = 0,
     ) -> None:
-        """Connect the members of ``circle``; by default all workers."""
+        """Connect the members of ``circle``, by default all workers, who share the 32-bit number ``run``."""
         self.ledger = ledger or Ledger()
         self.deadline = deadline
+        self.run = run
         ranks = range(dist.get_world_size()) if dist.is_initialized() else range(1)
         self.members = tuple(ranks) if circle is None else circle.members
         self.size = len(self.members)
@@ -77,82 +83,151 @@ class Transport:
         self._group = None if circle is None else circle.group
         self._halos = None
         if self.size > 1:
-            self._halos = _second_group(dist.group.WORLD) if circle is None else circle.halos
-        self._limit = timedelta(seconds=deadline)
+            self._halos = second_group(dist.group.WORLD, deadline) if circle is None else circle.halos
+            process_watch().look_often(deadline)
         self._tag = 0
         self._outgoing: dict[int, Pending] = {}
+        self._unchecked: dict[int, Headers] = {}
         self._expected: dict[int, Pending] = {} if self._halos is None else _EXPECTED.setdefault(self._halos, {})
 
     def all_to_all(
-        self, send: Tensor, send_bytes: Sizes, received: Tensor, recv_bytes: Sizes, where: str, tag: int | None = None
+        self,
+        send: Tensor,
+        send_bytes: Sizes,
+        received: Tensor,
+        recv_bytes: Sizes,
+        where: str,
+        tag: int | None = None,
+        envelope: Envelope | None = None,
     ) -> Pending:
         """Launch one message to every peer, from uint8 ``send``, and one from every peer, into uint8 ``received``.
 
         ``send_bytes`` and ``recv_bytes`` split the buffers by peer. ``send`` must not change before :meth:`settle` or
-        the next message from it. For ``tag`` see :meth:`open`.
+        the next message from it. For ``tag`` and ``envelope`` see :meth:`open`.
         """
         if self.size == 1:
             return Pending((), received, send, where)
         if send.is_cuda:
+            pending = self.open(send, received, [], where, tag, envelope)
             sizes = (list(recv_bytes), list(send_bytes))
             work = dist.all_to_all_single(received, send, *sizes, group=self._halos, async_op=True)
-            return Pending((work,), received, send, where)
-        pending = self.open(send, received, _whole(recv_bytes), where, tag)
+            assert work is not None
+            pending.works = (work,)
+            return pending
+        pending = self.open(send, received, _whole(recv_bytes), where, tag, envelope)
         self.dispatch(pending, _whole(send_bytes))
         return pending
 
     def open(
-        self, send: Tensor, received: Tensor, incoming: Sequence[Piece], where: str, tag: int | None = None
+        self,
+        send: Tensor,
+        received: Tensor,
+        incoming: Sequence[Piece],
+        where: str,
+        tag: int | None = None,
+        envelope: Envelope | None = None,
     ) -> Pending:
         """Expect the pieces ``incoming`` of ``received`` (in bytes); :meth:`dispatch` sends the pieces of ``send``.
 
         ``send`` must not change from the dispatch of a piece until :meth:`settle` or the next message from it. Both
         ends of a message need the same ``tag``. By default it is counted, which needs all members to open the same
-        messages in the same order; for a message that only some members open, they give a tag.
+        messages in the same order; for a message that only some members open, they give a tag, a multiple of
+        :data:`TAGS_EACH` from :data:`TAGS` on. The headers of ``envelope`` leave at once, in front of the rows.
         """
         # Receives are posted before sends: Gloo's own all-to-all lets the two directions of a link take turns when one
         # worker is late, which halves its speed.
         self.settle(send)
         if tag is None:
-            self._tag += PIECES
+            self._tag = (self._tag + TAGS_EACH) % TAGS
             tag = self._tag
-        pending = Pending(self._post(dist.irecv, received, incoming, tag), received, send, where, tag)
+        headers = None if envelope is None else self._exchange_headers(envelope, send, where, tag)
+        works = self._post(dist.irecv, received, incoming, tag)
+        pending = Pending(works, received, send, where, tag, self._ranks_of(incoming), headers)
         # Gloo cannot skip bytes whose buffer is gone: it would spin, and all later messages of the peer would wait. So
         # the buffer is kept alive here until its bytes arrive, even if nobody wants them any more.
-        if pending.works:
+        if pending.works or headers is not None:
             self._expected[id(pending)] = pending
         return pending
+
+    def _exchange_headers(self, envelope: Envelope, send: Tensor, where: str, tag: int) -> Headers:
+        """Send the headers of a message whose rows leave from ``send``, and expect those of the peers."""
+        self._settle(envelope.left_with)
+        if (earlier := self._unchecked.pop(id(envelope), None)) is not None:
+            self._check(earlier)
+        envelope.seal()
+        envelope.left_with = send.data_ptr()
+        arriving = [(envelope.arriving[peer], self.members[peer]) for peer in envelope.expected]
+        works = [_posted(dist.irecv, room, rank, self._halos, tag + PIECES) for room, rank in arriving]
+        leaving = [(envelope.leaving[peer], self.members[peer]) for peer in envelope.sent]
+        left = [_posted(dist.isend, header, rank, self._halos, tag + PIECES) for header, rank in leaving]
+        if left:
+            self._note_outgoing(Pending((), send, send, where, tag), tuple(left), tuple(rank for _, rank in leaving))
+        return Headers(tuple(works), tuple(rank for _, rank in arriving), envelope, envelope.expected, where)
 
     def dispatch(self, pending: Pending, pieces: Sequence[Piece]) -> None:
         """Send ``pieces`` (in bytes) of an open message."""
         if not pieces:
             return
         works = self._post(dist.isend, pending.sent, pieces, pending.tag)
+        self._note_outgoing(pending, works, self._ranks_of(pieces))
+
+    def _note_outgoing(self, pending: Pending, works: Works, ranks: tuple[int, ...]) -> None:
+        """Keep ``works``, which send to ``ranks``, until :meth:`settle`, beside others from the same buffer."""
         key = pending.sent.data_ptr()
-        before = self._outgoing[key].works if key in self._outgoing else ()
-        self._outgoing[key] = Pending((*before, *works), pending.received, pending.sent, pending.where)
+        before = self._outgoing.get(key, Pending((), pending.received, pending.sent, pending.where))
+        works = (*before.works, *works)
+        ranks = (*before.ranks, *ranks)
+        self._outgoing[key] = Pending(works, pending.received, pending.sent, pending.where, ranks=ranks)
 
     def wait(self, pending: Pending) -> Tensor:
-        """Wait for a message; returns the received bytes."""
+        """Wait for a message, at most until the deadline, and check its headers; returns the received bytes."""
         # A receive of Gloo can be waited for only once, but a message is used up to twice.
         works, pending.works = pending.works, ()
-        for work in works:
-            self._wait(work, pending.where)
+        headers, pending.headers = pending.headers, None
+        if works or headers is not None:
+            wait = Wait(pending.where, self.deadline)
+            with process_watch().over(wait):
+                if headers is not None and pending.received.is_cuda:
+                    # On a GPU a wait only orders the streams. Waiting for the headers here would stop the host in every
+                    # message, so they are checked when their memory is needed again, which is one epoch later.
+                    self._unchecked[id(headers.envelope)] = headers
+                elif headers is not None:
+                    self._check(headers, wait)
+                self._finish_all(works, pending.ranks, wait)
         self._expected.pop(id(pending), None)
         return pending.received
+
+    def _check(self, headers: Headers, wait: Wait | None = None) -> None:
+        """Wait for ``headers``, and refuse those that are not the expected ones."""
+        self._finish_all(headers.works, headers.ranks, wait or Wait(headers.where, self.deadline))
+        headers.envelope.check(headers.expected, self.members, headers.where)
+
+    def _finish_all(self, works: Works, ranks: Sequence[int], wait: Wait) -> None:
+        for work, rank in itertools.zip_longest(works, ranks):
+            wait.rank = rank
+            self._finish(work, wait)
 
     def settle(self, send: Tensor | None = None) -> None:
         """Wait until the message in the buffer ``send`` (None: every message) has left; the buffer may then change."""
         keys = list(self._outgoing) if send is None else [send.data_ptr()]
         for key in keys:
-            if (pending := self._outgoing.pop(key, None)) is not None:
-                self.wait(pending)
+            self._settle(key)
+
+    def _settle(self, key: int) -> None:
+        """Wait until what leaves from the buffer at the address ``key`` has left."""
+        if (pending := self._outgoing.pop(key, None)) is not None:
+            self.wait(pending)
 
     def drain(self) -> None:
         """Wait for all messages, sent and expected; every member must have dispatched what the others expect."""
         self.settle()
         for pending in list(self._expected.values()):
             self.wait(pending)
+        while self._unchecked:
+            self._check(self._unchecked.popitem()[1])
+
+    def _ranks_of(self, pieces: Sequence[Piece]) -> tuple[int, ...]:
+        return tuple(self.members[piece.peer] for piece in pieces)
 
     def _post(
         self, operation: Callable[..., dist.Work | None], buffer: Tensor, pieces: Sequence[Piece], tag: int
@@ -162,10 +237,8 @@ class Transport:
         for piece in pieces:
             if piece.peer == self.rank:
                 raise ValueError("a worker does not send to itself")
-            member = self.members[piece.peer]
-            work = operation(buffer[piece.at], member, group=self._halos, tag=tag + piece.number)
-            assert work is not None
-            works.append(work)
+            number = tag + piece.number + _length_tag(piece.stop - piece.start)
+            works.append(_posted(operation, buffer[piece.at], self.members[piece.peer], self._halos, number))
         return tuple(works)
 
     def start_reduce(self, tensor: Tensor, where: str, account: str | None = GRADIENT) -> Pending:
@@ -184,8 +257,9 @@ class Transport:
         if self.size == 1:
             return tensor
         self._book(account, (self.size - 1) * tensor.nbytes if self.rank == 0 else 0)
-        self._wait(dist.broadcast(tensor, src=self.members[0], group=self._group, async_op=True), where)
-        return tensor
+        work = dist.broadcast(tensor, src=self.members[0], group=self._group, async_op=True)
+        assert work is not None
+        return self.wait(Pending((work,), tensor, tensor, where))
 
     def broadcast_bytes(self, data: bytes, where: str) -> bytes:
         """Copy rank 0's ``data`` to every worker."""
@@ -245,44 +319,33 @@ class Transport:
             with self.ledger.account(account):
                 self.ledger.sent(nbytes)
 
-    def _wait(self, work: dist.Work, where: str) -> None:
+    def _finish(self, work: dist.Work, wait: Wait) -> None:
+        """Wait for ``work`` until the deadline of ``wait``."""
         try:
-            work.wait(self._limit)
+            work.wait(timedelta(seconds=wait.left))
         except RuntimeError as error:
-            raise LateError(self._who_is_late(where, error)) from error
-
-    def _who_is_late(self, where: str, error: RuntimeError) -> str:
-        """Say which workers are late: each worker that gives up writes so to the store; the others are late or gone."""
-        store, mine = dist.distributed_c10d._get_default_store(), dist.get_rank()
-        # Gloo's messages begin with its source file and line, and may end with a wave.
-        reason = re.sub(r"^\[[^\]]*\]\s*", "", str(error).splitlines()[0]).partition("GLHF")[0].strip(" .")
-        try:
-            store.set(f"halowire/late/{mine}", where)
-            others = [rank for rank in range(dist.get_world_size()) if rank != mine]
-            seen = {r: store.get(f"halowire/late/{r}").decode() for r in others if store.check([f"halowire/late/{r}"])}
-        except RuntimeError:
-            return f"rank {mine} lost the other workers at {where}: {reason}"
-        silent = [rank for rank in others if rank not in seen]
-        also = "".join(f"; rank {rank} waits at {place}" for rank, place in seen.items())
-        late = f"; no word from rank {', '.join(map(str, silent))}: late or gone" if silent else ""
-        return f"rank {mine} gave up waiting at {where}{late}{also} ({reason})"
+            raise LateError(who_is_late(wait, error)) from error
 
 
-# A group that outlives `destroy_process_group` ends with the interpreter, and a Gloo thread that frees a tensor at that
-# moment aborts the process. So the groups are held weakly.
-_SECOND: WeakKeyDictionary[dist.ProcessGroup, dist.ProcessGroup] = WeakKeyDictionary()
 # The messages that any transport of this process expects on a group and has not waited for yet.
 _EXPECTED: WeakKeyDictionary[dist.ProcessGroup, dict[int, Pending]] = WeakKeyDictionary()
 
 
-def _second_group(world: dist.ProcessGroup | None) -> dist.ProcessGroup:
-    """The group of the halo messages beside ``world``; all transports of a process share it."""
-    assert world is not None
-    if world not in _SECOND:
-        group = dist.new_group()
-        assert group is not None
-        _SECOND[world] = group
-    return _SECOND[world]
+def _posted(
+    operation: Callable[..., dist.Work | None], data: Tensor, rank: int, group: dist.ProcessGroup | None, tag: int
+) -> dist.Work:
+    work = operation(data, rank, group=group, tag=tag)
+    assert work is not None
+    return work
+
+
+def _length_tag(nbytes: int) -> int:
+    """14 bits of a hash of the length, above all other tags: pieces of different length do not meet.
+
+    Gloo ends the process when a piece is longer than expected, and takes a shorter one silently. A piece that does not
+    meet its receiver waits, while the header says what is wrong.
+    """
+    return ((nbytes * 2654435761 & 0xFFFFFFFF) >> 18) << 17
 
 
 def _whole(sizes: Sizes) -> list[Piece]:

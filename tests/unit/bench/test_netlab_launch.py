@@ -49,6 +49,7 @@ def test_variables_name_the_place_and_forget_the_network_of_the_machine(monkeypa
     expected = {"RANK": "2", "WORLD_SIZE": "3", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
     expected |= {"MASTER_ADDR": "10.87.0.1", "MASTER_PORT": "4000", "EXTRA": "1"}
     assert expected.items() <= found.items()
+    assert found["HALOWIRE_TOKEN"] == variables(HOSTS[0], HOSTS, 4000, {})["HALOWIRE_TOKEN"]
     assert not {"GLOO_SOCKET_IFNAME", "TORCHELASTIC_RUN_ID"} & set(found)
 
 

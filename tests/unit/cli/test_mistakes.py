@@ -65,14 +65,14 @@ def test_no_verb_shows_the_usage(halowire):
     assert said.code == 2 and "usage: halowire VERB" in said.err
 
 
-@pytest.mark.parametrize(("error", "code"), [("No space left on device", 1), ("Permission denied", 2)])
-def test_errors_of_the_system_are_one_line(halowire, monkeypatch, error, code):
+@pytest.mark.parametrize("error", ["No space left on device", "Permission denied"])
+def test_errors_of_the_system_while_training_are_one_line_and_a_failure(halowire, monkeypatch, error):
     def fail(*_, **__):
-        raise OSError({1: 28, 2: 13}[code], error, "some/file")
+        raise OSError(28 if "space" in error else 13, error, "some/file")
 
     monkeypatch.setattr(importlib.import_module("halowire.training.run_state"), "save_checkpoint", fail)
     said = halowire("train", SMALL, *FAST, "--out", "run")
-    assert said.code == code and said.err == f"halowire: error: some/file: {error.lower()}\n"
+    assert said.code == 1 and said.err == f"halowire: error: some/file: {error[0].lower()}{error[1:]}\n"
 
 
 def test_a_model_too_large_is_one_line(halowire):
@@ -80,10 +80,28 @@ def test_a_model_too_large_is_one_line(halowire):
     assert said.code == 1 and "out of memory" in said.err and said.err.count("\n") == 1
 
 
-def test_a_bug_keeps_its_traceback(halowire, monkeypatch):
+def test_a_bug_is_one_line_and_its_traceback_a_file_in_the_run_folder(halowire, monkeypatch):
+    monkeypatch.setattr("halowire.worker.write_results", lambda *_, **__: {}["missing"])
+    said = halowire("train", SMALL, *FAST, "--out", "run")
+    assert said.code == 1 and said.err.count("\n") == 1
+    assert "worker 0 met a bug of halowire, KeyError: 'missing' (test_mistakes.py, line " in said.err
+    assert said.err.endswith("please report it with the traceback in run/error-0.txt\n")
+    assert "KeyError: 'missing'" in Path("run/error-0.txt").read_text()
+
+
+def test_a_bug_outside_a_run_has_its_traceback_in_a_temporary_file(halowire, monkeypatch, tmp_path):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr("halowire.cli.train.api.train", lambda *_, **__: {}["missing"])
-    with pytest.raises(KeyError):
-        halowire("train", SMALL)
+    said = halowire("train", SMALL)
+    assert said.code == 1 and said.err.count("\n") == 1 and "met a bug of halowire" in said.err
+    [file] = tmp_path.glob("halowire-error-*.txt")
+    assert str(file) in said.err and "Traceback" in file.read_text()
+
+
+def test_tracebacks_are_shown_to_who_asks_for_them(halowire, monkeypatch):
+    monkeypatch.setenv("HALOWIRE_TRACEBACK", "1")
+    said = halowire("train", SMALL, "--epochs", "0")
+    assert said.code == 2 and "Traceback" in said.err and said.err.endswith("it must be at least 1\n")
 
 
 def test_interruption_while_reading_is_130(halowire, monkeypatch):

@@ -9,10 +9,13 @@ import numpy as np
 import pytest
 
 from halowire.events import read_events
+from halowire.wire import HEADER_BYTES
 from tests.unit.cli.conftest import FAST, SMALL
 
 FOUR = ("--model.name", "gcnii", "--model.layers", "4", "--mesh.split", "2,2")
 DEEP = (*FAST, "--model.name", "gcnii", "--model.layers", "4", "--workers", "2", "--mesh.stages", "2")
+HEADERS = 2 * 2 * 8 * HEADER_BYTES
+"""Both ways, each of eight chunks crosses the border with its rows and its initial rows."""
 
 
 def test_train_with_two_stages_then_predict(halowire):
@@ -20,13 +23,13 @@ def test_train_with_two_stages_then_predict(halowire):
     assert said.code == 0, said.err
     summary = json.loads(Path("run/summary.json").read_text())
     assert summary["mesh"] == {"stages": 2, "parts": 1, "chunks": 8}
-    assert summary["stage_bytes_per_epoch"] == 2 * 2 * 60 * 8 * 4 == summary["wire_bytes_per_epoch"]
+    assert summary["stage_bytes_per_epoch"] == 2 * 2 * 60 * 8 * 4 + HEADERS == summary["wire_bytes_per_epoch"]
     assert summary["halo_bytes_per_epoch"] == 0 and summary["model"] == "gcnii"
     assert halowire("predict", "run", "--out", "two.npy").code == 0
     assert np.load("two.npy").shape == (60, 3)
     events = read_events(Path("run/events-1.jsonl"))
     epochs = [event for event in events if event["event"] == "epoch"]
-    assert [event["stage_bytes"] for event in epochs] == [2 * 60 * 8 * 4] * 4
+    assert [event["stage_bytes"] for event in epochs] == [2 * 60 * 8 * 4 + HEADERS // 2] * 4
     assert {item["direction"] for item in epochs[0]["exchanges"]} == {"stage forward", "stage backward"}
     timelines = [event for event in events if event["event"] == "timeline"]
     assert [event["epoch"] for event in timelines] == [0, 1, 2], "the last one is shown"
@@ -90,7 +93,7 @@ def test_the_last_of_two_recipes_counts(halowire):
     words = ("train", SMALL, *FAST, "--model.name", "gcnii", "--model.layers", "4", "--workers", "2", "--out", "run")
     assert halowire(*words, "--recipe", "gnnpipe", "--recipe=gnnpipe-1bit").code == 0
     summary = json.loads(Path("run/summary.json").read_text())
-    assert summary["recipe"] == "gnnpipe-1bit" and summary["wire_bytes_per_epoch"] == 2 * 2 * 60 * (1 + 4)
+    assert summary["recipe"] == "gnnpipe-1bit" and summary["wire_bytes_per_epoch"] == 2 * 2 * 60 * (1 + 4) + HEADERS
 
 
 def test_early_stopping_ends_all_stages_with_a_checkpoint(halowire):
@@ -113,7 +116,7 @@ def test_a_comparison_of_stages_and_parts(halowire):
         json.loads(Path(f"all/{name}-seed0/summary.json").read_text())["wire_bytes_per_epoch"]
         for name in ("exact", "gnnpipe", "gnnpipe-1bit")
     )
-    assert full == 2 * 2 * 60 * 8 * 4 and coded == 2 * 2 * 60 * (1 + 4) and exact > 0
+    assert full == 2 * 2 * 60 * 8 * 4 + HEADERS and coded == 2 * 2 * 60 * (1 + 4) + HEADERS and exact > 0
     # Nothing is run again, and a run that is missing is.
     before = Path("all/gnnpipe-seed0/summary.json").stat().st_mtime_ns
     Path("all/gnnpipe-1bit-seed0/summary.json").unlink()

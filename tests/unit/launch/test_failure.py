@@ -2,62 +2,85 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
-from torch.distributed.elastic.multiprocessing.errors import ProcessFailure
 
 from halowire.errors import InputError, WorkerError
 from halowire.launch import agreed, tell_launcher
-from halowire.launch.failure import cause
+from halowire.launch.failure import ERROR_FILE, Ended, cause, what_was_told
 from halowire.wire import Transport
 
 
-def failure(folder, rank: int, code: int, message: str = "", time: float = 0.0, lost: bool = False) -> ProcessFailure:
-    file = folder / f"error-{rank}.json"
-    if message:
-        file.write_text(json.dumps({"message": message, "lost": lost, "timestamp": int(time), "time": time}))
-    return ProcessFailure(rank, 100 + rank, code, str(file))
+def ended(rank: int, code: int, message: str = "", time: float = 0.0, lost: bool = False, **how: bool) -> Ended:
+    told = {"message": message, "code": code, "lost": lost, "time": time} if message else {}
+    return Ended(rank, code, told, **how)
 
 
-def test_a_killed_worker_explains_those_that_lost_it(tmp_path):
-    found = cause({0: failure(tmp_path, 0, 1, "lost rank 1", 1.0), 1: failure(tmp_path, 1, -9)})
+def test_a_killed_worker_explains_those_that_lost_it():
+    found = cause([ended(0, 1, "lost rank 1", 1.0, lost=True), ended(1, -9)])
     assert isinstance(found, WorkerError) and str(found) == "worker 1 was killed by SIGKILL (out of memory?)"
 
 
-def test_the_first_message_counts_and_bad_input_stays_bad_input(tmp_path):
-    failures = {0: failure(tmp_path, 0, 1, "lost rank 1", 1.2), 1: failure(tmp_path, 1, 2, "part-1 is damaged", 1.1)}
-    found = cause(failures | {2: failure(tmp_path, 2, -15)})
+def test_a_stopped_worker_that_the_launcher_killed_is_named_as_stopped():
+    found = cause([ended(0, 1, "no word from rank 1", 1.0, lost=True), ended(1, -9, by_launcher=True, stopped=True)])
+    assert str(found) == "worker 1 did not answer: it is stopped (by SIGSTOP, Ctrl-Z or a debugger)"
+
+
+def test_an_error_explains_more_than_a_worker_that_somebody_stopped_meanwhile():
+    found = cause([ended(0, 1, "no space left", 1.0), ended(1, -9, by_launcher=True, stopped=True)])
+    assert str(found) == "no space left"
+
+
+def test_a_crash_while_the_launcher_ends_the_workers_keeps_its_name():
+    assert "worker 1 was killed by SIGSEGV" in str(
+        cause([ended(0, 1, "x", lost=True), ended(1, -11, by_launcher=True)])
+    )
+
+
+def test_the_first_message_counts_and_bad_input_stays_bad_input():
+    ends = [ended(0, 1, "lost rank 1", 1.2), ended(1, 2, "part-1 is damaged", 1.1), ended(2, -15, by_launcher=True)]
+    found = cause(ends)
     assert isinstance(found, InputError) and str(found) == "part-1 is damaged"
 
 
-def test_a_worker_that_failed_explains_those_that_lost_it_even_if_they_spoke_first(tmp_path):
-    lost = failure(tmp_path, 0, 1, "no word from rank 1", 1.0, lost=True)
-    found = cause({0: lost, 1: failure(tmp_path, 1, 1, "ValueError in line 3", 1.1)})
+def test_a_worker_that_failed_explains_those_that_lost_it_even_if_they_spoke_first():
+    lost = ended(0, 1, "no word from rank 1", 1.0, lost=True)
+    found = cause([lost, ended(1, 1, "ValueError in line 3", 1.1)])
     assert isinstance(found, WorkerError) and str(found) == "ValueError in line 3"
-    assert str(cause({0: lost})) == "no word from rank 1"
+    assert str(cause([lost])) == "no word from rank 1"
 
 
-def test_a_stopped_run_is_an_interruption(tmp_path):
-    assert isinstance(cause({0: failure(tmp_path, 0, 130), 1: failure(tmp_path, 1, -15)}), KeyboardInterrupt)
+def test_a_stopped_run_is_an_interruption():
+    assert isinstance(cause([ended(0, 130), ended(1, -15, by_launcher=True)]), KeyboardInterrupt)
+    lost = ended(0, 1, "no word from rank 1", 1.0, lost=True)
+    assert isinstance(cause([lost, ended(1, -9, by_launcher=True)], asked=True), KeyboardInterrupt)
 
 
-def test_a_traceback_is_pointed_at(tmp_path):
-    assert "worker 1 ended with exit code 1" in str(cause({1: failure(tmp_path, 1, 1)}))
+def test_what_fails_while_a_run_stops_is_no_interruption():
+    assert isinstance(cause([ended(0, 1, "no space left"), ended(1, 130)], asked=True), WorkerError)
+
+
+def test_a_traceback_is_pointed_at():
+    assert "worker 1 ended with exit code 1" in str(cause([ended(0, 0), ended(1, 1)]))
+
+
+def test_a_worker_that_the_launcher_had_to_kill_is_named():
+    assert "worker 1 did not end by itself" in str(cause([ended(0, 0), ended(1, -9, by_launcher=True)]))
 
 
 def test_a_worker_tells_its_launcher(tmp_path, monkeypatch):
-    monkeypatch.delenv("TORCHELASTIC_ERROR_FILE", raising=False)
-    assert not tell_launcher("nobody listens")
-    monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(tmp_path / "error-0.json"))
+    monkeypatch.delenv(ERROR_FILE, raising=False)
+    file = tmp_path / "error-0.json"
+    assert not tell_launcher("nobody listens") and what_was_told(file) == {}
+    monkeypatch.setenv(ERROR_FILE, str(file))
     assert tell_launcher("no space")
-    assert str(cause({0: failure(tmp_path, 0, 1)})) == "no space"
+    assert str(cause([Ended(0, 1, what_was_told(file))])) == "no space"
 
 
 def test_a_worker_that_was_ended_while_leaving_keeps_its_exit_code(tmp_path, monkeypatch):
-    monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(tmp_path / "error-0.json"))
+    monkeypatch.setenv(ERROR_FILE, str(tmp_path / "error-0.json"))
     assert tell_launcher("a file is missing", 2)
-    assert isinstance(cause({0: failure(tmp_path, 0, -15)}), InputError)
+    told = what_was_told(tmp_path / "error-0.json")
+    assert isinstance(cause([Ended(0, -15, told, by_launcher=True)]), InputError)
 
 
 def steps_here(rank: int) -> list[object]:

@@ -8,11 +8,11 @@ import threading
 
 import pytest
 
-from halowire.launch import StopWish, stop_wish
+from halowire.launch import SIGNALS, StopWish, stop_wish
 from halowire.launch.stop import ECHO
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", SIGNALS)
 def test_a_signal_is_a_wish_and_handlers_come_back(number):
     before = signal.getsignal(number)
     with stop_wish() as wish:
@@ -45,3 +45,13 @@ def test_other_threads_catch_nothing():
     thread.start()
     thread.join()
     assert caught == [False]
+
+
+def test_nohup_is_respected():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with stop_wish() as wish:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert not wish()
+    finally:
+        signal.signal(signal.SIGHUP, before)

@@ -7,14 +7,14 @@ import torch
 
 from halowire.graph import block_model
 from halowire.kernels import row_range
-from halowire.layers import mean
+from halowire.layers import mean_sum
 from halowire.partitioning import cut, partition
 from halowire.wire import HaloExchange, Transport
 from tests.support.rings import arc, ring
 
 
 def edges_of(shard):
-    return mean(shard, HaloExchange(shard, Transport(), torch.device("cpu")))
+    return mean_sum(shard, HaloExchange(shard, Transport(), torch.device("cpu")))
 
 
 @pytest.mark.parametrize("parts", [1, 3])
@@ -22,11 +22,38 @@ def test_boundary_and_interior_are_the_whole(parts):
     graph = block_model(60, 200, 4, 3, seed=2)
     for shard in cut(graph, partition(graph, parts, method="random", seed=1)):
         edges = edges_of(shard)
-        joined = torch.cat([edges.inner_boundary.to_dense(), edges.inner_interior.to_dense()])
-        assert torch.equal(joined, edges.inner.to_dense())
-        assert torch.equal(edges.halo_boundary.to_dense(), edges.halo.to_dense()[: edges.boundary])
-        assert edges.halo_boundary.nnz == edges.halo.nnz, "no edge from the halo reaches the interior"
-        assert torch.equal(edges.halo_t.to_dense(), edges.halo_boundary.to_dense().t())
+        inner, halo = shard.mean()
+        boundary, interior = edges.into(slice(0, edges.boundary)), edges.into(slice(edges.boundary, shard.num_owned))
+        assert torch.equal(torch.cat([boundary.inner.to_dense(), interior.inner.to_dense()]), inner.to_dense())
+        assert torch.equal(boundary.halo.to_dense(), halo.to_dense()[: edges.boundary])
+        assert boundary.halo.nnz == halo.nnz, "no edge from the halo reaches the interior"
+        assert interior.halo.nnz == 0
+        assert torch.equal(edges.inner_t.to_dense(), inner.to_dense().t())
+        assert torch.equal(edges.halo_t.to_dense(), boundary.halo.to_dense().t())
+
+
+@pytest.mark.parametrize("at", [slice(0, 20), slice(3, 17), slice(9, 9), slice(15, 20)], ids=str)
+def test_any_rows_sum_their_own_and_halo_rows(at):
+    graph = block_model(60, 200, 4, 3, seed=2)
+    shard = cut(graph, partition(graph, 3, method="range"))[1]
+    edges = edges_of(shard)
+    own, halo = torch.randn(shard.num_owned, 5), torch.randn(shard.num_halo, 5)
+    inner_part, halo_part = (matrix.to_dense()[at] for matrix in shard.mean())
+    assert edges.boundary > 0 and shard.num_owned == 20
+    out = torch.full((at.stop - at.start, 5), torch.nan)
+    torch.testing.assert_close(edges.into(at).sum(own, halo, out), inner_part @ own + halo_part @ halo)
+    assert edges.into(at) is edges.into(at), "cut once"
+
+
+def test_backward_is_the_transpose_for_owned_and_for_halo_rows():
+    graph = block_model(60, 200, 4, 3, seed=2)
+    shard = cut(graph, partition(graph, 3, method="range"))[1]
+    edges, (inner, halo) = edges_of(shard), shard.mean()
+    grad, into = torch.randn(shard.num_owned, 5), torch.randn(shard.num_owned, 5)
+    before = into.clone()
+    torch.testing.assert_close(edges.own_back(grad), inner.to_dense().t() @ grad)
+    torch.testing.assert_close(edges.own_back(grad, into), before + inner.to_dense().t() @ grad)
+    torch.testing.assert_close(edges.halo_back(grad), halo.to_dense().t() @ grad)
 
 
 @pytest.mark.parametrize(("directed", "boundary"), [(False, 2), (True, 2)])
@@ -47,3 +74,4 @@ def test_a_range_of_rows_shares_the_memory_of_the_whole():
     assert part.indices.data_ptr() == matrix.indices[first:].data_ptr()
     assert part.weight.data_ptr() == matrix.weight[first:].data_ptr()
     assert part.nnz == int(matrix.indptr[9]) - first
+    assert row_range(matrix, 0, matrix.num_rows) is matrix

@@ -7,10 +7,10 @@ import json
 import pytest
 import torch
 
-from halowire.errors import InputError
+from halowire.errors import InputError, size_text
 from halowire.graph import Graph
 from halowire.partitioning import Partition, Quality, cut, measure, partition
-from halowire.partitioning.quality import row_bytes, size_text
+from halowire.partitioning.quality import row_bytes
 from halowire.report import bytes_text
 from tests.support.awkward_graphs import awkward
 

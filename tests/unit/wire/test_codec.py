@@ -82,3 +82,28 @@ def test_errors_shrink_as_columns_rise():
 def test_impossible_rates_are_refused(settings, words):
     with pytest.raises(InputError, match=words):
         Rate(**settings)
+
+
+EVERY = [
+    Rate(32), Rate(16), Rate(8), Rate(4), Rate(2), Rate(1), Rate(1, "levels"), Rate(2, "levels"), Rate(4, "levels"),
+    Rate(1, "clipped"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("rate", EVERY, ids=str)
+def test_a_row_that_is_not_finite_stays_so_and_spoils_no_other_row(rate, bad):
+    """However few bits travel: a receiver must not get a number in the place of NaN or infinity."""
+    rows = torch.randn(5, 21, generator=torch.Generator().manual_seed(1))
+    for column in (0, 15, 20):
+        spoilt = rows.clone()
+        spoilt[2, column] = bad
+        got = through(rate, spoilt)
+        assert not bool(torch.isfinite(got[2]).all())
+        assert bool(torch.isfinite(got[[0, 1, 3, 4]]).all())
+        codec = codec_of(rate)
+        data = torch.empty(5 * codec.row_bytes(21), dtype=torch.uint8)
+        codec.encode(spoilt, Source(torch.arange(5), None, None, None, 7), data)
+        total = torch.zeros(2, 21)
+        codec.aggregate(Csr.from_edges(torch.tensor([0, 0, 1]), torch.tensor([1, 2, 3]), 2, 5), data, 21, total)
+        assert not bool(torch.isfinite(total[0]).all()) and bool(torch.isfinite(total[1]).all())

@@ -13,7 +13,18 @@ from halowire.graph import block_model
 from halowire.kernels import Csr
 from halowire.partitioning import cut, partition
 from halowire.training import Config, policy_of
-from halowire.wire import HaloExchange, Policy, Rate, Source, Transport, by_base, codec_of, grade_bits, grade_counts
+from halowire.wire import (
+    HEADER_BYTES,
+    HaloExchange,
+    Policy,
+    Rate,
+    Source,
+    Transport,
+    by_base,
+    codec_of,
+    grade_bits,
+    grade_counts,
+)
 from halowire.wire.graded import Graded, grades_of, halo_degree, sent_degree
 
 COLUMNS = 37
@@ -101,7 +112,8 @@ def test_bytes_equal_the_row_formula(on_workers, base):
         for owner, count in enumerate(shard.recv_counts):
             # a list of m rows has ceil or floor of m / G in each grade, by rank
             ranks = [rank * len(bits) // count for rank in range(count)]
-            lists[owner, shard.rank] = sum(row_formula(bits[grade], COLUMNS) for grade in ranks)
+            header = HEADER_BYTES if count else 0
+            lists[owner, shard.rank] = header + sum(row_formula(bits[grade], COLUMNS) for grade in ranks)
     for rank, (forward, backward, errors) in enumerate(on_workers(3, bytes_here, base)):
         assert forward == sum(lists[rank, peer] for peer in range(3))
         assert backward == sum(lists[peer, rank] for peer in range(3))

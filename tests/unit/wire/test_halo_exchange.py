@@ -10,7 +10,7 @@ from halowire.events import TRAIN
 from halowire.graph import Graph, block_model
 from halowire.kernels import Csr
 from halowire.partitioning import Shard, cut, partition
-from halowire.wire import Freshness, HaloExchange, Policy, Rate, Transport
+from halowire.wire import HEADER_BYTES, Freshness, HaloExchange, Policy, Rate, Transport
 
 COLUMNS = 7
 
@@ -35,7 +35,7 @@ def arrived(exchange: HaloExchange, flight: object) -> torch.Tensor:
     return out
 
 
-def forward_here(rank: int) -> tuple[bool, int, int]:
+def forward_here(rank: int) -> tuple[bool, int, int, int]:
     transport = Transport()
     _, _, shard = shard_of(rank, transport.size)
     exchange = HaloExchange(shard, transport, torch.device("cpu"))
@@ -43,14 +43,15 @@ def forward_here(rank: int) -> tuple[bool, int, int]:
         flights = [exchange.start(row_of(shard.ids) + layer, layer) for layer in range(2)]
         halos = [arrived(exchange, flight) for flight in flights]
     good = all(torch.equal(halo, row_of(shard.halo_ids) + layer) for layer, halo in enumerate(halos))
-    return good, transport.ledger.totals["train"], sum(shard.send_counts)
+    peers = sum(count > 0 for count in shard.send_counts)
+    return good, transport.ledger.totals["train"], sum(shard.send_counts), peers
 
 
 @pytest.mark.parametrize("workers", [2, 3, 4])
 def test_halo_rows_are_their_owners_rows(on_workers, workers):
-    for good, sent, rows in on_workers(workers, forward_here):
+    for good, sent, rows, peers in on_workers(workers, forward_here):
         assert good
-        assert sent == 2 * rows * 4 * COLUMNS
+        assert sent == 2 * (rows * 4 * COLUMNS + peers * HEADER_BYTES)
 
 
 def errors_here(rank: int, rate: Rate, decay: float | None, rescale: bool = False) -> list[dict[str, object]]:

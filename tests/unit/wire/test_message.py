@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from halowire.events import STAGE
-from halowire.wire import FORWARD, Policy, Rate, StageLink, run_threads
+from halowire.wire import FORWARD, HEADER_BYTES, Policy, Rate, StageLink, run_threads
 
 ROWS, WIDTH, EPOCHS = 20, 12, 3
 PLACES = [slice(0, 8), slice(8, ROWS)]
@@ -59,8 +59,8 @@ def test_both_ends_hold_the_same_rows(name):
     (seen, sent, kept), (arrived, nothing, also_kept) = run_threads(2, work)
     columns = policy.rates(0, 2, FORWARD).columns(WIDTH)
     bits = policy.rates(0, 2, FORWARD).bits
-    header = 0 if bits >= 16 else 4
-    assert sent == EPOCHS * ROWS * (-(-bits * columns // 8) + header) and nothing == 0
+    row = -(-bits * columns // 8) + (0 if bits >= 16 else 4)
+    assert sent == EPOCHS * (ROWS * row + len(PLACES) * HEADER_BYTES) and nothing == 0
     for epoch, (mine, theirs) in enumerate(zip(seen, arrived, strict=True)):
         assert torch.equal(mine, theirs[:8]) and torch.isfinite(theirs).all()
         if name == "float32":

@@ -14,7 +14,7 @@ from halowire.errors import InputError
 from halowire.events import EVAL, TRAIN
 from halowire.pyg.shard_data import cut_data
 from halowire.training import Situation, recipe_config, refuse
-from halowire.wire import Draws, HaloExchange, Policy, RowCodec, Source, check_codec, run_threads
+from halowire.wire import HEADER_BYTES, Draws, HaloExchange, Policy, RowCodec, Source, check_codec, run_threads
 from tests.support.pyg_case import make_graph, make_owner
 from tests.support.pyg_models import HIDDEN, two
 
@@ -106,7 +106,8 @@ def test_it_gives_what_the_librarys_own_code_gives(model, codec, under, like):
 def test_its_bytes_are_counted_and_a_run_repeats_bit_for_bit(model):
     first, again = (run_threads(2, lambda transport: train_here(transport, model, "exact", Sign())) for _ in range(2))
     for one, two_ in zip(first, again, strict=True):
-        assert one["sent"] == [one["rows"] * HIDDEN] * 3, "forward and backward, a byte for every value"
+        want = one["rows"] * HIDDEN + 2 * HEADER_BYTES
+        assert one["sent"] == [want] * 3, "forward and backward, a byte for every value"
         for a, b in zip(one["outs"] + one["grads"], two_["outs"] + two_["grads"], strict=True):
             assert torch.equal(a, b)
 

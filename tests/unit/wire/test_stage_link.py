@@ -8,7 +8,7 @@ from torch import Tensor
 
 from halowire.events import Ledger
 from halowire.training import Config, policy_of
-from halowire.wire import Pending, StageLink
+from halowire.wire import HEADER_BYTES, Pending, StageLink
 
 SLOW = 0.25
 """Seconds that every message takes, on a clock of its own."""
@@ -18,6 +18,7 @@ class SlowLine:
     """A line to the next stage on which every wait takes :data:`SLOW` seconds."""
 
     size = 2
+    run = 0
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -25,7 +26,7 @@ class SlowLine:
         self.told: list[str] = []
         self.sent: set[int] = set()
 
-    def all_to_all(self, send, send_bytes, received, recv_bytes, where, tag) -> Pending:
+    def all_to_all(self, send, send_bytes, received, recv_bytes, where, tag, envelope) -> Pending:
         self.told.append(where)
         if send.numel():
             self.sent.add(send.data_ptr())
@@ -58,7 +59,7 @@ def test_both_sides_book_their_waiting():
     entry = line.ledger.take()
     assert entry.phases == {"backward": 0.0, "wait": pytest.approx(4 * SLOW)}
     assert entry.exchanges == {
-        (3, "stage forward"): [6 * 4 * 4, pytest.approx(2 * SLOW)],
+        (3, "stage forward"): [6 * 4 * 4 + 2 * HEADER_BYTES, pytest.approx(2 * SLOW)],
         (3, "stage backward"): [0.0, pytest.approx(2 * SLOW)],
     }
     assert set(line.told) == {f"epoch 7, stage link into layer 3, {way}" for way in ("forward", "backward")}

@@ -156,6 +156,9 @@ struct Kernels {
   void (*attend)(const Attend&);
   void (*attend_targets)(const AttendTargets&);
   void (*attend_sources)(const AttendSources&);
+  int64_t (*scan_range)(const void* values, int size, int64_t count, int64_t low, int64_t high);
+  int64_t (*scan_finite)(const void* values, int64_t count, bool positive);
+  int64_t (*scan_rising)(const int64_t* values, int64_t count);
 };
 
 enum Level { kPortable = 0, kAvx2 = 1, kAvx512 = 2 };

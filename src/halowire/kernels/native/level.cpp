@@ -2,11 +2,12 @@
 #include "activate.h"
 #include "aggregate.h"
 #include "attend.h"
+#include "scan.h"
 
 namespace halowire {
 
 extern const Kernels HALOWIRE_LEVEL;
 const Kernels HALOWIRE_LEVEL = {::aggregate, ::activate, ::activate_backward, ::attend, ::attend_targets,
-                                ::attend_sources};
+                                ::attend_sources, ::scan_range, ::scan_finite, ::scan_rising};
 
 }  // namespace halowire

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "buffers.h"
+#include "checked.h"
 #include "dlpack.h"
 #include "kernels.h"
 #include "rows.h"
@@ -57,8 +58,11 @@ const halowire::PackingKernels& packing(int level) {
   return halowire::portable_packing;
 }
 
-void aggregate(int level, Address indptr, Address indices, bool wide, Address weight, Address x, int64_t x_stride,
-               Address out, int64_t out_stride, int64_t rows, int64_t cols, bool accumulate, int threads) {
+// `count` is the number of entries of a matrix and `limit` its number of columns: checked builds keep to them.
+void aggregate(int level, Address indptr, Address indices, bool wide, int64_t count, int64_t limit, Address weight,
+               Address x, int64_t x_stride, Address out, int64_t out_stride, int64_t rows, int64_t cols, bool accumulate,
+               int threads) {
+  halowire::require_matrix("aggregate", at<int64_t>(indptr), at<void>(indices), wide, rows, count, limit);
   kernels(level).aggregate({at<int64_t>(indptr), at<void>(indices), wide, at<float>(weight), at<float>(x), x_stride,
                             at<float>(out), out_stride, rows, cols, accumulate, threads});
 }
@@ -76,9 +80,10 @@ void activate(int level, bool backward, Address x, int64_t x_stride, Address gra
   else kernels(level).activate(a);
 }
 
-void attend(int level, Address indptr, Address indices, bool wide, Address x, int64_t x_stride, Address src, Address nodes,
-            float slope, Address out, int64_t out_stride, Address positive, int64_t positive_stride, int64_t rows,
-            int64_t heads, int64_t cols, int threads) {
+void attend(int level, Address indptr, Address indices, bool wide, int64_t count, int64_t limit, Address x,
+            int64_t x_stride, Address src, Address nodes, float slope, Address out, int64_t out_stride, Address positive,
+            int64_t positive_stride, int64_t rows, int64_t heads, int64_t cols, int threads) {
+  halowire::require_matrix("attend", at<int64_t>(indptr), at<void>(indices), wide, rows, count, limit);
   kernels(level).attend({at<int64_t>(indptr), at<void>(indices), wide, at<float>(x), x_stride, at<float>(src),
                          at<float>(nodes), slope, at<float>(out), out_stride, at<float>(positive), positive_stride, rows,
                          heads, cols, threads});
@@ -92,19 +97,22 @@ void attend_targets(int level, Address grad, int64_t grad_stride, Address out, i
                                  heads, cols, threads});
 }
 
-void attend_sources(int level, Address indptr, Address indices, bool wide, Address grad, int64_t grad_stride, Address x,
-                    int64_t x_stride, Address src, Address back, Address att_src, Address att_dst, Address dst_grad,
-                    float slope, Address x_grad, int64_t x_grad_stride, Address src_grad, int64_t rows, int64_t heads,
-                    int64_t cols, int threads) {
+void attend_sources(int level, Address indptr, Address indices, bool wide, int64_t count, int64_t limit, Address grad,
+                    int64_t grad_stride, Address x, int64_t x_stride, Address src, Address back, Address att_src,
+                    Address att_dst, Address dst_grad, float slope, Address x_grad, int64_t x_grad_stride,
+                    Address src_grad, int64_t rows, int64_t heads, int64_t cols, int threads) {
+  halowire::require_matrix("attend_sources", at<int64_t>(indptr), at<void>(indices), wide, rows, count, limit);
   kernels(level).attend_sources({at<int64_t>(indptr), at<void>(indices), wide, at<float>(grad), grad_stride,
                                  at<float>(x), x_stride, at<float>(src), at<float>(back), at<float>(att_src),
                                  at<float>(att_dst), at<float>(dst_grad), slope, at<float>(x_grad), x_grad_stride,
                                  at<float>(src_grad), rows, heads, cols, threads});
 }
 
-bool pack_rows(int level, Address x, int64_t x_stride, int64_t rows, int64_t cols, Address columns, int bits, int code,
-               uint64_t stream, Address ids, Address indptr, Address positions, bool wide, Address out, int64_t row_bytes,
-               int64_t places, int threads) {
+bool pack_rows(int level, Address x, int64_t x_stride, int64_t rows, int64_t cols, int64_t width, Address columns,
+               int bits, int code, uint64_t stream, Address ids, Address indptr, Address positions, bool wide,
+               int64_t count, Address out, int64_t row_bytes, int64_t places, int threads) {
+  if (columns) halowire::require_indices("pack_rows", at<void>(columns), false, cols, width);
+  if (indptr) halowire::require_pointers("pack_rows", at<int64_t>(indptr), rows, count);
   return packing(level).pack({at<float>(x), x_stride, rows, cols, at<int32_t>(columns), bits, code, stream,
                               at<int64_t>(ids), at<int64_t>(indptr), at<void>(positions), wide, at<uint8_t>(out),
                               row_bytes, places, threads});
@@ -115,9 +123,10 @@ void unpack_rows(int level, Address data, int64_t row_bytes, int bits, Address o
   packing(level).unpack({at<uint8_t>(data), row_bytes, bits, at<float>(out), out_stride, rows, cols, threads});
 }
 
-void aggregate_packed(int level, Address indptr, Address indices, bool wide, Address weight, Address data,
-                      int64_t row_bytes, int64_t data_bytes, int bits, Address out, int64_t out_stride, int64_t rows,
-                      int64_t cols, bool accumulate, int threads) {
+void aggregate_packed(int level, Address indptr, Address indices, bool wide, int64_t count, int64_t limit,
+                      Address weight, Address data, int64_t row_bytes, int64_t data_bytes, int bits, Address out,
+                      int64_t out_stride, int64_t rows, int64_t cols, bool accumulate, int threads) {
+  halowire::require_matrix("aggregate_packed", at<int64_t>(indptr), at<void>(indices), wide, rows, count, limit);
   packing(level).aggregate({at<int64_t>(indptr), at<void>(indices), wide, at<float>(weight), at<uint8_t>(data),
                             row_bytes, data_bytes, bits, at<float>(out), out_stride, rows, cols, accumulate, threads});
 }
@@ -133,6 +142,8 @@ bool take_rows(Address x, int64_t stride, int64_t limit, Address index, bool wid
 
 void sort_edges(Address rows, Address cols, bool wide, Address weight, int64_t count, int64_t num_rows,
                 int64_t num_cols, Address indptr, Address indices, bool wide_out, Address out_weight) {
+  halowire::require_indices("sort_edges", at<void>(rows), wide, count, num_rows);
+  halowire::require_indices("sort_edges", at<void>(cols), wide, count, num_cols);
   const auto run = [&](auto* r, auto* out) {
     using Index = std::remove_pointer_t<decltype(r)>;
     halowire::sort_edges(r, at<Index>(cols), at<float>(weight), count, num_rows, num_cols, at<int64_t>(indptr), out,
@@ -144,10 +155,11 @@ void sort_edges(Address rows, Address cols, bool wide, Address weight, int64_t c
   else run(at<int32_t>(rows), at<int32_t>(indices));
 }
 
-void transpose(Address indptr, Address indices, bool wide, Address weight, int64_t rows, int64_t cols,
+void transpose(Address indptr, Address indices, bool wide, int64_t count, int64_t limit, Address weight, int64_t rows,
                Address out_indptr, Address out_indices, bool wide_out, Address out_weight) {
+  halowire::require_matrix("transpose", at<int64_t>(indptr), at<void>(indices), wide, rows, count, limit);
   const auto run = [&](auto* in, auto* out) {
-    halowire::transpose(at<int64_t>(indptr), in, at<float>(weight), rows, cols, at<int64_t>(out_indptr), out,
+    halowire::transpose(at<int64_t>(indptr), in, at<float>(weight), rows, limit, at<int64_t>(out_indptr), out,
                         at<float>(out_weight));
   };
   if (wide && wide_out) run(at<int64_t>(indices), at<int64_t>(out_indices));
@@ -156,11 +168,24 @@ void transpose(Address indptr, Address indices, bool wide, Address weight, int64
   else run(at<int32_t>(indices), at<int32_t>(out_indices));
 }
 
+int64_t scan_range(int level, Address values, int size, int64_t count, int64_t low, int64_t high) {
+  return kernels(level).scan_range(at<void>(values), size, count, low, high);
+}
+
+int64_t scan_finite(int level, Address values, int64_t count, bool positive) {
+  return kernels(level).scan_finite(at<void>(values), count, positive);
+}
+
+int64_t scan_rising(int level, Address values, int64_t count) {
+  return kernels(level).scan_rising(at<int64_t>(values), count);
+}
+
 }  // namespace
 
 NB_MODULE(_native, m) {
   m.doc() = "halowire's native kernels; called through the wrappers in halowire.kernels";
-  m.attr("ABI") = 6;  // dispatch.py refuses a module built from older sources
+  m.attr("ABI") = 7;  // dispatch.py refuses a module built from older sources
+  m.attr("CHECKED") = halowire::kChecked;
   m.def("levels", &levels);
   m.def("aggregate", &aggregate, Unlocked());
   m.def("activate", &activate, Unlocked());
@@ -173,6 +198,9 @@ NB_MODULE(_native, m) {
   m.def("take_rows", &take_rows, Unlocked());
   m.def("sort_edges", &sort_edges, Unlocked());
   m.def("transpose", &transpose, Unlocked());
+  m.def("scan_range", &scan_range, Unlocked());
+  m.def("scan_finite", &scan_finite, Unlocked());
+  m.def("scan_rising", &scan_rising, Unlocked());
   m.def("buffer", [](int64_t rows, int64_t cols, int64_t stride) {
     return nb::steal(halowire::buffer_capsule(rows, cols, stride));
   });

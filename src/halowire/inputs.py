@@ -1,0 +1,58 @@
+"""Files that others wrote are opened with care: ordinary files only, of a bounded size, and JSON that is not a trap."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from pathlib import Path
+from typing import IO, Any
+
+KINDS = {
+    stat.S_IFDIR: "a folder", stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}  # fmt: skip
+MOST_JSON = 1 << 26
+"""Bytes of the largest JSON file that is read: the manifest of a thousand parts has a quarter of them."""
+
+
+def file_size(path: Path) -> int:
+    """The bytes of an ordinary file; a folder, pipe, socket or device raises a `ValueError` that says what it is.
+
+    Asked before a file is opened, because opening a pipe waits for its other end, and reading a device may never end.
+    """
+    found = path.stat()
+    kind = stat.S_IFMT(found.st_mode)
+    if kind != stat.S_IFREG:
+        raise ValueError(f"it is {KINDS.get(kind, 'no file')}, expected an ordinary file")
+    return found.st_size
+
+
+def open_file(path: Path) -> IO[bytes]:
+    """Open an ordinary file to read its bytes; anything else raises a `ValueError`, and nothing waits."""
+    file_size(path)
+    return os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
+
+
+def read_json(path: Path, most: int = MOST_JSON) -> Any:
+    """The values in a JSON file; raises `OSError` where it cannot be opened and `ValueError` where it is no good JSON.
+
+    Refused are more than ``most`` bytes, values that are nested too deeply, and NaN and infinity, which JSON lacks.
+    """
+    with open_file(path) as file:
+        text = file.read(most + 1)
+    if len(text) > most:
+        raise ValueError(f"it has more than {most} bytes, expected a small file")
+    try:
+        return json.loads(text.decode("utf-8"), parse_constant=_refuse)
+    except RecursionError:
+        raise ValueError("its values are nested too deeply") from None
+
+
+def memory_bytes() -> int:
+    """The memory of this machine; what cannot fit is refused before it is allocated."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"it holds {constant}, expected finite numbers")

@@ -1,0 +1,110 @@
+"""The run token: a secret that every worker proves to all others before anything else is read from them.
+
+Every worker ``r`` puts a random nonce into the store. When all nonces are there, it puts in its proof
+``HMAC-SHA256(token, "worker r of P" | all nonces)`` and checks the proofs of the others. The token itself never
+travels, and a proof is worth nothing in another run or for another rank. All workers derive the number of the run from
+the same secret; it stands in the header of every message.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import os
+import secrets
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from torch._C._distributed_c10d import Store
+
+from halowire.errors import InputError, LateError
+from halowire.files import write_text
+from halowire.launch.failure import ERROR_FILE
+from halowire.launch.place import Place
+
+TOKEN = "HALOWIRE_TOKEN"
+SHORTEST = 16
+"""Fewest characters of a token: who listens on the network could guess a shorter one from the proofs."""
+NONCE = 16
+"""Bytes of a nonce."""
+POLL = 0.02
+LINGER = 5.0
+"""Seconds that a worker which refuses another one stays, so that all of them read the proofs and say the same."""
+
+
+def new_token() -> str:
+    """A random token."""
+    return secrets.token_hex(16)
+
+
+def token_here(place: Place, deadline: float) -> bytes:
+    """The token of this worker: what `HALOWIRE_TOKEN` says, or what the workers of one torchrun share in its folder."""
+    given = os.environ.get(TOKEN)
+    if given is not None and len(given) < SHORTEST:
+        raise InputError(
+            f"{TOKEN} has {len(given)} characters, at least {SHORTEST} are needed; "
+            "`openssl rand -hex 16` prints a good one"
+        )
+    if given is not None:
+        return given.encode()
+    if place.size == place.local_size and os.environ.get(ERROR_FILE):
+        return _shared_by_torchrun(place, deadline).encode()
+    raise InputError(
+        f"{TOKEN} is not set; workers on several machines need the same secret in it, by which they know each other: "
+        "let `openssl rand -hex 16` print one, and set it on all machines"
+    )
+
+
+def _shared_by_torchrun(place: Place, deadline: float) -> str:
+    """The token that the first worker leaves for the others in torchrun's folder, which only this user can enter."""
+    file = Path(os.environ[ERROR_FILE]).parents[1] / "halowire-token"
+    if place.local_rank == 0 and not file.exists():
+        write_text(file, new_token())
+    end = time.monotonic() + deadline
+    while not file.exists():
+        if time.monotonic() > end:
+            raise LateError(f"rank {place.rank} found no run token in {file.parent} within {deadline:.0f} s")
+        time.sleep(POLL)
+    return file.read_text()
+
+
+def prove(store: Store, rank: int, size: int, token: bytes, deadline: float) -> int:
+    """Prove ``token`` to the other workers and check their proofs, through ``store``; returns the number of the run."""
+    end = time.monotonic() + deadline
+    store.set(f"nonce/{rank}", secrets.token_hex(NONCE))
+    nonces = _from_all(store, "nonce", size, end)
+    store.set(f"proof/{rank}", _proof(token, rank, nonces).hex())
+    proofs = _from_all(store, "proof", size, end)
+    store.set(f"checked/{rank}", "")
+    strange = [
+        r for r, proof in enumerate(proofs) if not hmac.compare_digest(proof, _proof(token, r, nonces).hex().encode())
+    ]
+    if strange:
+        with contextlib.suppress(RuntimeError):
+            _from_all(store, "checked", size, time.monotonic() + LINGER)
+        raise InputError(
+            f"rank {rank} refuses to work with rank {', '.join(map(str, strange))}: the run tokens differ; set {TOKEN} "
+            "to the same secret for all workers of a run"
+        )
+    return int.from_bytes(_keyed(token, b"run", nonces)[:4], "big")
+
+
+def _proof(token: bytes, rank: int, nonces: Sequence[bytes]) -> bytes:
+    return _keyed(token, f"worker {rank} of {len(nonces)}".encode(), nonces)
+
+
+def _keyed(token: bytes, what: bytes, nonces: Sequence[bytes]) -> bytes:
+    """HMAC-SHA256 over ``what`` and the nonces, each with its length, so that no two lists give the same bytes."""
+    parts = [what, *nonces]
+    return hmac.digest(token, b"".join(len(part).to_bytes(8, "big") + part for part in parts), "sha256")
+
+
+def _from_all(store: Store, kind: str, size: int, end: float) -> list[bytes]:
+    """What every worker put into ``store`` under ``kind``; waits in short steps, so that signals are heard."""
+    missing = list(range(size))
+    while missing := [r for r in missing if not store.check([f"{kind}/{r}"])]:
+        if time.monotonic() > end:
+            raise LateError(f"no word from rank {', '.join(map(str, missing))}")
+        time.sleep(POLL)
+    return [store.get(f"{kind}/{r}") for r in range(size)]

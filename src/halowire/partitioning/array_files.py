@@ -1,0 +1,200 @@
+"""Arrays in .npy files, each with an entry that says what the file must look like; read in one pass, then mapped.
+
+The pass computes the checksum and looks at the values while a piece of the file is in the processor's cache.
+"""
+
+from __future__ import annotations
+
+import mmap
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from halowire.errors import InputError, in_one_line
+from halowire.graph import NpyHeader, read_npy_header
+from halowire.inputs import file_size, open_file
+from halowire.kernels import first_fall, first_not_finite, first_outside
+from halowire.partitioning.schema import Check, listed, named, record, text, whole
+
+PIECE_BYTES = 1 << 19
+"""Bytes that are read at once: they stay in the cache between the checksum and the look at the values."""
+REMEDY = "partition the graph again or copy the folder again"
+
+
+@dataclass(frozen=True)
+class Values:
+    """Which values an array may hold.
+
+    Attributes:
+        words: the rule, for messages.
+        first_bad: the first place in a piece of the array that breaks the rule, from the piece and the value before it.
+    """
+
+    words: str
+    first_bad: Callable[[Tensor, int], int | None]
+
+
+def between(low: int, high: int) -> Values:
+    """Whole numbers from ``low`` to ``high - 1``."""
+    words = f"whole numbers from {low} to {high - 1}" if high > low else "no entry, because there is nothing to name"
+    return Values(words, lambda piece, before: first_outside(piece, low, high))
+
+
+def finite(positive: bool = False) -> Values:
+    """Finite numbers, not below zero where ``positive``."""
+    words = "finite numbers >= 0" if positive else "finite numbers"
+    return Values(words, lambda piece, before: first_not_finite(piece, positive))
+
+
+def rising(last: int) -> Values:
+    """Whole numbers that begin at 0, never fall and end at ``last``; where they do must be asked of the array."""
+
+    def first_bad(piece: Tensor, before: int) -> int | None:
+        return 0 if piece.numel() and int(piece[0]) < before else first_fall(piece)
+
+    return Values(f"whole numbers that rise from 0 to {last}", first_bad)
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What an array must be: one of ``dtypes``, the ``shape`` (None: any size; any further ones), its ``values``."""
+
+    dtypes: tuple[str, ...]
+    shape: tuple[int | None, ...]
+    values: Values | None = None
+    further: bool = False
+
+    def fits(self, dtype: str, shape: list[int]) -> bool:
+        """Whether type and shape are as expected."""
+        wanted = self.shape + (None,) * (len(shape) - len(self.shape) if self.further else 0)
+        sized = len(shape) == len(wanted) and all(b in (None, a) for a, b in zip(shape, wanted, strict=True))
+        return sized and (not self.dtypes or dtype in self.dtypes)
+
+    def __str__(self) -> str:
+        sizes = ["any" if size is None else str(size) for size in self.shape] + ["..."] * self.further
+        return f"{' or '.join(self.dtypes) or 'numbers'} [{', '.join(sizes)}]"
+
+
+def entries_check() -> Check:
+    """A check for the entries of the arrays in a folder: ``{name: {bytes, crc32, dtype, shape}}``."""
+    count = whole()
+    return named(record({"bytes": count, "crc32": count, "dtype": text, "shape": listed(count)}))
+
+
+def write_arrays(folder: Path, arrays: Mapping[str, Tensor]) -> dict[str, dict[str, Any]]:
+    """Write every array to ``folder/<name>.npy``; returns the entries that :func:`read_arrays` needs."""
+    folder.mkdir(parents=True)
+    entries = {}
+    for name, tensor in arrays.items():
+        path, array = folder / f"{name}.npy", np.ascontiguousarray(tensor.numpy())
+        np.save(path, array, allow_pickle=False)
+        entries[name] = {
+            "bytes": path.stat().st_size,
+            "crc32": checksum(path),
+            "dtype": array.dtype.name,
+            "shape": list(array.shape),
+        }
+    return entries
+
+
+def read_arrays(
+    folder: Path, entries: Mapping[str, Mapping[str, Any]], verify: bool, expected: Mapping[str, Expected]
+) -> dict[str, Tensor]:
+    """Memory-map the arrays of ``entries``, none of which may be other than ``expected``.
+
+    Types and sizes are always checked; checksums and values, which read every byte, on ``verify``. The maps are
+    copy-on-write: changing a tensor never changes the file.
+    """
+    for name, entry in entries.items():
+        path, wanted = folder / f"{name}.npy", expected.get(name)
+        if wanted is None:
+            raise InputError(f"{path} is no array of such a folder, expected one of {', '.join(expected)}: {REMEDY}")
+        if not wanted.fits(entry["dtype"], entry["shape"]):
+            raise InputError(f"{path} holds {entry['dtype']} {entry['shape']}, expected {wanted}: {REMEDY}")
+    return {
+        name: _read_array(folder / f"{name}.npy", entry, expected[name].values, verify)
+        for name, entry in entries.items()
+    }
+
+
+def checksum(path: Path) -> int:
+    """The CRC-32 checksum of a file."""
+    with open_file(path) as file:
+        return _pass(file, None, None)[0]
+
+
+def _read_array(path: Path, entry: Mapping[str, Any], values: Values | None, verify: bool) -> Tensor:
+    try:
+        size = file_size(path)
+        if size != entry["bytes"]:
+            raise InputError(f"{path} has {size} bytes, but the manifest says {entry['bytes']}: {REMEDY}")
+        with open_file(path) as file:
+            bad = None
+            if verify:
+                # Before the header is parsed: what does not match its checksum is damaged, whatever else it is.
+                header = _header(file, size)
+                found, bad = _pass(file, header, values)
+                if found != entry["crc32"]:
+                    raise InputError(f"{path} does not match its checksum, so its content has changed: {REMEDY}")
+            header = read_npy_header(file, size)
+            if header.dtype.name != entry["dtype"] or list(header.shape) != entry["shape"]:
+                raise InputError(
+                    f"{path} holds {header.dtype.name} {list(header.shape)}, but the manifest says "
+                    f"{entry['dtype']} {entry['shape']}: {REMEDY}"
+                )
+            array = _mapped(file, header)
+    except FileNotFoundError:
+        raise InputError(f"{path} is missing: {REMEDY}") from None
+    except InputError:
+        raise
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read ({in_one_line(error)}): {REMEDY}") from None
+    if values is not None and bad is not None:
+        raise InputError(f"{path} holds {array.flatten()[bad]} at place {bad}, expected {values.words}: {REMEDY}")
+    return array
+
+
+def _header(file: IO[bytes], size: int) -> NpyHeader | None:
+    """The header, or None where it is damaged; the file is at its beginning again."""
+    try:
+        return read_npy_header(file, size)
+    except ValueError:
+        return None
+    finally:
+        file.seek(0)
+
+
+def _pass(file: IO[bytes], header: NpyHeader | None, values: Values | None) -> tuple[int, int | None]:
+    """Read a file once, piece by piece: its checksum, and the first place whose value breaks the rule ``values``."""
+    buffer = np.empty(PIECE_BYTES, dtype=np.uint8)
+    piece, memory = torch.from_numpy(buffer), buffer.data
+    crc, before, place, bad = 0, 0, 0, None
+    start = 0 if header is None else header.offset
+    kind = None if header is None or values is None else getattr(torch, header.dtype.name, None)
+    while count := file.readinto(memory):  # type: ignore[attr-defined]
+        crc = zlib.crc32(memory[:count], crc)
+        if kind is not None and values is not None and bad is None and start < count:
+            data = piece[start:count].view(kind)
+            found = values.first_bad(data, before)
+            bad = None if found is None else place + found
+            place += data.numel()
+            before = int(data[-1]) if kind == torch.int64 else 0
+        start = max(0, start - count)
+    file.seek(0)
+    return crc, bad
+
+
+def _mapped(file: IO[bytes], header: NpyHeader) -> Tensor:
+    """The values of an .npy file in a copy-on-write map of it."""
+    if not header.dtype.isnative or (header.fortran and len(header.shape) > 1):
+        raise ValueError(f"its values are {header.dtype} in an order that halowire never writes")
+    if 0 in header.shape:
+        return torch.from_numpy(np.empty(header.shape, header.dtype))
+    held = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+    return torch.from_numpy(np.frombuffer(held, header.dtype, offset=header.offset).reshape(header.shape))

@@ -1,0 +1,199 @@
+"""What the arrays of a shard must hold, so that no number from a file is trusted by the code that computes with it.
+
+Checksums find files that were damaged; this finds files that are whole but wrong: made by a faulty program, put
+together from several cuts, or changed on purpose.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from halowire.errors import InputError
+from halowire.kernels import Csr, first_fall
+from halowire.partitioning.array_files import REMEDY, Expected, between, finite, rising
+from halowire.partitioning.shard import Shard
+
+EDGE = "tensor_"
+"""The beginning of the names of edge tensors on disk; their rows have the order of the two matrices."""
+NEEDED = (
+    "ids", "rows", "halo_ids", "degree", "symmetric_degree", "send_index", "inner_indptr", "inner_indices",
+    "halo_indptr", "halo_indices",
+)  # fmt: skip
+MASKS = ("train_mask", "val_mask", "test_mask")
+LIMIT = 2**63 - 1
+NUMBERS = (
+    "bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64",
+)  # fmt: skip
+
+
+def expected_arrays(manifest: Mapping[str, Any], entry: Mapping[str, Any], part: Path) -> dict[str, Expected]:
+    """What each array of a shard must be, from the sizes in its ``entry`` in the manifest."""
+    files = entry["files"]
+    missing = [name for name in NEEDED if len(files.get(name, {}).get("shape", ())) != 1]
+    if missing:
+        raise InputError(f"{part / missing[0]}.npy is not listed as a list in the manifest, expected one: {REMEDY}")
+    sizes = {name: files[name]["shape"][0] for name in NEEDED}
+    n, h = sizes["rows"], sizes["halo_ids"]
+    id_, degree = between(0, LIMIT), finite(positive=True)
+    wanted = {
+        "ids": Expected(("int64",), (n,), id_),
+        "rows": Expected(("int64",), (n,), between(0, manifest["num_nodes"])),
+        "halo_ids": Expected(("int64",), (h,), id_),
+        "degree": Expected(("float32",), (n,), degree),
+        "symmetric_degree": Expected(("float32",), (n + h,), degree),
+        "send_index": Expected(("int64",), (sum(entry["send_counts"]),), between(0, min(entry["num_boundary"], n))),
+    }
+    wanted |= _matrix("inner", n, n, sizes["inner_indices"]) | _matrix("halo", n, h, sizes["halo_indices"])
+    wanted |= {name: Expected(("bool",), (n,), between(0, 2)) for name in MASKS}
+    wanted |= _features(entry, n) | {"y": _labels(manifest, files, n)}
+    edges = sizes["inner_indices"] + sizes["halo_indices"]
+    tensors = [name for name in files if name.startswith(EDGE)]
+    return wanted | {name: Expected(NUMBERS, (edges,), further=True) for name in tensors}
+
+
+def _matrix(name: str, rows: int, cols: int, nnz: int) -> dict[str, Expected]:
+    return {
+        f"{name}_indptr": Expected(("int64",), (rows + 1,), rising(nnz)),
+        f"{name}_indices": Expected(("int32", "int64"), (nnz,), between(0, cols)),
+        f"{name}_weight": Expected(("float32",), (nnz,), finite(positive=True)),
+    }
+
+
+def _features(entry: Mapping[str, Any], n: int) -> dict[str, Expected]:
+    """Dense features, or the arrays of sparse ones; not both, which would be one too many."""
+    width, files = entry["num_features"], entry["files"]
+    if "x_indices" not in files:
+        # Their values are not looked at: they are most of the bytes, and the first epoch shows NaN in them.
+        return {"x": Expected(("float32",), (n, width))}
+    shape = files["x_indices"]["shape"]
+    # Values of sparse features may be negative, weights of edges may not.
+    weight = Expected(("float32",), (*shape[:1],), finite())
+    return _matrix("x", n, width, shape[0] if shape else 0) | {"x_weight": weight}
+
+
+def _labels(manifest: Mapping[str, Any], files: Mapping[str, Any], n: int) -> Expected:
+    classes = manifest["num_classes"]
+    if manifest["regression"]:
+        return Expected(("float32",), (n, classes))  # NaN is a node without a value; see `check_shard`
+    if manifest["multi_label"] and files.get("y", {}).get("dtype") == "float32":
+        return Expected(("float32",), (n, classes), finite())
+    if manifest["multi_label"]:
+        return Expected(("uint8",), (n, classes), between(0, 2))
+    return Expected(("int64",), (n,), between(-1, classes))
+
+
+def digests(ids: Tensor, counts: Sequence[int]) -> list[int]:
+    """A checksum of the ``ids`` of every peer, which follow each other with ``counts`` ids each."""
+    return [zlib.crc32(one.contiguous().numpy().data) for one in torch.split(ids, list(counts))]
+
+
+def check_shard(shard: Shard, entry: Mapping[str, Any], part: Path) -> None:
+    """Refuse a shard whose arrays, each good by itself, do not fit each other; the values of each are in range."""
+    for name, matrix in (("inner", shard.inner), ("halo", shard.halo), ("x", shard.x)):
+        if isinstance(matrix, Csr):
+            _check_ends(part / f"{name}_indptr.npy", matrix.indptr, matrix.nnz)
+    _check_rows(shard, part)
+    _check_ids(shard, part)
+    _check_exchange(shard, entry, part)
+    _check_masks(shard, part)
+
+
+def _check_ends(path: Path, indptr: Tensor, nnz: int) -> None:
+    ends = int(indptr[0]), int(indptr[-1])
+    if ends != (0, nnz):
+        raise InputError(f"{path} runs from {ends[0]} to {ends[1]}, expected 0 to {nnz}: {REMEDY}")
+
+
+def _check_rows(shard: Shard, part: Path) -> None:
+    """Rows rise within the boundary and within the interior, which the order of halos relies on."""
+    boundary = shard.num_boundary
+    if boundary > shard.num_owned:
+        raise InputError(
+            f"{part} has {boundary} boundary rows by the manifest, expected at most its {shard.num_owned}: {REMEDY}"
+        )
+    for rows in (shard.rows[:boundary], shard.rows[boundary:]):
+        place = first_fall(rows)
+        if place is not None:
+            raise InputError(
+                f"{part / 'rows.npy'} falls to {int(rows[place])} after {int(rows[place - 1])}, expected rows in "
+                f"ascending order within boundary and interior: {REMEDY}"
+            )
+
+
+def _check_ids(shard: Shard, part: Path) -> None:
+    """No node is held twice: neither owned twice, nor as a halo of its owner, nor twice as a halo."""
+    every = torch.cat([shard.ids, shard.halo_ids])
+    if _all_distinct(every, shard.num_nodes):
+        return
+    ordered = every.sort().values
+    twice = int(ordered[1:][ordered[1:] == ordered[:-1]][0])
+    owned = bool((shard.ids == twice).any()) and bool((shard.halo_ids == twice).any())
+    name = "halo_ids" if owned or not bool((shard.ids == twice).any()) else "ids"
+    why = "which the part owns itself" if owned else "twice"
+    raise InputError(f"{part / name}.npy holds node {twice}, {why}, expected every node once: {REMEDY}")
+
+
+def _all_distinct(ids: Tensor, num_nodes: int) -> bool:
+    if ids.numel() == 0:
+        return True
+    if int(ids.max()) < 8 * num_nodes:  # a table is many times as fast as sorting
+        seen = torch.zeros(int(ids.max()) + 1, dtype=torch.bool)
+        seen[ids] = True
+        return int(seen.sum()) == ids.numel()
+    return int(torch.unique(ids).numel()) == ids.numel()
+
+
+def _check_exchange(shard: Shard, entry: Mapping[str, Any], part: Path) -> None:
+    """The rows for each peer are those that it expects, and the halo's rows those that its owners send."""
+    if sum(shard.recv_counts) != shard.num_halo:
+        raise InputError(
+            f"{part / 'halo_ids.npy'} holds {shard.num_halo} nodes, but the manifest says "
+            f"{sum(shard.recv_counts)}: {REMEDY}"
+        )
+    lists = (
+        ("send_index", "goes to", shard.ids[shard.send_index], shard.send_counts, entry["send_crc32"]),
+        ("halo_ids", "comes from", shard.halo_ids, shard.recv_counts, entry["recv_crc32"]),
+    )
+    for name, way, ids, counts, wanted in lists:
+        found = digests(ids, counts)
+        for peer, (one, other) in enumerate(zip(found, wanted, strict=True)):
+            if one != other:
+                raise InputError(
+                    f"{part / name}.npy names other nodes for what {way} part {peer} (checksum {one}) than the "
+                    f"manifest (checksum {other}), expected the same on both sides: {REMEDY}"
+                )
+    sent = torch.zeros(shard.num_boundary, dtype=torch.bool)
+    sent[shard.send_index] = True
+    if not bool(sent.all()):
+        row = int((~sent).nonzero()[0])
+        raise InputError(
+            f"{part / 'send_index.npy'} sends row {row} to no part, expected all {shard.num_boundary} boundary rows: "
+            f"{REMEDY}"
+        )
+
+
+def _check_masks(shard: Shard, part: Path) -> None:
+    """Nodes to learn or to measure have labels, and there are not more of them than in the whole graph."""
+    for name in MASKS:
+        mask: Tensor | None = getattr(shard, name)
+        if mask is None:
+            continue
+        held, most = int(mask.sum()), shard.counts.get(name.removesuffix("_mask"), 0)
+        if held > most:
+            raise InputError(f"{part / name}.npy marks {held} nodes, expected at most {most} of all parts: {REMEDY}")
+        if shard.y is None and held:
+            raise InputError(f"{part / name}.npy marks nodes, but {part / 'y.npy'} is not there: {REMEDY}")
+        if shard.y is not None and (shard.regression or shard.y.dim() == 1):
+            bare = mask & (~shard.y.isfinite().all(1) if shard.regression else shard.y < 0)
+            if bool(bare.any()):
+                row = int(bare.nonzero()[0])
+                raise InputError(
+                    f"{part / 'y.npy'} holds {shard.y[row].tolist()} for row {row}, which is in {name}, expected a "
+                    f"label: {REMEDY}"
+                )
