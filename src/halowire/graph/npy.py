@@ -10,10 +10,7 @@ from typing import IO, Any
 import numpy as np
 
 from halowire.errors import InputError, in_one_line
-from halowire.inputs import open_file
-
-ALIGNED = 64
-"""NumPy fills up headers, so that the values begin at a multiple of so many bytes."""
+from halowire.inputs import file_size, open_file
 
 
 @dataclass(frozen=True)
@@ -49,7 +46,7 @@ def read_npy_header(file: IO[bytes], size: int) -> NpyHeader:
     if dtype.hasobject or dtype.itemsize == 0 or min(shape, default=0) < 0:
         raise ValueError(f"it declares {dtype} {list(shape)}, expected an array of numbers")
     offset, declared = file.tell(), math.prod(shape) * dtype.itemsize
-    if offset % ALIGNED or declared != size - offset:
+    if declared != size - offset:
         raise ValueError(f"it declares {dtype} {list(shape)}, {declared} bytes, but holds {size - offset} bytes")
     return NpyHeader(tuple(shape), dtype, fortran, offset)
 
@@ -58,7 +55,7 @@ def read_npy(path: Path) -> np.ndarray[Any, Any]:
     """The array of numbers in a file."""
     try:
         with open_file(path) as file:
-            read_npy_header(file, path.stat().st_size)
+            read_npy_header(file, file_size(path))
             file.seek(0)
             return np.asarray(np.lib.format.read_array(file, allow_pickle=False))
     except (ValueError, OSError) as error:
