@@ -35,6 +35,7 @@ test: lint
 
 test-slow: install
 	HYPOTHESIS_PROFILE=search $(BIN)/python -m pytest -m slow
+	HYPOTHESIS_PROFILE=search $(BIN)/python -m pytest tests/property/test_fuzz_*.py
 
 test-browser: install
 	$(BIN)/python -m pytest -m browser

@@ -1,4 +1,4 @@
-"""Shard folders that are damaged, with wrong and with right checksums: a shard whose every number is safe, or one line."""
+"""Shard folders that are damaged, with wrong and with right checksums: a shard that is safe to use, or one line."""
 
 from __future__ import annotations
 

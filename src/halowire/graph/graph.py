@@ -95,10 +95,10 @@ class Graph:
             num_nodes = _infer_num_nodes(edges, features, labels)
         if num_nodes <= 0:
             raise InputError("the graph has no nodes, expected at least one; check the input file or num_nodes")
-        _require_fit(num_nodes, {"x": features, "y": labels, "ids": ids})
+        named = None if ids is None else to_indices(ids, "ids").long()
+        _require_fit(num_nodes, {"x": features, "y": labels, "ids": named})
         weight = _edge_weight(edge_weight, edges.shape[1])
         _require_range(edges, num_nodes)
-        kept_ids = torch.arange(num_nodes) if ids is None else to_indices(ids, "ids").long()
         if num_classes is None:
             num_classes = _infer_num_classes(labels)
         return Graph(
@@ -109,7 +109,7 @@ class Graph:
             train_mask=to_mask(train_mask, "train_mask"),
             val_mask=to_mask(val_mask, "val_mask"),
             test_mask=to_mask(test_mask, "test_mask"),
-            ids=kept_ids,
+            ids=torch.arange(num_nodes) if named is None else named,
             num_classes=num_classes,
             regression=regression,
             edge_tensors=_edge_tensors(edge_tensors or {}, edges, num_nodes),
@@ -227,12 +227,11 @@ def _infer_num_nodes(edges: Tensor, x: Tensor | Csr | None, y: Tensor | None) ->
     return int(edges.max()) + 1 if edges.numel() else 0
 
 
-def _require_fit(num_nodes: int, given: Mapping[str, Any]) -> None:
+def _require_fit(num_nodes: int, given: Mapping[str, Tensor | Csr | None]) -> None:
     """Refuse a number of nodes that is not that of the tensors, or that no memory can hold, before any is taken."""
     for name, values in given.items():
-        rows = None if values is None else len(values) if not isinstance(values, Csr) else values.num_rows
-        if rows not in (None, num_nodes):
-            raise InputError(f"{name} has {rows} rows, expected {num_nodes}: one per node")
+        if values is not None and tuple(values.shape[:1]) != (num_nodes,):
+            raise InputError(f"{name} has shape {list(values.shape)}, expected {num_nodes} rows: one per node")
     needed, most = NODE_BYTES * num_nodes, memory_bytes()
     if needed > most:
         raise InputError(
