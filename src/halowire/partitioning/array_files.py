@@ -22,7 +22,7 @@ from halowire.inputs import file_size, open_file
 from halowire.kernels import first_fall, first_not_finite, first_outside
 from halowire.partitioning.schema import Check, listed, named, record, text, whole
 
-PIECE_BYTES = 1 << 19
+PIECE_BYTES = 1 << 20
 """Bytes that are read at once: they stay in the cache between the checksum and the look at the values."""
 ALIGNED = 64
 """NumPy fills up headers, so that the values begin at a multiple of so many bytes."""
