@@ -230,8 +230,9 @@ def _infer_num_nodes(edges: Tensor, x: Tensor | Csr | None, y: Tensor | None) ->
 def _require_fit(num_nodes: int, given: Mapping[str, Tensor | Csr | None]) -> None:
     """Refuse a number of nodes that is not that of the tensors, or that no memory can hold, before any is taken."""
     for name, values in given.items():
-        if values is not None and tuple(values.shape[:1]) != (num_nodes,):
-            raise InputError(f"{name} has shape {list(values.shape)}, expected {num_nodes} rows: one per node")
+        rows = num_nodes if values is None else values.shape[0] if values.shape else 0
+        if rows != num_nodes:
+            raise InputError(f"{name} has {rows} rows, expected {num_nodes}: one per node")
     needed, most = NODE_BYTES * num_nodes, memory_bytes()
     if needed > most:
         raise InputError(
