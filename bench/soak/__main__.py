@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import os
 import shutil
+import signal
 import sys
 import threading
 import time
@@ -14,9 +16,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from bench.netlab import possible
+from bench.netlab.interrupts import raising
 from bench.soak.cases import all_cases
 from bench.soak.ground import Case, Ground
 from bench.soak.outcome import BAD
+from bench.soak.program import marked, send
 from bench.soak.table import Record, table, totals, write_page
 from bench.soak.whole import Wholes
 
@@ -104,10 +108,16 @@ def run_all(soak: Soak, cases: Sequence[Case], lanes: int, minutes: float) -> li
         else:
             soak.inject(case)
 
-    with ThreadPoolExecutor(lanes) as busy, ThreadPoolExecutor(1) as beside:
+    with raising(), ThreadPoolExecutor(lanes) as busy, ThreadPoolExecutor(1) as beside:
         works = [(beside if case.beside else busy).submit(inject, case) for case in cases]
-    for work in works:
-        work.result()
+        try:
+            for work in works:
+                work.result()
+        except (KeyboardInterrupt, SystemExit):
+            # The threads wait for programs, which are ended here; what was found so far is kept.
+            for pid in marked():
+                send(pid, signal.SIGKILL)
+            os._exit(130)
     return left
 
 

@@ -130,13 +130,13 @@ def alive(pid: int) -> bool:
         return False
 
 
-def marked(case: str) -> list[int]:
-    """All processes that the case started, directly or not, and that still run."""
-    word = f"{MARK}={case}".encode()
+def marked(case: str | None = None) -> list[int]:
+    """All processes that the case (None: any case) started, directly or not, and that still run."""
+    word = f"{MARK}=".encode() if case is None else f"{MARK}={case}".encode() + b"\0"
     found = []
     for file in Path("/proc").glob("[0-9]*/environ"):
         try:
-            if word in file.read_bytes().split(b"\0") and alive(int(file.parent.name)):
+            if word in file.read_bytes() and alive(int(file.parent.name)):
                 found.append(int(file.parent.name))
         except OSError:
             continue
