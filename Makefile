@@ -1,11 +1,11 @@
-# make install | demo | docs | test | test-slow | test-browser | clean
+# make install | demo | docs | test | test-slow | test-browser | soak | clean
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 NATIVE := $(wildcard src/halowire/kernels/native/*)
 
-.PHONY: install demo docs test test-slow test-browser lint clean
+.PHONY: install demo docs test test-slow test-browser soak lint clean
 
 install: $(STAMP)
 
@@ -37,6 +37,10 @@ test-slow: install
 
 test-browser: install
 	$(BIN)/python -m pytest -m browser
+
+# Faults injected into real runs, at most 25 minutes; needs root (network namespaces, small disks).
+soak: install
+	$(BIN)/python -m bench.soak
 
 clean:
 	rm -rf build dist runs docs/_build .pytest_cache .mypy_cache .ruff_cache

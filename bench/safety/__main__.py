@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from bench.aggregate.__main__ import processor
+from bench.soak.table import write_between
 from halowire.graph import load
 from halowire.launch.local import run_local
 from halowire.partitioning import is_shard_folder, partition, write_shards
 
 RESULT = Path(__file__).with_name("result.json")
-TABLE = Path(__file__).with_name("result.md")
 WORK = Path("runs/safety")
 RECIPES = ("exact", "halowire")
 GOAL = 0.01
@@ -97,7 +97,7 @@ def main() -> int:
     result = {"processor": processor(), "graph": options.graph, "hidden": options.hidden, "rows": rows}
     options.out.write_text(json.dumps(result, indent=1) + "\n")
     if options.out == RESULT:
-        TABLE.write_text(table(rows) + "\n")
+        write_between("safety", table(rows))
     return 0 if all(row["share"] - 2 * row["spread"] < GOAL for row in rows) else 1
 
 

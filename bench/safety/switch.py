@@ -40,7 +40,7 @@ class Switch:
         ) -> Pending:
             return opened(transport, send, received, incoming, where, tag, None if self.off else envelope)
 
-        Transport.open = open_message  # type: ignore[method-assign]
+        Transport.open = open_message  # type: ignore[assignment, method-assign]
         self._replace(Transport, "_exchange_headers", None)
         self._replace(Message, "_headers", dict)
         self._replace(Envelope, "check", lambda: None)

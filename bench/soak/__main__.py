@@ -21,7 +21,7 @@ from bench.soak.cases import all_cases
 from bench.soak.ground import Case, Ground
 from bench.soak.outcome import BAD
 from bench.soak.program import marked, send
-from bench.soak.table import Record, table, totals, write_page
+from bench.soak.table import Record, table, totals, write_between
 from bench.soak.whole import Wholes
 
 ROOT = Path(__file__).parents[2]
@@ -129,7 +129,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("\n".join(case.id for case in cases))
         return 0
     if options.table:
-        write_page(table(json.loads(options.out.read_text())["faults"]))
+        write_between("soak", table(json.loads(options.out.read_text())["faults"]))
         return 0
     if reason := possible():
         print(f"soak: {reason}", file=sys.stderr)

@@ -8,7 +8,7 @@ import re
 import shutil
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -56,15 +56,15 @@ class Ground:
         graph: str = GRAPH,
         workers: int | None = None,
         before: Sequence[str] = (),
-        **variables: str,
+        env: Mapping[str, str] | None = None,
     ) -> Program:
         """Start the subject's command with ``more`` flags; ``before``: words in front of it."""
         words = self.subject.words(run or self.run, *more, graph=graph, workers=workers)
-        return self.begin([*before, *words], **variables)
+        return self.begin([*before, *words], env)
 
-    def begin(self, words: list[str], **variables: str) -> Program:
-        """Start any command."""
-        program = Program(words, self.folder, environment(self.case.id, self.temporary, **variables))
+    def begin(self, words: list[str], env: Mapping[str, str] | None = None) -> Program:
+        """Start any command, with further variables ``env``."""
+        program = Program(words, self.folder, environment(self.case.id, self.temporary) | dict(env or {}))
         self.programs.append(program)
         return program
 
@@ -98,17 +98,17 @@ class Ground:
                 raise BadEndError("not as expected", f"{end.lines[0]!r} does not say {pattern!r}")
         return end.lines[0]
 
-    def resume(self, *more: str, **rest: str) -> tuple[Program, float]:
+    def resume(self, *more: str) -> tuple[Program, float]:
         """Do what a user does after a fault: go on, or begin anew where nothing was saved.
 
         Gives the program, and the seconds until its workers began to train.
         """
-        program = self.start("--resume", *more, **rest)
+        program = self.start("--resume", *more)
         program.wait_for("start of training", lambda: last_start(self.run) > program.began)
         if not program.runs and re.search(NOTHING_THERE, program.said):
             if saved_epoch(self.run):
                 raise BadEndError("lost checkpoint", f"a checkpoint is there, but: {program.said}")
-            program = self.start("--overwrite", *more, **rest)
+            program = self.start("--overwrite", *more)
             program.wait_for("start of training", lambda: last_start(self.run) > program.began)
         return program, max(0.0, last_start(self.run) - program.began)
 
@@ -125,10 +125,10 @@ class Ground:
         for fault in self.faults:
             fault.outcome = fault.outcome or SURVIVED
 
-    def recover(self, fault: Fault, done: int, *more: str, **rest: str) -> Program:
+    def recover(self, fault: Fault, done: int) -> Program:
         """Go on after ``fault``, which found ``done`` epochs finished, and book what it cost."""
         saved = saved_epoch(self.run)
-        program, fault.recover = self.resume(*more, **rest)
+        program, fault.recover = self.resume()
         fault.lost = max(0, done - saved)
         fault.outcome = fault.outcome or SURVIVED
         return program

@@ -26,7 +26,8 @@ class Net(torch.nn.Module):
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
         """The logits of all nodes."""
         hidden = F.dropout(self.first(x, edge_index).relu(), 0.4, self.training)
-        return self.second(hidden, edge_index)
+        logits: Tensor = self.second(hidden, edge_index)
+        return logits
 
 
 def main() -> int:

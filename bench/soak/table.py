@@ -10,7 +10,6 @@ from typing import Any
 from bench.soak.outcome import BAD, REFUSED, SURVIVED
 
 PAGE = Path(__file__).parents[2] / "docs" / "reliability.md"
-BEGIN, END = "<!-- soak: begin -->", "<!-- soak: end -->"
 HEAD = "| fault | times | survived | refused clearly | badly | epochs lost, most | s to detect | s to recover |"
 Record = dict[str, Any]
 
@@ -54,8 +53,9 @@ def _times(faults: Sequence[Record], key: str) -> str:
     return f"{statistics.median(found):.1f}, at most {max(found):.1f}" if found else ""
 
 
-def write_page(text: str, page: Path = PAGE) -> None:
-    """Put the table between its marks in the page."""
-    before, _, rest = page.read_text().partition(BEGIN)
-    _, _, after = rest.partition(END)
-    page.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}")
+def write_between(name: str, text: str, page: Path = PAGE) -> None:
+    """Put ``text`` between the marks ``name: begin`` and ``name: end`` of the page."""
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+    before, _, rest = page.read_text().partition(begin)
+    _, _, after = rest.partition(end)
+    page.write_text(f"{before}{begin}\n{text}\n{end}{after}")

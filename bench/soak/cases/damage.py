@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 import time
@@ -41,6 +42,11 @@ def truncate(ground: Ground, file: Path) -> None:
 def remove(ground: Ground, file: Path) -> None:
     """Remove a file."""
     file.unlink()
+
+
+def write(file: Path, text: str) -> None:
+    """Write ``text`` in the place of what was there."""
+    file.write_text(text)
 
 
 DAMAGES: dict[str, Callable[[Ground, Path], None]] = {
@@ -130,8 +136,8 @@ def _spoil(file: Path, change: Callable[[np.ndarray], None]) -> None:
 GRAPH_DAMAGES: dict[str, Callable[[Ground, Path], None]] = {
     "flip": flip,
     "truncate": truncate,
-    "empty": lambda _, file: file.write_bytes(b"") and None,
-    "text": lambda _, file: file.write_text("this is no graph\n" * 100) and None,
+    "empty": lambda _, file: os.truncate(file, 0),
+    "text": lambda _, file: write(file, "this is no graph\n" * 100),
     "range": lambda _, file: _change_npz(file, "edge_index", lambda v: v.__setitem__((0, 3), 10**9)),
     "infinite": lambda _, file: _change_npz(file, "x", lambda v: v.__setitem__((2, 2), np.nan)),
     "shape": lambda _, file: _change_npz(file, "y", lambda v: None, cut=7),

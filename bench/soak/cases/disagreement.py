@@ -49,10 +49,10 @@ class Pair:
         port = str(free_port())
         place = {"WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1"}
         place |= {"MASTER_PORT": port, "HALOWIRE_TOKEN": SECRET}
-        first = self._ground.start(*flags, run=self.runs[0], workers=0, RANK="0", **place)
+        first = self._ground.start(*flags, run=self.runs[0], workers=0, env=place | {"RANK": "0"})
         more = place | {"RANK": "1"} | variables
         more = {name: value for name, value in more.items() if value}
-        second = self._ground.start(*flags, *other, run=self.runs[1], workers=0, graph=graph, **more)
+        second = self._ground.start(*flags, *other, run=self.runs[1], workers=0, graph=graph, env=more)
         return [first, second]
 
     def finish(self, programs: list[Program]) -> None:
@@ -116,7 +116,7 @@ def partitions(ground: Ground) -> None:
     for rank in (0, 1):
         place = {"RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
         place |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "HALOWIRE_TOKEN": SECRET}
-        ground.start(run=ground.folder / f"run-{rank}", workers=0, graph=f"shards-{rank}", **place)
+        ground.start(run=ground.folder / f"run-{rank}", workers=0, graph=f"shards-{rank}", env=place)
     for program in ground.programs[-2:]:
         ground.refused_each(fault, program, [2], "the workers disagree", "partition is")
 

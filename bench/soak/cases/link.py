@@ -39,7 +39,7 @@ class Hosts:
             place = variables(host, self._lab.hosts, self._port, {})
             more = {name: place[name] for name in (*names, "HALOWIRE_TOKEN")}
             words = host.command(self._ground.subject.words(run, *flags, workers=0))
-            started.append(self._ground.begin(words, **more))
+            started.append(self._ground.begin(words, more))
         return started
 
     def pull(self, up: bool = False) -> None:

@@ -64,7 +64,7 @@ def renames(ground: Ground) -> None:
     if not plan:
         raise BadEndError("not as expected", "no rename of a checkpoint was seen in the run without faults")
     variables = {"SOAK_CALLS": str(file), "SOAK_PLAN": json.dumps(plan)}
-    program = ground.start("--max-restarts", str(len(plan) + 1), **variables)
+    program = ground.start("--max-restarts", str(len(plan) + 1), env=variables)
     starts: set[float] = set()
 
     def ended() -> bool:

@@ -74,4 +74,4 @@ if CALLS:
         setattr(os, known, watched(known, getattr(os, known), calls))
 if VERSION:
     true_version = importlib.metadata.version
-    importlib.metadata.version = lambda name: VERSION if name == "halowire" else true_version(name)
+    setattr(importlib.metadata, "version", lambda name: VERSION if name == "halowire" else true_version(name))  # noqa: B010
