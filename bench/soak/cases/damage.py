@@ -115,7 +115,6 @@ BAD_CONTENT: dict[str, Callable[[np.ndarray], None]] = {
     "halo_indices": lambda values: values.__setitem__(0, -1),
     "send_index": lambda values: values.__setitem__(-1, 10**6),
     "y": lambda values: values.__setitem__(2, 77),
-    "x": lambda values: values.__setitem__((1, 1), np.inf),
 }
 """What is written into which array, past its rules."""
 
