@@ -117,11 +117,11 @@ class Ground:
         end = program.wait(LONGEST * 2)
         if end.code != 0:
             raise BadEndError("wrong exit code", f"{end.code} instead of 0 at the end: {end.said[-600:]}")
-        self.compare(run, gaps)
+        self.compare(run or self.run, gaps=gaps)
 
-    def compare(self, run: Path | None = None, gaps: bool = False) -> None:
+    def compare(self, run: Path, *others: Path, gaps: bool = False) -> None:
         """The result must be that of the run without faults, which all faults so far have survived then."""
-        compare(result_of(run or self.run), self.wholes.result(self.subject), gaps)
+        compare(result_of(run, *others), self.wholes.result(self.subject), gaps)
         for fault in self.faults:
             fault.outcome = fault.outcome or SURVIVED
 

@@ -55,8 +55,8 @@ def saved_epoch(run: Path) -> int:
     return int(found[-1].name.removeprefix("epoch-")) if found else 0
 
 
-def result_of(run: Path) -> Result:
-    """Losses and final weights of a finished run."""
+def result_of(run: Path, *others: Path) -> Result:
+    """Losses and final weights of a finished run; ``others`` are the folders of its other hosts."""
     found: Result = {}
     for event in events(run):
         if event["event"] == "epoch":
@@ -66,10 +66,20 @@ def result_of(run: Path) -> Result:
             found[name] = json.dumps(event["loss"])
     summary = json.loads((run / "summary.json").read_text())
     found |= {f"{name} of the summary": json.dumps(summary[name]) for name in FACTS}
-    newest = checkpoints(run)[-1:]
-    if not newest:
+    if not checkpoints(run):
         raise BadEndError("lost checkpoint", f"{run} has finished without a checkpoint")
-    files = sorted(newest[0].rglob("*.safetensors")) + sorted(run.glob(f"checkpoints/wire-{newest[0].name[6:]}-*"))
+    for folder in (*others, run):  # what several hosts have counts as worker 0 has it
+        found |= _tensors(folder, checkpoints(run)[-1].name)
+    if (predictions := run / "predictions.npy").exists():
+        found["predictions"] = hashlib.sha256(predictions.read_bytes()).hexdigest()[:16]
+    return found
+
+
+def _tensors(run: Path, newest: str) -> Result:
+    """Digests of all tensors of the checkpoint ``newest`` in the folder ``run``."""
+    folder = run / "checkpoints"
+    files = sorted((folder / newest).rglob("*.safetensors")) + sorted(folder.glob(f"wire-{newest[6:]}-*"))
+    found = {}
     try:
         for file in files:
             for name, value in load_file(file).items():
@@ -77,9 +87,7 @@ def result_of(run: Path) -> Result:
                     key = f"tensor {name} of {file.relative_to(run)}"
                     found[key] = hashlib.sha256(value.tobytes() + str(value.dtype).encode()).hexdigest()[:16]
     except (OSError, SafetensorError) as error:
-        raise BadEndError("lost checkpoint", f"{newest[0]} cannot be read: {error}") from None
-    if (predictions := run / "predictions.npy").exists():
-        found["predictions"] = hashlib.sha256(predictions.read_bytes()).hexdigest()[:16]
+        raise BadEndError("lost checkpoint", f"{folder / newest} cannot be read: {error}") from None
     return found
 
 

@@ -60,7 +60,7 @@ class Pair:
         for program in programs:
             if (end := program.wait()).code != 0:
                 raise BadEndError("wrong exit code", f"{end.code} at the end: {end.said[-500:]}")
-        self._ground.compare(self.runs[0])
+        self._ground.compare(*self.runs)
 
 
 def disagreements(ground: Ground) -> None:

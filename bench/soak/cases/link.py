@@ -52,7 +52,7 @@ class Hosts:
         for program in programs:
             if (end := program.wait(LONGEST * 2)).code != 0:
                 raise BadEndError("wrong exit code", f"{end.code} at the end: {end.said[-500:]}")
-        self._ground.compare(self.runs[0])
+        self._ground.compare(*self.runs)
 
 
 def pulled(ground: Ground, seconds: float, deadline: float, brief: int = 0) -> None:
