@@ -180,14 +180,14 @@ def _change_npz(file: Path, name: str, change: Callable[[np.ndarray], None], cut
 
 
 def cases() -> list[Case]:
-    """Every damage of a checkpoint for every recipe; of shards for some; graph files are the same for all."""
+    """Every damage of a checkpoint for every recipe of two workers; of shards for some; graph files are alike for all."""
     found = [
         Case(f"checkpoint-{kind.split()[0]}-{subject.name}", subject, partial(checkpoint, kind=kind))
         for subject in SUBJECTS.values()
-        for kind in DAMAGES
+        for kind in list(DAMAGES)[: 1 if subject.workers > 2 else None]
     ]
-    found += [Case(f"predict-{s.name}", s, predicted) for s in COMMANDS[:3]]
-    shards = [("flipped bit", 0), ("truncated", 1), ("missing file", 3), ("content", 0), ("content", 1), ("content", 3)]
+    found += [Case(f"predict-{s.name}", s, predicted) for s in COMMANDS[:2]]
+    shards = [("flipped bit", 0), ("truncated", 1), ("missing file", 3), ("content", 0), ("content", 1)]
     found += [
         Case(f"shard-{kind.split()[0]}-{COMMANDS[place].name}", COMMANDS[place], partial(shard, kind=kind))
         for kind, place in shards

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import signal
 from functools import partial
 
 from bench.soak.ground import Case, Ground, for_all
 from bench.soak.outcome import SURVIVED, BadEndError
+from bench.soak.program import send
 from bench.soak.result import epochs_done, events, saved_epoch
 from bench.soak.subject import EXACT, SUBJECTS
 
@@ -21,8 +23,13 @@ def two_runs(ground: Ground) -> None:
     program = ground.start()
     for flags, target in zip((("--resume",), ("--overwrite",)), ground.targets(2, last=0.4), strict=True):
         ground.reach(program, max(target, epochs_done(ground.run)))
+        workers = program.workers()
+        for worker in workers:
+            send(worker, signal.SIGSTOP)  # it would have finished before the other has started
         fault = ground.fault(TWO)
         ground.refused_each(fault, ground.start(*flags), [2], "is in use by process")
+        for worker in workers:
+            send(worker, signal.SIGCONT)
         fault.lost = 0
     ground.finish(program)
 

@@ -41,7 +41,9 @@ def lowers(ground: Ground) -> None:
     if end.code != 0:
         raise BadEndError("wrong exit code", f"{end.code}: {end.said[-500:]}")
     _finite(ground, 0)
-    fault.outcome, fault.lost = SURVIVED, None
+    if not json.loads((ground.run / "summary.json").read_text())["lowered"]:
+        raise BadEndError("not as expected", "nothing diverged")
+    fault.outcome = SURVIVED
 
 
 def _finite(ground: Ground, code: int) -> None:

@@ -17,7 +17,7 @@ from bench.soak.whole import calls_of_one_checkpoint
 
 RENAME = "kill -9 at a rename of a checkpoint"
 FSYNC = "kill -9 at an fsync of a checkpoint"
-MOST = 8
+MOST = 6
 """Faults of one case."""
 Plan = list[tuple[int, int, str]]
 """For every start of the workers: which rank ends itself at which of its calls, before it or after it."""
