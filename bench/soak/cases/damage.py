@@ -180,7 +180,7 @@ def _change_npz(file: Path, name: str, change: Callable[[np.ndarray], None], cut
 
 
 def cases() -> list[Case]:
-    """Every damage of a checkpoint for every recipe of two workers; of shards for some; graph files are alike for all."""
+    """Every damage of a checkpoint for every recipe of two workers, of shards for some, of graph files once."""
     found = [
         Case(f"checkpoint-{kind.split()[0]}-{subject.name}", subject, partial(checkpoint, kind=kind))
         for subject in SUBJECTS.values()
