@@ -17,7 +17,7 @@ from halowire.training.rules import idle_settings, refuse
 
 DONE = ("finished", "early-stopped")
 """The ``status`` in `summary.json` of a run that needs no more epochs."""
-MAY_DIFFER = ("deadline", "checkpoint.every")
+MAY_DIFFER = ("deadline", "checkpoint.every", "checkpoint.minutes", "checkpoint.keep")
 """Settings without any effect on the numbers of a run."""
 
 

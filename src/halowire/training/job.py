@@ -16,7 +16,12 @@ from halowire.training.config import Config
 
 PREDICTIONS = "predictions.npy"
 """The file of a run folder with the predictions of a user's own model, which `halowire predict` cannot build."""
-MAY_CHANGE = ("epochs", "early_stop", "threads", "device", "deadline", "on_nan", "eval.every", "checkpoint.every")
+MESH_SHAPE = ("mesh.stages", "mesh.parts", "mesh.chunks", "mesh.split")
+"""Settings of the mesh that a resumed run may change; then the wire starts afresh."""
+MAY_CHANGE = (
+    "epochs", "early_stop", "threads", "device", "deadline", "on_nan", "eval.every", "checkpoint.every",
+    "checkpoint.minutes", "checkpoint.keep", *MESH_SHAPE,
+)  # fmt: skip
 """Settings that a resumed run may change."""
 
 
