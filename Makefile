@@ -1,4 +1,4 @@
-# make install | demo | docs | test | test-slow | test-browser | sanitize | clean
+# make install | demo | docs | test | test-slow | test-browser | sanitize | soak | clean
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 SANITIZED := build/sanitized
 NATIVE := $(wildcard src/halowire/kernels/native/*)
 
-.PHONY: install demo docs test test-slow test-browser sanitize lint clean
+.PHONY: install demo docs test test-slow test-browser sanitize soak lint clean
 
 install: $(STAMP)
 
@@ -52,6 +52,10 @@ $(SANITIZED)/.built: $(STAMP) CMakeLists.txt $(NATIVE)
 	  --config-settings=build-dir=build/sanitized-objects --config-settings=cmake.define.HALOWIRE_CHECKED=ON \
 	  --config-settings=cmake.define.HALOWIRE_SANITIZE=address,undefined .
 	touch $@
+
+# Faults injected into real runs, at most 25 minutes; needs root (network namespaces, small disks).
+soak: install
+	$(BIN)/python -m bench.soak
 
 clean:
 	rm -rf build dist runs docs/_build .pytest_cache .mypy_cache .ruff_cache
