@@ -57,7 +57,7 @@ DAMAGES: dict[str, Callable[[Ground, Path], None]] = {
 def checkpoint(ground: Ground, kind: str) -> None:
     """The newest checkpoint of a stopped run is damaged; --resume skips it, or says which to delete."""
     ground.wholes.half(ground.subject, ground.run)
-    newest = checkpoints(ground.run)[-1]
+    *_, before, newest = checkpoints(ground.run)
     files = sorted(path for path in newest.rglob("*") if path.is_file() and path.stat().st_size)
     done = epochs_done(ground.run)
     fault = ground.fault(f"damaged checkpoint: {kind}")
@@ -69,7 +69,7 @@ def checkpoint(ground: Ground, kind: str) -> None:
         shutil.rmtree(newest)  # as the message says
         program, recovered = ground.resume()
     fault.recover = recovered
-    fault.lost = done - int(checkpoints(ground.run)[-1].name[6:]) if newest not in checkpoints(ground.run) else None
+    fault.lost = done - int(before.name.removeprefix("epoch-"))
     ground.finish(program)
     fault.outcome = fault.outcome or SURVIVED
 
