@@ -1,11 +1,11 @@
-# make install | demo | docs | test | test-slow | test-browser | clean
+# make install | demo | docs | test | test-slow | test-browser | test-gpu-kernels | clean
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 NATIVE := $(wildcard src/halowire/kernels/native/*)
 
-.PHONY: install demo docs test test-slow test-browser lint clean
+.PHONY: install demo docs test test-slow test-browser test-gpu-kernels lint clean
 
 install: $(STAMP)
 
@@ -37,6 +37,15 @@ test-slow: install
 
 test-browser: install
 	$(BIN)/python -m pytest -m browser
+
+# Needs no GPU: interprets the Triton kernels, compiles them for GPUs that are not here, and executes their PTX on the CPU.
+test-gpu-kernels: export TRITON_CACHE_DIR = build/triton
+test-gpu-kernels: install
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[gpu-dev]"
+	TRITON_INTERPRET=1 $(BIN)/python -m pytest -k "triton and not float64" tests/unit/kernels tests/property/test_kernels_attend.py
+	TRITON_INTERPRET=1 $(BIN)/python -m pytest -m gpu_kernels tests/gpu
+	$(BIN)/python -m pytest -m gpu_kernels tests/gpu
+	$(BIN)/python tools/gpu_table.py
 
 clean:
 	rm -rf build dist runs docs/_build .pytest_cache .mypy_cache .ruff_cache

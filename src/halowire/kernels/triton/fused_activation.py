@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import triton
 import triton.language as tl
 from torch import Tensor
@@ -29,16 +27,19 @@ def activate(
     stats = None if gamma is None else x.new_empty(rows, 2)
     launch(
         activate_kernel, (blocks(rows, tile["M"]),), x, stride, out, out.stride(0), gamma, beta, stats, eps, rows,
-        K=cols, RELU=relu, enable_fp_fusion=False, **dropout(drop), **tile,
+        *dropout(drop), K=cols, RELU=relu, THRESHOLD=threshold(drop), enable_fp_fusion=False, **tile,
     )  # fmt: skip
     return stats
 
 
-def dropout(drop: Drop | None) -> dict[str, Any]:
-    """Dropout as the kernels take it; without it there are no ids."""
-    if drop is None:
-        return {"ids": None, "stream": 0, "scale": 1.0, "THRESHOLD": 0}
-    return {"ids": drop.ids, "stream": signed(drop.stream), "scale": drop.scale, "THRESHOLD": drop.threshold}
+def dropout(drop: Drop | None) -> tuple[Tensor | None, int, float]:
+    """Dropout as the kernels take it: the rows' ids, None where nothing is dropped, the stream and the scale."""
+    return (None, 0, 1.0) if drop is None else (drop.ids, signed(drop.stream), drop.scale)
+
+
+def threshold(drop: Drop | None) -> int:
+    """The threshold of dropout, a constant of the kernels."""
+    return 0 if drop is None else drop.threshold
 
 
 @triton.jit(do_not_specialize=["stream", "rows"])

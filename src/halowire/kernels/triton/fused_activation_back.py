@@ -11,7 +11,7 @@ from torch import Tensor
 
 from halowire.kernels.counter_random import Drop
 from halowire.kernels.triton.draws import drop_factor
-from halowire.kernels.triton.fused_activation import dropout
+from halowire.kernels.triton.fused_activation import dropout, threshold
 from halowire.kernels.triton.launches import blocks, launch, row_tile
 
 MOST_BLOCKS = 512
@@ -38,7 +38,7 @@ def activate_backward(
     partial = None if gamma is None else x.new_empty(count, 2, cols)
     launch(
         activate_back_kernel, (count,), grad, grad_stride, x, stride, out, out.stride(0), gamma, beta, stats, partial,
-        rows, turns, K=cols, RELU=relu, enable_fp_fusion=False, **dropout(drop), **tile,
+        rows, turns, *dropout(drop), K=cols, RELU=relu, THRESHOLD=threshold(drop), enable_fp_fusion=False, **tile,
     )  # fmt: skip
     return None if partial is None else partial.sum(0)
 
