@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 import torch
+from triton.runtime.jit import JITFunction
 
 from halowire.kernels import Packing, delta_step, pack_rows, unpack_rows
 from halowire.kernels.triton_devices import interpreted
@@ -116,32 +117,30 @@ def test_a_wrong_constant_changes_the_bytes():
     assert difference(found, one.twin(), exact=True) > 0
 
 
+def last_launch(name: str) -> tuple:
+    """The kernel that a case launches last, with its arguments and constants."""
+    given: list[tuple] = []
+
+    def keep(kernel, *arguments, grid, warmup, **constants):
+        given.append((kernel, arguments, constants))
+
+    with launches(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(JITFunction, "run", keep)
+        case(name).call()
+    return given[-1]
+
+
 @pytest.mark.parametrize("target", ["sm_80", "sm_90", "sm_120", "gfx90a", "gfx942"])
-def test_fused_operations(target, monkeypatch):
-    given = {}
-
-    def keep(kernel, *arguments, grid, warmup, **constants):
-        given.update(kernel=kernel, arguments=arguments, constants=constants)
-
-    with launches() as _:
-        monkeypatch.setattr("triton.runtime.jit.JITFunction.run", keep)
-        case("delta update").call()
-    apart = compiled(given["kernel"], given["arguments"], given["constants"], target)
-    fused = compiled(given["kernel"], given["arguments"], {**given["constants"], "enable_fp_fusion": True}, target)
-    assert apart.forbidden() == [] and fused.forbidden() != []
+def test_fused_operations(target):
+    kernel, arguments, constants = last_launch("delta update")
+    assert compiled(kernel, arguments, constants, target).forbidden() == []
+    assert compiled(kernel, arguments, {**constants, "enable_fp_fusion": True}, target).forbidden() != []
 
 
-def test_registers_that_do_not_fit(monkeypatch):
-    given = {}
-
-    def keep(kernel, *arguments, grid, warmup, **constants):
-        given.update(kernel=kernel, arguments=arguments, constants=constants)
-
-    with launches() as _:
-        monkeypatch.setattr("triton.runtime.jit.JITFunction.run", keep)
-        case("LayerNorm, ReLU, dropout, there and back").call()
-    one = compiled(given["kernel"], given["arguments"], {**given["constants"], "maxnreg": 24}, "sm_80")
-    assert one.spills() > 0
+def test_registers_that_do_not_fit():
+    kernel, arguments, constants = last_launch("LayerNorm, ReLU, dropout, there and back")
+    assert compiled(kernel, arguments, constants, "sm_80").spills() == 0
+    assert compiled(kernel, arguments, {**constants, "maxnreg": 24}, "sm_80").spills() > 0
 
 
 def test_nan_and_the_ends_of_integers_convert_as_a_gpu_converts_them():

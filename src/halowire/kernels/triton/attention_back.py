@@ -7,6 +7,7 @@ import triton.language as tl
 from torch import Tensor
 
 from halowire.kernels.triton.launches import blocks, edge_tile, launch, row_tile
+from halowire.kernels.triton.tiles import row_block
 
 
 def attend_targets(
@@ -37,11 +38,8 @@ def attend_targets_kernel(
     H: tl.constexpr, C: tl.constexpr, M: tl.constexpr, KP: tl.constexpr,
 ):  # fmt: skip
     """``M`` targets and one head, in a tile ``[M, KP]``."""
-    row = (tl.program_id(0) * M + tl.arange(0, M)).to(tl.int64)
+    row, live, cols, inside = row_block(rows, C, M, KP)
     head = tl.program_id(1)
-    live = row < rows
-    cols = tl.arange(0, KP)
-    inside = live[:, None] & (cols < C)[None, :]
     place = head * C + cols[None, :]
     g = tl.load(grad + row[:, None] * grad_stride + place, inside, 0.0)
     dot = tl.sum(g * tl.load(out + row[:, None] * out_stride + place, inside, 0.0), 1)

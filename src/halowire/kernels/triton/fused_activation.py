@@ -9,6 +9,7 @@ from torch import Tensor
 from halowire.kernels.counter_random import Drop, signed
 from halowire.kernels.triton.draws import drop_factor
 from halowire.kernels.triton.launches import blocks, launch, row_tile
+from halowire.kernels.triton.tiles import row_block
 
 
 def activate(
@@ -48,10 +49,7 @@ def activate_kernel(
     K: tl.constexpr, RELU: tl.constexpr, THRESHOLD: tl.constexpr, M: tl.constexpr, KP: tl.constexpr,
 ):  # fmt: skip
     """``M`` rows of ``K`` columns, in a tile ``[M, KP]``."""
-    row = (tl.program_id(0) * M + tl.arange(0, M)).to(tl.int64)
-    live = row < rows
-    cols = tl.arange(0, KP)
-    inside = live[:, None] & (cols < K)[None, :]
+    row, live, cols, inside = row_block(rows, K, M, KP)
     y = tl.load(x + row[:, None] * x_stride + cols[None, :], inside, 0.0)
     if gamma is not None:
         mean = tl.div_rn(tl.sum(y, 1), tl.full((M,), K, tl.float32))

@@ -7,6 +7,7 @@ import triton.language as tl
 from torch import Tensor
 
 from halowire.kernels.triton.launches import blocks, launch, row_tile
+from halowire.kernels.triton.tiles import row_block
 
 
 def delta_step(kept: Tensor, values: Tensor, decay: float, gain: float, columns: Tensor | None) -> None:
@@ -25,9 +26,7 @@ def memory_step_kernel(
     K: tl.constexpr, M: tl.constexpr, KP: tl.constexpr,
 ):  # fmt: skip
     """``M`` rows of ``K`` columns, in a tile ``[M, KP]``."""
-    row = (tl.program_id(0) * M + tl.arange(0, M)).to(tl.int64)
-    cols = tl.arange(0, KP)
-    inside = (row < rows)[:, None] & (cols < K)[None, :]
+    row, _, cols, inside = row_block(rows, K, M, KP)
     number = cols if columns is None else tl.load(columns + cols, cols < K, 0)
     place = kept + row[:, None] * kept_stride + number[None, :]
     change = tl.load(values + row[:, None] * values_stride + cols[None, :], inside, 0.0)

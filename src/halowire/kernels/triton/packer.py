@@ -12,6 +12,7 @@ from halowire.kernels.triton.codes import clipped_levels, minmax, two_levels
 from halowire.kernels.triton.draws import drawn_uniform
 from halowire.kernels.triton.launches import blocks, launch, row_tile
 from halowire.kernels.triton.patterns import nearest
+from halowire.kernels.triton.tiles import row_block
 
 
 def pack_rows(
@@ -48,10 +49,7 @@ def pack_kernel(
 ):  # fmt: skip
     """``M`` rows of ``K`` columns, in a tile ``[M, KP]``."""
     SUBSET: tl.constexpr = columns is not None
-    row = (tl.program_id(0) * M + tl.arange(0, M)).to(tl.int64)
-    live = row < rows
-    cols = tl.arange(0, KP)
-    inside = live[:, None] & (cols < K)[None, :]
+    row, live, cols, inside = row_block(rows, K, M, KP)
     number = tl.load(columns + cols, cols < K, 0) if SUBSET else cols
     base = x + row * x_stride
     values = tl.load(base[:, None] + number[None, :], inside, 0.0)

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from halowire.kernels.triton.launches import blocks, launch, row_tile
 from halowire.kernels.triton.patterns import widened
+from halowire.kernels.triton.tiles import row_block
 
 
 def unpack_rows(data: Tensor, size: int, bits: int, out: Tensor, stride: int) -> None:
@@ -51,9 +52,6 @@ def unpack_kernel(
     K: tl.constexpr, ROW_BYTES: tl.constexpr, BITS: tl.constexpr, M: tl.constexpr, KP: tl.constexpr,
 ):  # fmt: skip
     """``M`` rows of ``K`` columns, in a tile ``[M, KP]``."""
-    row = (tl.program_id(0) * M + tl.arange(0, M)).to(tl.int64)
-    live = row < rows
-    cols = tl.arange(0, KP)
-    inside = live[:, None] & (cols < K)[None, :]
+    row, live, cols, inside = row_block(rows, K, M, KP)
     values = decode(data + row * ROW_BYTES, cols, live, inside, BITS)
     tl.store(out + row[:, None] * out_stride + cols[None, :], values, inside)
