@@ -24,6 +24,8 @@ from halowire.partitioning.schema import Check, listed, named, record, text, who
 
 PIECE_BYTES = 1 << 19
 """Bytes that are read at once: they stay in the cache between the checksum and the look at the values."""
+ALIGNED = 64
+"""NumPy fills up headers, so that the values begin at a multiple of so many bytes."""
 REMEDY = "partition the graph again or copy the folder again"
 
 
@@ -142,7 +144,7 @@ def _read_array(path: Path, entry: Mapping[str, Any], values: Values | None, ver
                 found, bad = _pass(file, header, values)
                 if found != entry["crc32"]:
                     raise InputError(f"{path} does not match its checksum, so its content has changed: {REMEDY}")
-            header = read_npy_header(file, size)
+            header = _aligned(read_npy_header(file, size))
             if header.dtype.name != entry["dtype"] or list(header.shape) != entry["shape"]:
                 raise InputError(
                     f"{path} holds {header.dtype.name} {list(header.shape)}, but the manifest says "
@@ -163,11 +165,18 @@ def _read_array(path: Path, entry: Mapping[str, Any], values: Values | None, ver
 def _header(file: IO[bytes], size: int) -> NpyHeader | None:
     """The header, or None where it is damaged; the file is at its beginning again."""
     try:
-        return read_npy_header(file, size)
+        return _aligned(read_npy_header(file, size))
     except ValueError:
         return None
     finally:
         file.seek(0)
+
+
+def _aligned(header: NpyHeader) -> NpyHeader:
+    """The header, whose values must begin where they can be mapped and looked at in place."""
+    if header.offset % ALIGNED:
+        raise ValueError(f"its values begin at byte {header.offset}, expected a multiple of {ALIGNED}")
+    return header
 
 
 def _pass(file: IO[bytes], header: NpyHeader | None, values: Values | None) -> tuple[int, int | None]:

@@ -34,6 +34,7 @@ from halowire.training import (
     earlier_run_kept,
     finished,
     hold_out,
+    parse_weights,
     recipe_config,
     refuse,
     refuse_other_job,
@@ -138,7 +139,7 @@ def fit(
 
 def _trained(run: Run, model: nn.Module, decoder: Decoder | None) -> Fit:
     """Copies of the user's ``model`` and ``decoder`` with the best weights of the run."""
-    weights = best_weights(run.folder)
+    weights = parse_weights(best_weights(run.folder))
     trained = cpu_copy(model)
     scores = cpu_copy(decoder)
     trained.load_state_dict(trained_weights(weights))

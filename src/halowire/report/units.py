@@ -34,7 +34,10 @@ def number(value: Any) -> float:
     """The value as a float; NaN where it is missing, no number or infinite, so that other code need not check."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return math.nan
-    return float(value) if math.isfinite(value) else math.nan
+    try:
+        return float(value) if math.isfinite(value) else math.nan
+    except OverflowError:  # a whole number beyond all floats
+        return math.nan
 
 
 def finite(values: Iterable[float]) -> list[float]:
