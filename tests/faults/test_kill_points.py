@@ -1,0 +1,26 @@
+"""kill -9 right before and right after every fsync and rename of a run: it goes on, and ends bit for bit alike."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.support.fit_case import SCRIPTS, run_script
+
+
+def killed(folder, recipe: str, workers: int, step: int) -> None:
+    found = json.loads(run_script(SCRIPTS / "kill_points_script.py", folder, recipe, workers, step).splitlines()[-1])
+    assert found["bad"] == [] and found["kills"] > 0 and min(found["calls"]) > 3, found
+
+
+@pytest.mark.timeout(300)
+def test_some_points_of_one_worker(tmp_path):
+    killed(tmp_path, "sylvie-a", 1, 4)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize(("recipe", "workers"), [("exact", 1), ("halowire", 2), ("gnnpipe", 2)])
+def test_every_point(tmp_path, recipe, workers):
+    killed(tmp_path, recipe, workers, 1)
