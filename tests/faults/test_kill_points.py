@@ -6,11 +6,12 @@ import json
 
 import pytest
 
-from tests.support.fit_case import SCRIPTS, run_script
+from tests.support.fit_case import run_script
 
 
 def killed(folder, recipe: str, workers: int, step: int) -> None:
-    found = json.loads(run_script(SCRIPTS / "kill_points_script.py", folder, recipe, workers, step).splitlines()[-1])
+    words = ("-m", "tests.support.scripts.kill_points_script", folder, recipe, workers, step)
+    found = json.loads(run_script(*words, seconds=1200).splitlines()[-1])
     assert found["bad"] == [] and found["kills"] > 0 and min(found["calls"]) > 3, found
 
 

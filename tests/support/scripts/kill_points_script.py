@@ -1,7 +1,7 @@
-"""``kill_points_script.py FOLDER RECIPE WORKERS STEP``: workers die at every ``STEP``-th fsync and rename of a run.
+"""``FOLDER RECIPE WORKERS STEP``: workers die at every ``STEP``-th fsync and rename of a run.
 
-A worker is killed with SIGKILL right before or right after the call; then the run goes on in new processes, and must end
-with the same bits as an uninterrupted one. Prints JSON: the number of calls, of kills, and what went wrong.
+A worker is killed with SIGKILL right before or right after the call; then the run goes on in new processes, and must
+end with the same bits as an uninterrupted one. Prints JSON: the number of calls, of kills, and what went wrong.
 """
 
 import ctypes
@@ -17,10 +17,10 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
+from tests.support.recipe_case import config_of, recipe_trainer
 
 from halowire import files
 from halowire.training import Trainer
-from tests.support.recipe_case import config_of, recipe_trainer
 
 FOLDER, RECIPE, WORKERS, STEP = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 LONGEST = 60.0
