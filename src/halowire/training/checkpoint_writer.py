@@ -1,7 +1,7 @@
 """Checkpoints are written behind the computation: the run waits for copies of its state, not for the disk.
 
 While the next epoch runs, a thread of every worker writes its files to a temporary folder. Threads do not talk to other
-workers: the sums of that epoch's gradients carry whether some worker's thread is still at work, which all wait for, or
+workers: the sums of that epoch's gradients carry whether some worker's thread is still at work, for which all wait, or
 has failed, which ends the run. While the epoch after it runs, the keeper of each folder completes and renames it.
 Whatever happens before that leaves no checkpoint, and the one before it stays.
 """
