@@ -53,9 +53,9 @@ def parser() -> argparse.ArgumentParser:
 
 
 def code_digest() -> str:
-    """A digest of halowire's code: what was found with another one says nothing of this one."""
+    """A digest of halowire's code and the soak's: what was found with another one says nothing of this one."""
     digest = hashlib.sha256()
-    for file in sorted((ROOT / "src").rglob("*.py")):
+    for file in sorted([*(ROOT / "src").rglob("*.py"), *Path(__file__).parent.rglob("*.py")]):
         digest.update(file.read_bytes())
     return digest.hexdigest()[:16]
 
