@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import fcntl
 import hashlib
 import json
 import os
@@ -133,6 +134,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     if reason := possible():
         print(f"soak: {reason}", file=sys.stderr)
+        return 2
+    options.work.mkdir(parents=True, exist_ok=True)
+    lock = os.open(options.work, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # it ends with this process
+    except BlockingIOError:
+        print(f"soak: another soak works in {options.work}; wait for it, or give another --work", file=sys.stderr)
         return 2
     soak = Soak(options.work, options.seed, options.fresh)
     only = tuple(options.only or ())
