@@ -145,6 +145,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     soak = Soak(options.work, options.seed, options.fresh)
     only = tuple(options.only or ())
     wanted = [case for case in cases if case.id.startswith(only)] if only else cases
+    if not wanted:
+        print(f"soak: no case begins with {' or '.join(only)}; --list prints all names", file=sys.stderr)
+        return 2
     wanted = [case for case in wanted if only or case.id not in soak.found]
     left = run_all(soak, wanted, options.lanes, options.minutes)
     faults = [fault for case in cases for fault in soak.found.get(case.id, [])]
