@@ -52,3 +52,22 @@ def test_other_widths_spill_nothing_either(width):
             case.call()
         assert [one.spills() for one in made] == [0] * len(made), case.name
         assert not case.exact or not any(one.forbidden() for one in made), case.name
+
+
+@pytest.mark.parametrize("width", [47, 602])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "pack 1-bit minmax",
+        "pack 1-bit levels",
+        "pack 4-bit levels",
+        "unpack 4 bits",
+        "sums of 2-bit rows",
+        "LayerNorm, ReLU, dropout, there and back",
+    ],
+)
+def test_machine_code_for_other_widths_computes_what_the_twin_computes(name, width):
+    case = next(one for one in cases(width) if one.name == name)
+    with launches("sm_80", run="sm_80"):
+        found = case.call()
+    assert difference(found, case.twin(), case.exact) <= (0 if case.exact else CLOSE)

@@ -61,11 +61,11 @@ def safe_means(base, columns, live, K: tl.constexpr, M: tl.constexpr, SUBSET: tl
 
     Also returns the factor of every row, the mean of the scaled row, and which rows have no means.
     """
-    factor = tl.full((M,), 1.0, tl.float32)
-    mean, low, high = means(base, columns, live, factor, K, M, SUBSET)
+    mean, low, high = means(base, columns, live, tl.full((M,), 1.0, tl.float32), K, M, SUBSET)
     huge = ~(finite(mean) & finite(low) & finite(high))
-    if tl.max(huge.to(tl.int32), 0) > 0:
-        factor = tl.where(huge, SCALE, 1.0)
+    factor = tl.where(huge, SCALE, 1.0)
+    # No turn or one: around a tile of a single row, triton 3.7.1 cannot translate an `if` for AMD's GPUs.
+    for _ in range(0, tl.max(huge.to(tl.int32), 0)):
         mean, low, high = means(base, columns, live, factor, K, M, SUBSET)
     bad = ~(finite(mean) & finite(low) & finite(high))
     back = tl.where(huge, BACK, 1.0)
