@@ -72,7 +72,8 @@ def _is_broad(rule: Rule) -> bool:
 def _section(title: str, kind: type, prefix: str, values: dict[str, Any]) -> str:
     """A heading, what holds for most of the group, and a row for every setting."""
     names = [prefix + name for name in values] if kind is not Arguments else []
-    wide = [rule for rule in RULES if not _is_broad(rule) and len(rule.settings) > 10 and _spoken_of(rule, names)]
+    idle = [rule for rule in RULES if rule.kind is Kind.IDLE and not _is_broad(rule)]
+    wide = [rule for rule in idle if len(rule.settings) > 10 and _spoken_of(rule, names)]
     lines = [f"## {title}", ""]
     for rule in wide:
         others = [f"`--{dashed(name)}`" for name in names if name not in _spoken_of(rule, names)]

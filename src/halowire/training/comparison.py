@@ -18,7 +18,7 @@ from halowire.training.rules import idle_settings, refuse
 DONE = ("finished", "early-stopped")
 """The ``status`` in `summary.json` of a run that needs no more epochs."""
 MOST_SEEDS = 10_000
-MAY_DIFFER = ("deadline", "checkpoint.every")
+MAY_DIFFER = ("deadline", "checkpoint.every", "checkpoint.minutes", "checkpoint.keep")
 """Settings without any effect on the numbers of a run."""
 
 

@@ -237,7 +237,11 @@ class CheckpointConfig:
     """When the run is saved."""
 
     every: int = 0
-    """epochs between two checkpoints; 0: only when the run ends or is interrupted"""
+    """epochs between two checkpoints, beside those by minutes, at the end and on an interruption; 0: none"""
+    minutes: float = 10.0
+    """most minutes between two checkpoints, so that a killed run loses no more; 0: none by the clock"""
+    keep: int = 2
+    """checkpoints that are kept: the newest ones; where one is damaged, the one before it serves"""
 
 
 @dataclass(frozen=True)

@@ -16,17 +16,18 @@ from halowire.errors import InputError, NotFiniteError
 from halowire.events import EVAL, GRADIENT, SETUP, STAGE, TRAIN, EventLog, LedgerEntry, is_better
 from halowire.schedules import Watch
 from halowire.training.checkpoint import Progress
+from halowire.training.checkpoint_choice import Found
 from halowire.training.config import Config, OptimConfig
-from halowire.training.flat import FlatGradients, all_finite, broadcast_parameters
+from halowire.training.flat import FlatGradients, broadcast_parameters, not_finite
 from halowire.training.not_finite import Finding, look_at_inputs, look_at_pass, share, words
 from halowire.training.outcome import largest_memory, peak_memory, summarise, total_sent
-from halowire.training.run_state import RunState
+from halowire.training.run_state import NOTES, RunState
 from halowire.training.runner import Runner
 from halowire.wire import GradientCodec, HaloExchange, Transport
 
-EXTRAS = 7
-"""Numbers reduced with the gradients: loss, wish to stop, bytes, change and norm of halo rows, seconds of rank 0, and
-whether gradients are not finite."""
+EXTRAS = 7 + NOTES
+"""Numbers reduced with the gradients: loss, wish to stop, bytes, change and norm of halo rows, seconds of rank 0, how
+far the writing of a checkpoint is, and whether gradients are not finite."""
 LOWER = 0.5
 """What the learning rate is multiplied by where ``on_nan`` lowers it."""
 MOST = 5
@@ -95,15 +96,24 @@ class Trainer:
         self._sent_before: dict[str, int] = {}
         self._random = torch.get_rng_state()
         self._news: list[dict[str, Any]] = []
+        self._notes: list[float] = []
 
-    def resume(self) -> None:
-        """Go on from the newest checkpoint; if none exists, start from the beginning."""
-        self.progress = self._state.load() or self.progress
+    def resume(self, found: Found | None = None, warn: Callable[[str], None] = lambda text: None) -> None:
+        """Go on from the newest whole checkpoint (``found``, if it was looked for); start anew if none exists."""
+        self.progress = self._state.load(found, warn) or self.progress
         self._sent_before = dict(self.progress.sent)
         before, now = self._state.settings_before, self.config.optim.lr
         if before and before["optim"]["lr"] != now:
             why = f"the run was resumed with --optim.lr {now:g} instead of {before['optim']['lr']:g}"
             self._news.append({"event": "lowered", "epoch": self.progress.epoch, "lr": now, "why": why})
+        if self._state.recut:
+            counts = {"before": self._state.settings_before["workers"], "workers": self.transport.size}
+            self._news.append({"event": "recut", "epoch": self.progress.epoch, **counts, "why": self._state.recut})
+
+    @property
+    def recut(self) -> str:
+        """How the run that was resumed had been cut, in words, if that was in another way; else empty."""
+        return self._state.recut
 
     def run(self, hooks: Hooks | None = None) -> dict[str, Any]:
         """Train to the end, or until told to stop; return the summary, which is the same on every worker."""
@@ -113,6 +123,9 @@ class Trainer:
         for event in self._news:
             log.write(**event)
         status = "finished"
+        if self.hooks.keep:
+            self._state.start()
+            self._cut_events_of_others()
         self.transport.ledger.take()
         if self._goes_back and not self.progress.epoch:
             self._checkpoint()  # so that there is a state to go back to before the first epoch that is saved
@@ -121,6 +134,7 @@ class Trainer:
                 status = self._step(log)
             except NotFiniteError as error:
                 log = self._go_back(log, error)
+        self._state.finish()
         self.settle()
         best, memory = self.progress.best_epoch, peak_memory()
         log.write("end", time=time.time(), status=status, best_epoch=best, peak_memory_bytes=memory)
@@ -134,12 +148,13 @@ class Trainer:
         """Train one epoch, and evaluate and save the run if that is due; return how the run stands."""
         status = "finished"
         stop = self._epoch(log)
+        due = self._state.hear(self.progress.epoch, self._notes) and self.hooks.keep
         last = self.progress.epoch == self.config.epochs
         if (last or self._due(self.config.eval.every)) and self._evaluate(log):
             status = "early-stopped"
         elif stop and not last:
             status = "stopped"
-        if last or status != "finished" or self._due(self.config.checkpoint.every):
+        if last or status != "finished" or due:
             self._checkpoint()
         return status
 
@@ -170,11 +185,11 @@ class Trainer:
         wire = self._wire_facts(epoch)
         start = time.perf_counter()
         with ledger.account(TRAIN):
-            mine = [float(self.forward_backward(epoch)), float(self.hooks.should_stop()), wire_bytes(ledger.now)]
-            mine += self.exchange.take_change()
-            mine += [time.perf_counter() - start if self.transport.rank == 0 else 0.0, 0.0]
+            mine: list[float | Tensor] = [self.forward_backward(epoch)]
+            mine += [float(self.hooks.should_stop()), float(wire_bytes(ledger.now)), *self.exchange.take_change()]
+            mine += [time.perf_counter() - start if self.transport.rank == 0 else 0.0, *self._state.notes(), 0.0]
             with ledger.phase("reduce"):
-                loss, stop, sent, change, norm, clock, lost = self.flat.reduce(mine, epoch)
+                loss, stop, sent, change, norm, clock, *self._notes, lost = self.flat.reduce(mine, epoch)
             if lost or not math.isfinite(loss):
                 raise self._not_finite(f"epoch {epoch}", self._pass_again(epoch), loss)
             self.steer(loss, clock, change, norm)
@@ -243,8 +258,15 @@ class Trainer:
             progress.stale_evaluations += 1
         return 0 < self.config.early_stop <= progress.stale_evaluations
 
+    def _cut_events_of_others(self) -> None:
+        """Forget what ranks that the run no longer has wrote of epochs that are trained again."""
+        for path in self.run_folder.glob("events-*.jsonl") if self._state.keeper else ():
+            rank = path.stem.removeprefix("events-")
+            if rank.isdecimal() and int(rank) >= self.transport.size:
+                EventLog(self.run_folder, int(rank), self.progress.epoch).close()
+
     def _checkpoint(self) -> None:
-        """Count the bytes that all workers have sent so far, and save the run."""
+        """Count the bytes that all workers have sent so far, and begin to save the run."""
         self._require_finite_weights()
         now = total_sent(self.transport)
         self.progress.sent = {account: self._sent_before.get(account, 0) + sent for account, sent in now.items()}
@@ -261,7 +283,7 @@ class Trainer:
 
         Later epochs would show it in their loss, but the last epoch has none after it.
         """
-        lost = torch.tensor([float(not all(map(all_finite, self.parameters)))])
+        lost = torch.tensor([float(not_finite(self.parameters))])
         if self.runner.peers.size < self.transport.size:  # the other stages train other weights
             self.transport.all_reduce(lost, "check of the weights", account=None)
         if lost:

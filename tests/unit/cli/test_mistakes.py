@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import resource
 from pathlib import Path
 
 import pytest
@@ -70,13 +71,23 @@ def test_errors_of_the_system_while_training_are_one_line_and_a_failure(halowire
     def fail(*_, **__):
         raise OSError(28 if "space" in error else 13, error, "some/file")
 
-    monkeypatch.setattr(importlib.import_module("halowire.training.run_state"), "save_checkpoint", fail)
+    monkeypatch.setattr(importlib.import_module("halowire.training.checkpoint_writer"), "_write", fail)
     said = halowire("train", SMALL, *FAST, "--out", "run")
     assert said.code == 1 and said.err == f"halowire: error: some/file: {error[0].lower()}{error[1:]}\n"
 
 
-def test_a_model_too_large_is_one_line(halowire):
-    said = halowire("train", SMALL, "--epochs", "2", "--model.hidden", "999999999999", "--out", "run", "--quiet")
+@pytest.fixture
+def little_memory():
+    """No more than 2 GB of memory beside what this process has already."""
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + 2 * 10**9, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+def test_a_model_too_large_is_one_line(halowire, little_memory):
+    said = halowire("train", SMALL, "--epochs", "2", "--model.hidden", "999999999", "--out", "run", "--quiet")
     assert said.code == 1 and "out of memory" in said.err and said.err.count("\n") == 1
 
 
