@@ -7,9 +7,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
+if TYPE_CHECKING:  # the report reads ledgers without torch
+    from torch import Tensor
 
 SETUP = "setup"
 TRAIN = "train"
@@ -121,6 +122,8 @@ class Ledger:
     def _read_errors(self) -> None:
         """Read the errors that were booked since the last time."""
         if self._measured:
+            import torch
+
             found = torch.stack([torch.stack(pair) for pair in self._measured.values()]).tolist()
             pairs = zip(self._measured, found, strict=True)
             self._entry.errors |= {place: change / norm for place, (change, norm) in pairs if norm}
