@@ -10,12 +10,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from halowire.errors import InputError, NotFiniteError, WorkerError, bugs_kept
 from halowire.files import written_to
-from halowire.graph import Graph, dataset_name, is_dataset
+from halowire.graph import Graph, dataset_name, is_dataset, read_npy
 from halowire.inputs import read_json
 from halowire.launch import Place, choose_device, folder_locked, launched, refuse_crowd, run_folder, run_workers
 from halowire.partitioning import read_manifest, read_shard
@@ -214,8 +213,13 @@ def _write_kept_predictions(job: Job, target: Path) -> None:
         )
     if Place.here().rank > 0:
         return
-    values = torch.from_numpy(np.load(job.run / PREDICTIONS, allow_pickle=False))
-    shards = [read_shard(job.shards, part, verify=False) for part in range(job.workers)]
+    values = torch.from_numpy(read_npy(job.run / PREDICTIONS))
+    shards = [read_shard(job.shards, part) for part in range(job.workers)]
+    if values.dim() != 2 or len(values) != shards[0].num_nodes:
+        raise InputError(
+            f"{job.run / PREDICTIONS} holds {list(values.shape)} numbers, expected a row for each of "
+            f"{shards[0].num_nodes} nodes; finish the run again with halowire.fit and resume=True"
+        )
     ids = torch.empty(len(values), dtype=torch.int64)
     for shard in shards:
         ids[shard.rows] = shard.ids

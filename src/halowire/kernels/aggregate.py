@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from halowire.kernels.buffers import rows_for
+from halowire.kernels.device_csr import device_product
 from halowire.kernels.dispatch import (
     adjacent,
     check_matrix,
@@ -38,7 +39,7 @@ def aggregate(
         out: float32 ``[rows, k]`` with adjacent columns; a buffer from the pool if not given.
         accumulate: add to ``out`` instead of overwriting it.
     """
-    rows = check_matrix(indptr, indices, weight)
+    rows = count_matrix_rows(indptr, indices, weight)
     check_rows("x", x)
     cols = x.shape[1]
     out = rows_for(rows, cols, x.device, out, accumulate)
@@ -52,10 +53,20 @@ def aggregate(
     return out
 
 
+def count_matrix_rows(indptr: Tensor, indices: Tensor, weight: Tensor | None) -> int:
+    """Number of rows of a CSR matrix, whose arrays are checked on the CPU.
+
+    On a device a look at the row pointers would make the host wait in every call, and torch checks the types itself.
+    """
+    return check_matrix(indptr, indices, weight) if indptr.device.type == "cpu" else indptr.numel() - 1
+
+
 def aggregate_twin(
     indptr: Tensor, indices: Tensor, weight: Tensor | None, x: Tensor, out: Tensor, accumulate: bool
 ) -> Tensor:
     """:func:`aggregate` in torch, by its CSR product; absent weights are ones."""
+    if x.device.type != "cpu":
+        return device_product(indptr, indices, weight, x, out, accumulate)
     values = x.new_ones(indices.numel()) if weight is None else weight
     # The index types of a CSR tensor must agree; int64 because the number of entries may need it.
     with warnings.catch_warnings():

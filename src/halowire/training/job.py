@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
-from halowire.errors import InputError
+from halowire.errors import InputError, in_one_line
 from halowire.files import write_json
 from halowire.graph import Graph
 from halowire.inputs import read_json
 from halowire.partitioning import is_shard_folder, read_manifest
 from halowire.training.config import Config
 from halowire.training.rule import mesh_of
+from halowire.training.rules import refuse
 
 PREDICTIONS = "predictions.npy"
 """The file of a run folder with the predictions of a user's own model, which `halowire predict` cannot build."""
@@ -63,13 +64,25 @@ class Job:
             rest = values.pop("run")
             rest["shards"] = run / rest["shards"]
             job = Job(run=run, config=Config.from_dict(values), **rest)
-            if type(job.workers) is not int or job.workers < 1:
-                raise ValueError(f"workers is {job.workers!r}, expected a whole number of at least 1")
+            job._refuse_wrong()
             return job
         except (FileNotFoundError, NotADirectoryError):
             raise InputError(f"{run} is not a run folder: it holds no config.json") from None
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise InputError(f"{run / 'config.json'} cannot be read as the settings of a run ({error})") from error
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise InputError(
+                f"{run / 'config.json'} cannot be read as the settings of a run ({in_one_line(error)})"
+            ) from error
+
+    def _refuse_wrong(self) -> None:
+        """Refuse values of other types than the fields', and settings that no run can have."""
+        for name, kind in get_type_hints(Job).items():
+            value = getattr(self, name)
+            if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+                raise ValueError(f"{name} is {value!r}, expected a value of type {kind.__name__}")
+        if self.workers < 1:
+            raise ValueError(f"workers is {self.workers}, expected at least 1")
+        # How many threads are too many depends on the machine, and the run may have been made on another one.
+        refuse(self.config.replace({"threads": 0}))
 
 
 def changes_since(before: Job, workers: int, config: Config, fixed: Iterable[str]) -> Iterator[tuple[str, Any, Any]]:

@@ -59,7 +59,10 @@ class Codec(ABC):
 
     @abstractmethod
     def samples(self, count: int) -> list[tuple[Uniform, Tensor]]:
-        """About ``count`` rows of the encoded matrix, each group with its codec, to measure the codec's error on."""
+        """About ``count`` rows of the encoded matrix, each group with its codec, to measure the codec's error on.
+
+        Their numbers are on the host, where those of two epochs are compared.
+        """
 
 
 class Uniform(Codec):
@@ -78,9 +81,9 @@ class Uniform(Codec):
         return [(self, torch.arange(count))]
 
 
-def refuse_cut_off(data: Tensor, size: int) -> None:
-    """Refuse ``data`` that does not consist of whole pieces of ``size`` bytes."""
-    if data.numel() % size if size else data.numel():
+def refuse_cut_off(data: Tensor, size: int, one: bool = False) -> None:
+    """Refuse ``data`` that does not consist of whole pieces of ``size`` bytes, or not of ``one`` of them."""
+    if data.numel() != size if one else data.numel() % size if size else data.numel():
         raise MessageError(f"{data.numel()} bytes came, expected whole rows of {size} bytes; the message was cut off")
 
 
