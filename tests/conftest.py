@@ -44,3 +44,20 @@ def on_workers(pools: dict[int, Pool]) -> Callable[..., list[Any]]:
         return pools[size].run(function, *args, deadline=deadline)
 
     return run
+
+
+@pytest.fixture(scope="session")
+def sim_pool() -> Iterator[Pool]:
+    """Two workers that have the simulated device beside the CPU; no other test runs in their processes."""
+    from tests.support.sim import have_device
+
+    pool = Pool(2)
+    pool.run(have_device)
+    yield pool
+    pool.close()
+
+
+@pytest.fixture
+def on_sim(sim_pool: Pool) -> Callable[..., list[Any]]:
+    """``on_sim(function, *args)`` runs ``function(rank, *args)`` on two workers that have the simulated device."""
+    return sim_pool.run

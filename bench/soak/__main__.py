@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import fcntl
 import hashlib
 import json
 import os
@@ -53,9 +54,9 @@ def parser() -> argparse.ArgumentParser:
 
 
 def code_digest() -> str:
-    """A digest of halowire's code: what was found with another one says nothing of this one."""
+    """A digest of halowire's code and the soak's: what was found with another one says nothing of this one."""
     digest = hashlib.sha256()
-    for file in sorted((ROOT / "src").rglob("*.py")):
+    for file in sorted([*(ROOT / "src").rglob("*.py"), *Path(__file__).parent.rglob("*.py")]):
         digest.update(file.read_bytes())
     return digest.hexdigest()[:16]
 
@@ -134,9 +135,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if reason := possible():
         print(f"soak: {reason}", file=sys.stderr)
         return 2
+    options.work.mkdir(parents=True, exist_ok=True)
+    lock = os.open(options.work, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # it ends with this process
+    except BlockingIOError:
+        print(f"soak: another soak works in {options.work}; wait for it, or give another --work", file=sys.stderr)
+        return 2
     soak = Soak(options.work, options.seed, options.fresh)
     only = tuple(options.only or ())
     wanted = [case for case in cases if case.id.startswith(only)] if only else cases
+    if not wanted:
+        print(f"soak: no case begins with {' or '.join(only)}; --list prints all names", file=sys.stderr)
+        return 2
     wanted = [case for case in wanted if only or case.id not in soak.found]
     left = run_all(soak, wanted, options.lanes, options.minutes)
     faults = [fault for case in cases for fault in soak.found.get(case.id, [])]

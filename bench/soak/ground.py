@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bench.soak.outcome import REFUSED, SURVIVED, BadEndError, Fault
+from bench.soak.outcome import REFUSED, SURVIVED, BadEndError, Fault, FinishedError
 from bench.soak.program import LONGEST, End, Program, alive, marked, send
 from bench.soak.result import compare, epochs_done, last_start, result_of, saved_epoch
 from bench.soak.subject import GRAPH, Subject
@@ -41,6 +41,7 @@ class Ground:
         self.subject = case.subject
         self.folder = folder
         self.run = folder / "run"
+        self.runs = [self.run]
         self.temporary = folder / "tmp"
         self.random = random.Random(f"{seed} {case.id}")
         self.wholes = wholes
@@ -73,7 +74,7 @@ class Ground:
         self.faults.append(Fault(name, self.case.id, self.subject.name))
         return self.faults[-1]
 
-    def targets(self, count: int, first: float = 0.05, last: float = 0.85) -> list[int]:
+    def targets(self, count: int, first: float = 0.05, last: float = 0.7) -> list[int]:
         """``count`` random epochs at which faults are injected, rising, within those shares of the run."""
         low, high = int(self.subject.epochs * first), int(self.subject.epochs * last)
         return sorted(self.random.sample(range(low, high), count))
@@ -82,6 +83,8 @@ class Ground:
         """Wait until the run has finished ``epoch`` epochs, and a random moment more; how many it has then."""
         if not program.wait_for(f"epoch {epoch}", lambda: epochs_done(run or self.run) >= epoch):
             raise BadEndError("not as expected", f"the run ended before epoch {epoch}: {program.said[-400:]}")
+        if not program.runs and program.process.returncode == 0:
+            raise FinishedError
         time.sleep(self.random.random() * 0.03)
         return epochs_done(run or self.run)
 
@@ -136,7 +139,7 @@ class Ground:
     def act(self) -> list[Fault]:
         """Run the case; a bad end counts for every fault of the case that has no end yet, or at least for one."""
         try:
-            self.case.act(self)
+            self._act()
             self._nothing_left()
         except BadEndError as bad:
             open_ones = [fault for fault in self.faults if not fault.outcome] or self.faults[-1:]
@@ -149,6 +152,12 @@ class Ground:
         for fault in self.faults:
             fault.outcome = fault.outcome or SURVIVED
         return self.faults
+
+    def _act(self) -> None:
+        try:
+            self.case.act(self)
+        except FinishedError:
+            self.compare(*self.runs)
 
     def refused_each(self, fault: Fault, program: Program, codes: Sequence[int], *patterns: str) -> str:
         """The program must refuse to go on, clearly and soon; nothing is lost by that."""

@@ -20,6 +20,10 @@ class BadEndError(Exception):
         self.words = words
 
 
+class FinishedError(Exception):
+    """The run had finished before the next fault could be injected: there is one fault less, and nothing is bad."""
+
+
 @dataclass
 class Fault:
     """One injected fault.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 
 import torch
@@ -22,9 +23,13 @@ class Net(torch.nn.Module):
         super().__init__()
         self.first = pyg.SAGEConv(8, 16)
         self.second = pyg.SAGEConv(16, 3)
+        self.passes = 0
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        """The logits of all nodes."""
+        """The logits of all nodes; in training pass ``SOAK_NAN`` of worker 1 a weight goes bad, as memory does."""
+        self.passes += self.training
+        if self.training and str(self.passes) == os.environ.get("SOAK_NAN") and os.environ.get("RANK") == "1":
+            self.second.lin_l.weight.data[0, 0] = float("nan")
         hidden = F.dropout(self.first(x, edge_index).relu(), 0.4, self.training)
         logits: Tensor = self.second(hidden, edge_index)
         return logits
@@ -39,6 +44,7 @@ def main() -> int:
     parser.add_argument("--deadline", type=float, default=600.0)
     parser.add_argument("--max-restarts", type=int, default=0)
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--on-nan", default="stop")
     parser.add_argument("--resume", action="store_true")
     parser.add_argument("--overwrite", action="store_true")
     given = parser.parse_args()
@@ -47,7 +53,7 @@ def main() -> int:
     data = Data(x=graph.x, edge_index=graph.edge_index(), y=graph.y, **masks)
     torch.manual_seed(0)
     settings = {"epochs": given.epochs, "eval.every": 50, "checkpoint.every": given.every, "threads": 1}
-    settings |= {"deadline": given.deadline}
+    settings |= {"deadline": given.deadline, "on_nan": given.on_nan}
     try:
         halowire.fit(
             Net(), data, given.workers, "sylvie-a", settings=settings, out=given.out, resume=given.resume,

@@ -38,13 +38,13 @@ class Subject:
 SUBJECTS = {
     subject.name: subject
     for subject in (
-        Subject("exact", 2, 200),
-        Subject("sylvie-a", 2, 200),
-        Subject("varco", 2, 200),
-        Subject("halowire", 2, 200),
-        Subject("gnnpipe", 2, 120, DEEP),
-        Subject("hybrid", 4, 60, DEEP),
-        Subject("fit", 2, 200, own=True),
+        Subject("exact", 2, 300),
+        Subject("sylvie-a", 2, 300),
+        Subject("varco", 2, 300),
+        Subject("halowire", 2, 300),
+        Subject("gnnpipe", 2, 160, DEEP),
+        Subject("hybrid", 4, 80, DEEP),
+        Subject("fit", 2, 300, own=True),
     )
 }
 EXACT = SUBJECTS["exact"]

@@ -17,7 +17,7 @@ from halowire.files import written_to
 from halowire.graph import Graph, dataset_name, is_dataset, read_npy
 from halowire.inputs import read_json
 from halowire.launch import Place, choose_device, folder_locked, launched, refuse_crowd, run_folder, run_workers
-from halowire.partitioning import is_shard_folder, read_manifest, read_shard
+from halowire.partitioning import read_manifest, read_shard
 from halowire.report import Console
 from halowire.training import (
     PREDICTIONS,
@@ -30,6 +30,8 @@ from halowire.training import (
     cut_for,
     earlier_run_kept,
     finished,
+    graph_sizes,
+    holds_parts,
     is_shards,
     load_for,
     mesh_of,
@@ -39,6 +41,7 @@ from halowire.training import (
     refuse_edge_tensors,
     refuse_other_cut,
     refuse_other_job,
+    refuse_other_sizes,
     refuse_untrainable,
     set_aside,
     worker_error,
@@ -107,17 +110,17 @@ def predict_run(folder: Path, target: Path) -> None:
     job = replace(Job.read(folder), quiet=True)
     if job.config.task.kind == "link" and target.suffix == ".csv":
         raise InputError("a run of links gives rows to score pairs with, no classes; give a name that ends in .npy")
+    if not holds_parts(job.shards, job.parts):
+        found = read_manifest(job.shards)["num_parts"]
+        raise InputError(
+            f"{job.shards} holds {found} shards, but the run has {job.parts} parts: a resume with another number of "
+            "workers was interrupted; resume the run first"
+        )
     if job.own_model:
         _write_kept_predictions(job, target)
         return
     if newest_checkpoint(folder) is None:
         raise InputError(f"run {folder} has no checkpoint yet, so there is nothing to predict with; train it first")
-    parts, wanted = read_manifest(job.shards)["num_parts"], mesh_of(job.config, job.workers).parts
-    if parts != wanted:
-        raise InputError(
-            f"run {folder} has {job.workers} workers for {wanted} parts by its config.json, but {job.shards} has "
-            f"{parts}; one of them was changed, train again"
-        )
     if not launched():
         run_workers(job.workers, ["predict", str(folder), str(target)])
         return
@@ -181,13 +184,15 @@ def _prepare(job: Job, graph: Any, overwrite: bool, held: ExitStack) -> None:
     if job.resume:
         refuse_other_job(job, graph)
     again = job.resume or Place.here().restarts > 0
-    cut = not is_shards(graph) and not (again and is_shard_folder(job.shards))
+    cut = not is_shards(graph) and not (again and holds_parts(job.shards, job.parts))
     mesh = mesh_of(job.config, job.workers)
     loaded = load_for(graph, job.config) if cut else None
     if loaded is not None:
         refuse_untrainable(loaded, job.config.task.kind == "link")
         refuse_edge_tensors(loaded.edge_tensors)
         mesh.refuse_impossible(job.config.model.layers, loaded.num_nodes // mesh.parts)
+        if again:
+            refuse_other_sizes(job, graph_sizes(loaded))
     if overwrite and not again:
         held.enter_context(earlier_run_kept(job.run))
         set_aside(job.run, shards=cut)

@@ -14,7 +14,7 @@ from halowire.events import EventLog, read_events
 from halowire.report import write_report
 from halowire.report.run_files import last_epoch, read_run
 from tests.support.fake_run import write_run
-from tests.support.fuzzing import changed, damage, examples, file_of, read_or_refused
+from tests.support.fuzzing import changed, damage, examples, extremes, file_of, read_or_refused
 
 fuzz = settings(deadline=None, max_examples=examples())
 
@@ -55,6 +55,22 @@ def test_any_events(run, data):
         assert last_epoch(path) is None or isinstance(last_epoch(path), int)
     finally:
         path.write_text(good)
+
+
+def test_extreme_numbers(run):
+    """A page must neither compute with infinities nor list a million million workers."""
+    for name in ("summary.json", "config.json", "events-0.jsonl"):
+        path = run / name
+        good = path.read_text()
+        lines = good.splitlines() if name.endswith("l") else [good]
+        kinds = {json.loads(line).get("event"): place for place, line in reversed([*enumerate(lines)])}
+        try:
+            for place in kinds.values():
+                for record in extremes(json.loads(lines[place])):
+                    path.write_text("\n".join([*lines[:place], json.dumps(record), *lines[place + 1 :]]))
+                    read_or_refused(lambda: write_report([run], run / "report.html"))
+        finally:
+            path.write_text(good)
 
 
 @fuzz

@@ -20,7 +20,9 @@ QUICK, THOROUGH = 25, 400
 
 numbers = st.one_of(
     st.integers(-3, 40),
-    st.sampled_from([2**31 - 1, 2**31, 2**32, 2**53, 2**63 - 1, 2**63, 2**64, 10**12, 10**30, 10**400, -1, -(2**63)]),
+    st.sampled_from(
+        [2**31 - 1, 2**31, 2**32, 2**53, 2**63 - 1, 2**63, 2**64, 10**12, 10**30, 10**400, -1, -(2**63), 1.7e308]
+    ),
     st.floats(allow_nan=False, allow_infinity=False),
 )
 texts = st.text(alphabet="ab0.,:-/\\ \t\n\0\x7fé٣\ufeff\U0001f600", max_size=8)
@@ -59,6 +61,17 @@ def damage(draw: st.DrawFn, data: bytes) -> bytes:
         else:
             del wounded[at:]
     return bytes(wounded)
+
+
+def extremes(record: Any, values: tuple[Any, ...] = (10**12, 1.7e308, -5)) -> Iterator[Any]:
+    """JSON values like ``record``, with each of ``values`` in the place of every value in it, one at a time."""
+    yield from values
+    pieces = record.items() if isinstance(record, dict) else enumerate(record) if isinstance(record, list) else ()
+    for place, piece in pieces:
+        for other in extremes(piece, values):
+            copied = record.copy()
+            copied[place] = other
+            yield copied
 
 
 @st.composite

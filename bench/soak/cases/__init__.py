@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from bench.soak.cases import damage, disagreement, disk, folder, kill, link, number, rename, signals, stop
 from bench.soak.ground import Case
 
@@ -9,5 +11,6 @@ FAMILIES = (link, kill, rename, stop, signals, damage, disk, disagreement, folde
 
 
 def all_cases() -> list[Case]:
-    """Every case, the longest families first: what they wait for leaves the cores to the others."""
-    return [case for family in FAMILIES for case in family.cases()]
+    """Every case, one of each family by turns: where time runs out, no family is missing."""
+    turns = itertools.zip_longest(*(family.cases() for family in FAMILIES))
+    return [case for turn in turns for case in turn if case is not None]

@@ -43,6 +43,7 @@ class Pair:
     def __init__(self, ground: Ground) -> None:
         self._ground = ground
         self.runs = [ground.folder / "run", ground.folder / "run-1"]
+        ground.runs = self.runs
 
     def start(self, *flags: str, other: tuple[str, ...] = (), graph: str = GRAPH, **variables: str) -> list[Program]:
         """Start both; rank 1 with ``other`` flags, another ``graph`` and other ``variables`` beside."""
@@ -124,7 +125,7 @@ def partitions(ground: Ground) -> None:
 def garbage(ground: Ground) -> None:
     """Strangers connect to every port on which the workers listen, write what is no message, and hang up."""
     program = ground.start()
-    for target in ground.targets(3, last=0.7):
+    for target in ground.targets(2, last=0.4):
         ground.reach(program, max(target, epochs_done(ground.run)))
         ports = [port for worker in program.workers() for port in ports_of(worker)]
         fault = ground.fault(GARBAGE)
@@ -137,7 +138,7 @@ def garbage_at_store(ground: Ground) -> None:
     """The same at the port where two hosts meet; the run may end, but not wrongly."""
     pair = Pair(ground)
     first, second = pair.start("--deadline", "20")
-    for target in ground.targets(2, last=0.7):
+    for target in ground.targets(2, last=0.4):
         ground.reach(first, max(target, epochs_done(ground.run)))
         fault = ground.fault(GARBAGE)
         _write_garbage(ground, ports_of(first.pid) + ports_of(second.pid))

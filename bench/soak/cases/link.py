@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from functools import partial
 
@@ -10,7 +11,7 @@ from bench.netlab.launch import variables
 from bench.netlab.namespace import system
 from bench.soak.ground import Case, Ground
 from bench.soak.outcome import SURVIVED, BadEndError
-from bench.soak.program import LONGEST, Program
+from bench.soak.program import LONGEST, Program, send
 from bench.soak.result import epochs_done, last_start, saved_epoch
 from bench.soak.subject import SUBJECTS
 
@@ -28,6 +29,8 @@ class Hosts:
         self._ground = ground
         self._lab = lab
         self.runs = [ground.run, *(ground.folder / f"run-{host.number}" for host in lab.hosts[1:])]
+        ground.runs = self.runs
+        self._programs: list[Program] = []
         self._port = PORT
 
     def start(self, *flags: str) -> list[Program]:
@@ -40,12 +43,18 @@ class Hosts:
             more = {name: place[name] for name in (*names, "HALOWIRE_TOKEN")}
             words = host.command(self._ground.subject.words(run, *flags, workers=0))
             started.append(self._ground.begin(words, more))
+        self._programs = started
         return started
 
     def pull(self, up: bool = False) -> None:
         """Pull the cable of the last host out of the switch, or with ``up`` put it in again."""
         host = self._lab.hosts[-1]
+        # The command takes as long as many epochs: the workers stand still meanwhile, or the run might be over.
+        for program in self._programs if not up else ():
+            send(program.pid, signal.SIGSTOP)
         system(f"ip -n {host.switch} link set {host.port} {'up' if up else 'down'}")
+        for program in self._programs if not up else ():
+            send(program.pid, signal.SIGCONT)
 
     def finish(self, programs: list[Program]) -> None:
         """All must end well, with the result of the run without faults."""

@@ -1,4 +1,4 @@
-"""NaN and infinity: learning rates that diverge."""
+"""NaN and infinity: learning rates that diverge, and a weight that goes bad on one worker."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import re
 from bench.soak.ground import Case, Ground, for_all
 from bench.soak.outcome import REFUSED, SURVIVED, BadEndError
 from bench.soak.result import events, saved_epoch
-from bench.soak.subject import COMMANDS, SUBJECTS
+from bench.soak.subject import SUBJECTS
 
 STOPS = "diverging learning rate, --on-nan stop, then --resume with a lower one"
-LOWERS = "diverging learning rate, --on-nan resume-lower-lr"
+WEIGHT = "a weight becomes NaN, --on-nan stop"
+LOWERS = "a weight becomes NaN, --on-nan resume-lower-lr"
 WARM = ("--optim.schedule", "step", "--optim.step-every", "40", "--optim.step-factor", "1e30")
 """A learning rate that is too large from epoch 40 on."""
 
@@ -32,17 +33,27 @@ def stops(ground: Ground) -> None:
     fault.lost, fault.outcome = at - kept, REFUSED
 
 
+def poisoned(ground: Ground) -> None:
+    """A weight of one worker becomes NaN: the run ends there, and a resumed one ends as if it had not happened."""
+    fault = ground.fault(WEIGHT)
+    program = ground.start(env={"SOAK_NAN": str(ground.targets(1)[0])})
+    ground.refused_each(fault, program, [1], "not finite", "rank 1", "second")
+    again, fault.recover = ground.resume()
+    ground.finish(again)
+    fault.detect = None
+
+
 def lowers(ground: Ground) -> None:
-    """The run goes back by itself to its last checkpoint, with half the learning rate, and ends well."""
+    """The same, but the run goes back by itself to its last checkpoint, with half the learning rate, and ends well."""
     fault = ground.fault(LOWERS)
-    warm = (*WARM[:-1], "300")  # times 300: after halving it up to 5 times it is 10 times the first, which still learns
-    program = ground.start(*warm, "--optim.lr", "0.01", "--epochs", "79", "--on-nan", "resume-lower-lr")
+    program = ground.start("--on-nan", "resume-lower-lr", env={"SOAK_NAN": str(ground.targets(1)[0])})
     end = program.wait()
     if end.code != 0:
         raise BadEndError("wrong exit code", f"{end.code}: {end.said[-500:]}")
     _finite(ground, 0)
-    if not json.loads((ground.run / "summary.json").read_text())["lowered"]:
-        raise BadEndError("not as expected", "nothing diverged")
+    lowered = json.loads((ground.run / "summary.json").read_text())["lowered"]
+    if lowered != 1 or "times the learning rate" not in end.said:
+        raise BadEndError("not as expected", f"the learning rate was lowered {lowered} times: {end.said[-500:]}")
     fault.outcome = SURVIVED
 
 
@@ -57,6 +68,11 @@ def _finite(ground: Ground, code: int) -> None:
 
 
 def cases() -> list[Case]:
-    """Graph parallelism, compressed and late, and the pipeline."""
+    """Graph parallelism, compressed and late, and the pipeline; the weight is one of a model of one's own."""
     some = [SUBJECTS[name] for name in ("exact", "sylvie-a", "halowire", "gnnpipe")]
-    return [*for_all("nan-stop", some, stops), *for_all("nan-lower", COMMANDS[:2], lowers)]
+    own = [SUBJECTS["fit"]]
+    return [
+        *for_all("nan-stop", some, stops),
+        *for_all("nan-weight", own, poisoned),
+        *for_all("nan-lower", own, lowers),
+    ]

@@ -12,7 +12,7 @@ from bench.soak.program import resumed_after, send
 from bench.soak.result import epochs_done
 from bench.soak.subject import SUBJECTS
 
-SHORT = "SIGSTOP of workers, SIGCONT 0.2 to 2 s later"
+SHORT = "SIGSTOP of workers or all, SIGCONT 0.2 to 2 s later"
 LONG = "SIGSTOP of a worker for ever"
 DEADLINE = "8"
 
@@ -23,8 +23,9 @@ def stops(ground: Ground) -> None:
     *short, last = ground.targets(4)
     for target in short:
         ground.reach(program, target)
-        everyone = [program.pid, *program.workers()]
-        victims = ground.random.sample(everyone, ground.random.randint(1, len(everyone)))
+        workers = program.workers()
+        victims = ground.random.sample(workers, ground.random.randint(1, len(workers)))
+        victims += [program.pid] * ground.random.randint(0, 1)
         fault = ground.fault(SHORT)
         for pid in victims:
             send(pid, signal.SIGSTOP)

@@ -8,6 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+import torch
+from torch import Tensor
+
 SETUP = "setup"
 TRAIN = "train"
 STAGE = "stage"
@@ -55,10 +58,12 @@ class Ledger:
         self._stack: list[str] = []
         self._since = 0.0
         self._account = SETUP
+        self._measured: dict[tuple[int, str], tuple[Tensor, Tensor]] = {}
 
     @property
     def now(self) -> LedgerEntry:
         """What was booked since the last :meth:`take`, without phases that are still open."""
+        self._read_errors()
         return self._entry
 
     @contextmanager
@@ -98,15 +103,28 @@ class Ledger:
             yield
         self._entry.exchanges[layer, direction][1] += self._clock() - start
 
-    def error(self, layer: int, direction: str, value: float) -> None:
-        """Book the relative error ``|decoded - row|^2 / |row|^2`` of a message's rows, measured on a sample."""
-        self._entry.errors[layer, direction] = value
+    def error(self, layer: int, direction: str, change: Tensor, norm: Tensor) -> None:
+        """Book ``change / norm``, the relative error ``|decoded - row|^2 / |row|^2`` of a sample of a message's rows.
+
+        Both are tensors without a dimension, which are read later, all at once: on a device the host would
+        wait for each of them. Where the norm is 0 no error is booked.
+        """
+        self._measured[layer, direction] = change, norm
 
     def take(self) -> LedgerEntry:
         """Return what was booked since the last call and start anew; the totals stay."""
         self._charge()
+        self._read_errors()
         entry, self._entry = self._entry, LedgerEntry()
         return entry
+
+    def _read_errors(self) -> None:
+        """Read the errors that were booked since the last time."""
+        if self._measured:
+            found = torch.stack([torch.stack(pair) for pair in self._measured.values()]).tolist()
+            pairs = zip(self._measured, found, strict=True)
+            self._entry.errors |= {place: change / norm for place, (change, norm) in pairs if norm}
+            self._measured.clear()
 
     def _charge(self) -> None:
         now = self._clock()

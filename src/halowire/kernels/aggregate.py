@@ -39,7 +39,7 @@ def aggregate(
         out: float32 ``[rows, k]`` with adjacent columns; a buffer from the pool if not given.
         accumulate: add to ``out`` instead of overwriting it.
     """
-    rows = check_matrix(indptr, indices, weight)
+    rows = count_matrix_rows(indptr, indices, weight)
     check_rows("x", x)
     cols = x.shape[1]
     out = rows_for(rows, cols, x.device, out, accumulate)
@@ -51,6 +51,14 @@ def aggregate(
         accumulate, threads_for((indices.numel() + rows) * cols),
     )  # fmt: skip
     return out
+
+
+def count_matrix_rows(indptr: Tensor, indices: Tensor, weight: Tensor | None) -> int:
+    """Number of rows of a CSR matrix, whose arrays are checked on the CPU.
+
+    On a device a look at the row pointers would make the host wait in every call, and torch checks the types itself.
+    """
+    return check_matrix(indptr, indices, weight) if indptr.device.type == "cpu" else indptr.numel() - 1
 
 
 def aggregate_twin(

@@ -20,12 +20,14 @@ def row_stride(cols: int) -> int:
     return cols if cols <= LINE else -(-cols // LINE) * LINE
 
 
-def empty(rows: int, cols: int, padded: bool = True) -> Tensor:
+def empty(rows: int, cols: int, padded: bool = True, device: torch.device | None = None) -> Tensor:
     """Uninitialised float32 ``[rows, cols]`` from the pool; the memory returns to it when the last view dies.
 
     Rows start on cache lines where ``cols`` exceeds 16; the tensor is therefore contiguous only if ``cols`` is at most
-    16 or a multiple of it, or with ``padded=False``.
+    16 or a multiple of it, or with ``padded=False``. The pool is the CPU's; on another ``device`` torch has its own.
     """
+    if device is not None and device.type != "cpu":
+        return torch.empty(rows, cols, dtype=torch.float32, device=device)
     native = native_for()
     if native is None or rows * cols == 0:
         return torch.empty(rows, cols)
@@ -41,8 +43,7 @@ def rows_for(rows: int, cols: int, device: torch.device, out: Tensor | None, acc
     if out is None:
         if accumulate:
             raise InputError("accumulate=True adds to out, but no out was given: pass out, or accumulate=False")
-        cpu = device.type == "cpu"
-        return empty(rows, cols) if cpu else torch.empty(rows, cols, dtype=torch.float32, device=device)
+        return empty(rows, cols, device=device)
     check_rows("out", out, rows, cols)
     return out
 

@@ -21,12 +21,15 @@ class Csr:
         indices: int32 ``[nnz]`` (int64 if ``num_cols`` does not fit), ascending within a row.
         weight: float32 ``[nnz]``, or None where every entry is 1.
         num_cols: number of columns.
+        host_indptr: ``indptr`` on the host where the arrays are on a device and :meth:`to` brought them there: who
+            needs a row's bounds then need not wait for the device.
     """
 
     indptr: Tensor
     indices: Tensor
     weight: Tensor | None
     num_cols: int
+    host_indptr: Tensor | None = None
 
     @staticmethod
     def from_edges(rows: Tensor, cols: Tensor, num_rows: int, num_cols: int, weight: Tensor | None = None) -> Csr:
@@ -82,9 +85,14 @@ class Csr:
         return replace(self, weight=weight)
 
     def to(self, device: torch.device) -> Csr:
-        """The matrix with its arrays on ``device``."""
-        weight = None if self.weight is None else self.weight.to(device)
-        return replace(self, indptr=self.indptr.to(device), indices=self.indices.to(device), weight=weight)
+        """The matrix with its arrays on ``device``; the host does not wait for copies from its memory."""
+        if device == self.indptr.device:
+            return self
+        late = device.type != "cpu"
+        host = (self.indptr if self.indptr.device.type == "cpu" else self.host_indptr) if late else None
+        indptr, indices = (values.to(device, non_blocking=late) for values in (self.indptr, self.indices))
+        weight = None if self.weight is None else self.weight.to(device, non_blocking=late)
+        return Csr(indptr, indices, weight, self.num_cols, host)
 
     def transpose(self) -> Csr:
         """The transposed matrix, ``[num_cols, num_rows]``; arrays that stay equal are shared."""
@@ -165,7 +173,9 @@ def row_range(matrix: Csr, start: int, stop: int) -> Csr:
     """Rows ``start`` to ``stop`` of ``matrix``; only the row pointers are copied."""
     if (start, stop) == (0, matrix.num_rows):
         return matrix
-    first, last = int(matrix.indptr[start]), int(matrix.indptr[stop])
+    bounds = matrix.indptr if matrix.host_indptr is None else matrix.host_indptr
+    first, last = int(bounds[start]), int(bounds[stop])
     weight = None if matrix.weight is None else matrix.weight[first:last]
     indptr = matrix.indptr[start : stop + 1] - first
-    return Csr(indptr, matrix.indices[first:last], weight, matrix.num_cols)
+    host = None if matrix.host_indptr is None else bounds[start : stop + 1] - first
+    return Csr(indptr, matrix.indices[first:last], weight, matrix.num_cols, host)

@@ -33,13 +33,12 @@ from torch import Tensor
 
 from halowire.errors import InputError
 from halowire.kernels import packing_twin as twin
-from halowire.kernels.aggregate import aggregate_twin
+from halowire.kernels.aggregate import aggregate_twin, count_matrix_rows
 from halowire.kernels.buffers import rows_for
 from halowire.kernels.dispatch import (
     INDEX_TYPES,
     adjacent,
     check_bytes,
-    check_matrix,
     check_rows,
     check_vector,
     matrix_of,
@@ -181,7 +180,7 @@ def aggregate_packed(
         out: float32 ``[rows, k]``; a buffer from the pool if not given.
         accumulate: add to ``out`` instead of overwriting it.
     """
-    rows = check_matrix(indptr, indices, weight)
+    rows = count_matrix_rows(indptr, indices, weight)
     count = count_rows(data, packing, k)
     out = rows_for(rows, k, data.device, out, accumulate)
     size = packing.row_bytes(k)
@@ -201,11 +200,14 @@ def aggregate_packed(
 
 
 def check_columns(columns: Tensor | None, width: int) -> None:
-    """Raise unless ``columns`` are int32 numbers of the ``width`` columns of a row."""
+    """Raise unless ``columns`` are int32 numbers of the ``width`` columns of a row.
+
+    On a device only their type is checked: to read their values, the host would wait.
+    """
     if columns is None:
         return
     check_vector("columns", columns, (torch.int32,))
-    if columns.numel() and (int(columns.min()) < 0 or int(columns.max()) >= width):
+    if columns.device.type == "cpu" and columns.numel() and (int(columns.min()) < 0 or int(columns.max()) >= width):
         raise InputError(f"columns {int(columns.min())} to {int(columns.max())} are asked for of {width}")
 
 
@@ -216,7 +218,7 @@ def check_targets(targets: Targets | None, rows: int) -> None:
     indptr, positions = targets
     check_vector("indptr of targets", indptr, (torch.int64,), rows + 1)
     check_vector("positions of targets", positions, INDEX_TYPES)
-    if int(indptr[-1]) > positions.numel():
+    if indptr.device.type == "cpu" and int(indptr[-1]) > positions.numel():
         raise InputError(f"targets end at {int(indptr[-1])}, but there are {positions.numel()} positions")
 
 

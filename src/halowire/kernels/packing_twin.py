@@ -44,10 +44,14 @@ def pack_rows(
     if targets is None:
         positions = torch.arange(x.shape[0], device=x.device)
     else:
-        counts = targets[0].diff()
-        packed = packed.repeat_interleave(counts, 0)
-        positions = targets[1][int(targets[0][0]) : int(targets[0][-1])].long()
+        positions = used_positions(*targets).long()
+        packed = packed.repeat_interleave(targets[0].diff(), 0, output_size=positions.numel())
     scatter(packed, positions, out, size)
+
+
+def used_positions(indptr: Tensor, positions: Tensor) -> Tensor:
+    """The positions between the ends of ``indptr``; on a device all, since the host would wait to read the ends."""
+    return positions[int(indptr[0]) : int(indptr[-1])] if indptr.device.type == "cpu" else positions
 
 
 def scatter(packed: Tensor, positions: Tensor, out: Tensor, size: int) -> None:
@@ -55,7 +59,7 @@ def scatter(packed: Tensor, positions: Tensor, out: Tensor, size: int) -> None:
     if not positions.numel() or not size:
         return
     places = out.numel() // size
-    if int(positions.min()) < 0 or int(positions.max()) >= places:
+    if positions.device.type == "cpu" and (int(positions.min()) < 0 or int(positions.max()) >= places):
         raise outside(positions, places, size)
     out.view(-1)[: places * size].view(places, size)[positions] = packed
 
@@ -128,9 +132,13 @@ def safe_means(x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """:func:`side_means`, scaled down where the sums of huge rows overflow, and bool ``[n]``: rows without means."""
     mean, low, high, above = side_means(x)
     huge = ~(mean.isfinite() & low.isfinite() & high.isfinite())
-    if bool(huge.any()):
-        for whole, again in zip((mean, low, high, above), side_means(x[huge] * SCALE), strict=True):
-            whole[huge] = again
+    if x.device.type != "cpu":  # all rows are scaled there: to know whether one needs it, the host would wait
+        again = side_means(x * SCALE)
+        mean, low, high = (torch.where(huge, b, a) for a, b in zip((mean, low, high), again[:3], strict=True))
+        above = torch.where(huge[:, None], again[3], above)
+    elif bool(huge.any()):
+        for whole, part in zip((mean, low, high, above), side_means(x[huge] * SCALE), strict=True):
+            whole[huge] = part
     bad = ~(mean.isfinite() & low.isfinite() & high.isfinite())
     back = torch.where(huge, 1 / SCALE, 1.0)
     return mean * back, low * back, high * back, above, bad

@@ -23,8 +23,7 @@ def take_rows(x: Tensor, index: Tensor, out: Tensor | None = None) -> Tensor:
         raise InputError(f"x has {x.dim()} dimensions, but rows are taken from a matrix: pass [rows, columns]")
     shape = (index.numel(), x.shape[1])
     if out is None:
-        pooled = x.dtype == torch.float32 and x.device.type == "cpu"
-        out = empty(*shape, padded=False) if pooled else x.new_empty(shape)
+        out = empty(*shape, False, x.device) if x.dtype == torch.float32 else x.new_empty(shape)
     if out.shape != shape or out.dtype != x.dtype:
         raise InputError(f"out is {out.dtype} {list(out.shape)}, but must be {x.dtype} {list(shape)}")
     native = native_for(x, index, out)
@@ -41,8 +40,8 @@ def take_rows(x: Tensor, index: Tensor, out: Tensor | None = None) -> Tensor:
 
 
 def take_rows_twin(x: Tensor, index: Tensor, out: Tensor) -> Tensor:
-    """:func:`take_rows` in torch."""
-    if index.numel() and (int(index.min()) < 0 or int(index.max()) >= x.shape[0]):
+    """:func:`take_rows` in torch; on a device torch itself stops at rows that do not exist."""
+    if index.device.type == "cpu" and index.numel() and (int(index.min()) < 0 or int(index.max()) >= x.shape[0]):
         raise outside(index, x.shape[0])
     return out.copy_(x.index_select(0, index))
 

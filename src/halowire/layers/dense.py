@@ -10,7 +10,7 @@ from halowire.kernels import empty
 
 def empty_on(device: torch.device, rows: int, cols: int) -> Tensor:
     """Uninitialised float32 ``[rows, cols]`` on ``device``; on the CPU, memory of the pool."""
-    return empty(rows, cols) if device.type == "cpu" else torch.empty(rows, cols, device=device)
+    return empty(rows, cols, device=device)
 
 
 def empty_rows(like: Tensor, rows: int, cols: int) -> Tensor:

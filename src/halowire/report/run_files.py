@@ -102,7 +102,7 @@ def read_run(folder: Path) -> RunFiles:
     found = sorted(
         (int(match[1]), path)
         for path in (folder.iterdir() if folder.is_dir() else ())
-        if (match := re.fullmatch(r"events-(\d+)\.jsonl", path.name))
+        if (match := re.fullmatch(r"events-(\d{1,5})\.jsonl", path.name))
     )
     summary = read_object(folder / "summary.json")
     if not found and not summary:

@@ -1,9 +1,9 @@
 """Checkpoints are written behind the computation: the run waits for copies of its state, not for the disk.
 
-A thread of every worker writes its files to a temporary folder. Threads do not talk to other workers. Instead, the sums
-of an epoch's gradients carry whether the writing of some worker is still under way or has failed; when all have ended
-well, the keeper of each folder completes and renames it. Whatever happens before that leaves no checkpoint, and the one
-before it stays.
+While the next epoch runs, a thread of every worker writes its files to a temporary folder. Threads do not talk to other
+workers: the sums of that epoch's gradients carry whether some worker's thread is still at work, for which all wait, or
+has failed, which ends the run. While the epoch after it runs, the keeper of each folder completes and renames it.
+Whatever happens before that leaves no checkpoint, and the one before it stays.
 """
 
 from __future__ import annotations
@@ -82,11 +82,6 @@ class CheckpointWriter:
                 remove_leftovers(self._run)
         return self._folder
 
-    @property
-    def writing(self) -> bool:
-        """Whether a checkpoint was begun and is not known to be on all disks; the next one has to wait."""
-        return self._save is not None
-
     def notes(self) -> tuple[float, float]:
         """What the other workers must know: whether this worker's thread is still at work, and whether it failed."""
         busy = any(not job.done() for job in self._jobs)
@@ -94,7 +89,7 @@ class CheckpointWriter:
 
     def begin(self, epoch: int, settings: dict[str, Any], files: Mapping[str, Content], wire: bool) -> None:
         """Copy the content of this worker's ``files``, and have it written while the run goes on."""
-        assert not self.writing, "one checkpoint after the other"
+        assert self._save is None, "one checkpoint after the other"
         facts = Manifest(epoch, f"{self.folder.start}-{epoch}", wire, settings, {})
         final = folder_of(self._run, epoch)
         self._save = _Save(facts, final.with_name(f".{final.name}.tmp-{self.folder.start}"), {})
@@ -103,11 +98,15 @@ class CheckpointWriter:
             self._do(partial(_write, self._save, copies))
 
     def advance(self, busy: float, failed: float) -> None:
-        """Take the next step, given the sums of all workers' :meth:`notes`; raises what failed, on all workers."""
+        """Take the next step, given the sums of all workers' :meth:`notes`; raises what failed, on all workers.
+
+        A thread that is still at work is waited for: a checkpoint is never further behind than the next epoch.
+        """
+        if busy and not failed:
+            wait(self._jobs)
+            failed = float(self._transport.all_reduce(torch.tensor([self.notes()[1]]), WHERE, account=None))
         if failed:
             self._fail()
-        if busy:
-            return
         self._jobs.clear()
         if self._published and self.folder.keeper:
             self._do(partial(keep_newest, self._run, self._keep, dict(self.damaged)))
@@ -119,9 +118,7 @@ class CheckpointWriter:
     def finish(self) -> None:
         """Wait until what was begun is published on all disks, and old checkpoints are removed."""
         while self._save is not None or self._published:
-            wait(self._jobs)
-            failed = torch.tensor([self.notes()[1]])
-            self.advance(0.0, float(self._transport.all_reduce(failed, WHERE, account=None)))
+            self.advance(1.0, 0.0)
         wait(self._jobs)
 
     def drop(self, epoch: int) -> None:

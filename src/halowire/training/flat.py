@@ -81,15 +81,22 @@ class FlatGradients:
         for piece in self._pieces:
             piece.missing = piece.stop - piece.first
 
-    def reduce(self, extras: Sequence[float], epoch: int = 0) -> list[float]:
-        """Sum the gradients over the peers and ``extras`` over all workers; return the sums of the extras, exact."""
-        self._extras.copy_(torch.tensor(extras))
+    def reduce(self, extras: Sequence[float | Tensor], epoch: int = 0) -> list[float]:
+        """Sum the gradients over the peers and ``extras`` over all workers; return the sums of the extras, exact.
+
+        Extras may be tensors without a dimension, on the device of the gradients. The host waits for the device once.
+        """
+        numbers = torch.tensor([0.0 if isinstance(value, Tensor) else value for value in extras])
+        self._extras.copy_(numbers, non_blocking=self._extras.device.type != "cpu")
+        for place, value in enumerate(extras):
+            if isinstance(value, Tensor):
+                self._extras[place] = value
         if self._codec is None and self._peers is self._transport:
             self._launch(len(self._pieces))
             while self._under_way:
                 self._transport.wait(self._under_way.pop(0))
             self._note_finite()  # the sums are the same on all workers, and so is the finding
-            return [float(value) for value in self._extras]
+            return read(self._extras)
         if self._codec is None:
             self._peers.all_reduce(self.gradients, self.where)
             self._note_finite()
@@ -97,12 +104,11 @@ class FlatGradients:
             self._note_finite()  # before the code, which may turn an infinity into a number
             self._codec.all_reduce(self.gradients, epoch, self.where)
         self._transport.all_reduce(self._extras, self.where)
-        return [float(value) for value in self._extras]
+        return read(self._extras)
 
     def _note_finite(self) -> None:
         """Add 1 to the last extra if the gradients, as they are now, are not finite."""
-        if not all_finite(self.gradients):
-            self._extras[-1] += 1
+        self._extras[-1] += not_finite([self.gradients])
 
     def complete(self, parameter: Tensor) -> None:
         """Note that the gradient of ``parameter`` is complete, and launch the pieces that are complete from the end."""
@@ -127,12 +133,21 @@ class FlatGradients:
             self.gradients.mul_(torch.clamp(largest / (norm + 1e-12), max=1.0))
 
 
-def all_finite(values: Tensor) -> bool:
-    """Whether no value is NaN or infinite, found in one pass without a matrix of answers."""
-    if not values.numel():
-        return True
-    least, largest = values.detach().aminmax()  # NaN wins against every number
-    return bool(torch.isfinite(least)) and bool(torch.isfinite(largest))
+def not_finite(tensors: Sequence[Tensor]) -> Tensor:
+    """1 if a value of the ``tensors``, all on one device, is NaN or infinite, else 0; float32, without a dimension.
+
+    It is found in one pass without a matrix of answers, and the host does not wait for it.
+    """
+    ends = [end for values in tensors if values.numel() for end in values.detach().aminmax()]  # NaN beats every number
+    if not ends:
+        return torch.zeros(())
+    return (~torch.stack(ends).isfinite()).any().float()
+
+
+def read(values: Tensor) -> list[float]:
+    """The numbers of a vector, for all of which the host waits once."""
+    found: list[float] = values.tolist()
+    return found
 
 
 def broadcast_parameters(parameters: list[nn.Parameter], transport: Transport) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -13,6 +13,7 @@ from halowire.graph import Graph
 from halowire.inputs import read_json
 from halowire.partitioning import is_shard_folder, read_manifest
 from halowire.training.config import Config
+from halowire.training.rule import mesh_of
 from halowire.training.rules import refuse
 
 PREDICTIONS = "predictions.npy"
@@ -41,6 +42,11 @@ class Job:
     tensorboard: bool = False
     table: bool = True
     own_model: bool = False
+
+    @property
+    def parts(self) -> int:
+        """How many parts the graph is cut into."""
+        return mesh_of(self.config, self.workers).parts
 
     def write(self) -> None:
         """Write `config.json`: the settings, and under ``run`` everything else."""
@@ -96,7 +102,10 @@ def refuse_raised(before: float, now: float) -> None:
 
 
 def refuse_other_job(job: Job, graph: Any) -> None:
-    """Refuse to resume a run with another graph, number of workers or setting than it began with."""
+    """Refuse to resume a run with another graph or setting than it began with; the number of workers may change.
+
+    Where the number of parts changes, the graph may come from another place, such as a folder of other shards.
+    """
     if not (job.run / "config.json").exists():
         return
     before = Job.read(job.run)
@@ -104,14 +113,39 @@ def refuse_other_job(job: Job, graph: Any) -> None:
     fixed = [name for name in job.config.flat() if name not in MAY_CHANGE or (name == "epochs" and spans)]
     refuse_raised(before.config.optim.lr, job.config.optim.lr)
     fixed.remove("optim.lr")
-    values: list[tuple[str, Any, Any]] = [("the graph", before.source, job.source)]
-    values += changes_since(before, job.workers, job.config, fixed)
-    if isinstance(graph, Graph) and is_shard_folder(job.shards):
-        manifest = read_manifest(job.shards)
-        sizes = (manifest["num_nodes"], manifest["num_edges"]), (graph.num_nodes, graph.num_edges)
-        values.append(("the graph's size (nodes, edges)", *sizes))
+    _refuse_changed(job, changes_since(before, before.workers, job.config, fixed))
+    if before.parts == job.parts:
+        _refuse_changed(job, [("the graph", before.source, job.source)])
+    if isinstance(graph, Graph):
+        refuse_other_sizes(job, graph_sizes(graph))
+    elif job.shards != before.shards and is_shard_folder(job.shards):
+        refuse_other_sizes(job, read_manifest(job.shards))
+
+
+def graph_sizes(graph: Graph) -> dict[str, int]:
+    """The sizes of ``graph`` under the names that a manifest of shards has for them."""
+    return {"num_nodes": graph.num_nodes, "num_edges": graph.num_edges}
+
+
+def refuse_other_sizes(job: Job, now: Mapping[str, Any]) -> None:
+    """Refuse to go on with a graph that has ``now`` another number of nodes or edges than the run's shards say."""
+    shards = Job.read(job.run).shards if (job.run / "config.json").exists() else job.shards
+    if is_shard_folder(shards):
+        before = read_manifest(shards)
+        # The shards of a run that learns links lack the edges that are held out.
+        names = ("num_nodes",) if job.config.task.kind == "link" else ("num_nodes", "num_edges")
+        sizes = tuple(before[name] for name in names), tuple(now[name] for name in names)
+        _refuse_changed(job, [("the graph's size (nodes, edges)", *sizes)])
+
+
+def _refuse_changed(job: Job, values: Iterable[tuple[str, Any, Any]]) -> None:
     for name, then, now in values:
         if then != now:
             raise InputError(
                 f"the run in {job.run} had {name} {then}, now it is {now}; resume with the same, or train elsewhere"
             )
+
+
+def holds_parts(shards: Path, count: int) -> bool:
+    """Whether the folder holds shards of ``count`` parts: a run that goes on with others cuts its graph again."""
+    return is_shard_folder(shards) and bool(read_manifest(shards)["num_parts"] == count)

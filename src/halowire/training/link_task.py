@@ -16,7 +16,7 @@ from halowire.kernels import Csr
 from halowire.partitioning import PartLinks, Shard
 from halowire.training.config import Config
 from halowire.training.task import SPLITS, by_split
-from halowire.wire import Crossing, Extend, HaloExchange, Policy, Transport
+from halowire.wire import Crossing, Extend, HaloExchange, Policy, Transport, sent_over
 
 Decoder = Callable[[Tensor, Tensor], Tensor]
 """``decoder(sources, targets)`` maps two tensors of rows ``[m, k]`` to scores ``[m]``, higher for likelier edges."""
@@ -161,7 +161,7 @@ class PairRows:
         """The places of ``nodes`` in the table, int64 in the shape of ``nodes``."""
         own = self._links.owner[nodes] == self._shard.rank
         away = torch.searchsorted(self._wanted, self._keys(nodes)) + self._shard.num_owned
-        return torch.where(own, self._links.place[nodes].long(), away).to(self._device)
+        return sent_over(torch.where(own, self._links.place[nodes].long(), away), self._device)
 
     def _keys(self, nodes: Tensor) -> Tensor:
         """Numbers of ``nodes`` that ascend by owner, then by row of the graph."""

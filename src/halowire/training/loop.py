@@ -18,7 +18,7 @@ from halowire.schedules import Watch
 from halowire.training.checkpoint import Progress
 from halowire.training.checkpoint_choice import Found
 from halowire.training.config import Config, OptimConfig
-from halowire.training.flat import FlatGradients, all_finite, broadcast_parameters
+from halowire.training.flat import FlatGradients, broadcast_parameters, not_finite
 from halowire.training.not_finite import Finding, look_at_inputs, look_at_pass, share, words
 from halowire.training.outcome import largest_memory, peak_memory, summarise, total_sent
 from halowire.training.run_state import NOTES, RunState
@@ -185,8 +185,8 @@ class Trainer:
         wire = self._wire_facts(epoch)
         start = time.perf_counter()
         with ledger.account(TRAIN):
-            mine = [float(self.forward_backward(epoch)), float(self.hooks.should_stop()), wire_bytes(ledger.now)]
-            mine += self.exchange.take_change()
+            mine: list[float | Tensor] = [self.forward_backward(epoch)]
+            mine += [float(self.hooks.should_stop()), float(wire_bytes(ledger.now)), *self.exchange.take_change()]
             mine += [time.perf_counter() - start if self.transport.rank == 0 else 0.0, *self._state.notes(), 0.0]
             with ledger.phase("reduce"):
                 loss, stop, sent, change, norm, clock, *self._notes, lost = self.flat.reduce(mine, epoch)
@@ -283,7 +283,7 @@ class Trainer:
 
         Later epochs would show it in their loss, but the last epoch has none after it.
         """
-        lost = torch.tensor([float(not all(map(all_finite, self.parameters)))])
+        lost = torch.tensor([float(not_finite(self.parameters))])
         if self.runner.peers.size < self.transport.size:  # the other stages train other weights
             self.transport.all_reduce(lost, "check of the weights", account=None)
         if lost:

@@ -117,12 +117,10 @@ class RunState:
         """
         busy, failed, minutes_over = notes
         self._writer.advance(busy, failed)
-        return self._times.due(epoch, minutes_over > 0, not self._writer.writing)
+        return self._times.due(epoch, minutes_over > 0)
 
     def save(self, progress: Progress) -> None:
         """Copy the state of the run with its ``progress``, and begin to write a checkpoint of it."""
-        if self._writer.writing:
-            self._writer.finish()
         files: dict[str, Content] = {}
         if self._wire_remembers:
             codec = self._codec.state if self._codec else {}

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from halowire.training.config import CheckpointConfig
 
-AHEAD = 2
-"""A checkpoint is complete one epoch after it was begun, and the next moment to begin one is an epoch away."""
+AHEAD = 3
+"""A checkpoint is complete two epochs after it was begun, and the next moment to begin one is an epoch away."""
 
 
 class SaveTimes:
@@ -16,7 +16,7 @@ class SaveTimes:
 
     The minutes are counted by rank 0's clock and reach the other workers with the sums of an epoch. They run from the
     beginning of the last checkpoint, and a new one is begun ``AHEAD`` epochs early, so that a run which is killed does
-    not lose more than these minutes (or than three epochs, if these take longer).
+    not lose more than these minutes (or than three epochs, if those take longer).
     """
 
     def __init__(self, config: CheckpointConfig, clock: Callable[[], float] = time.monotonic) -> None:
@@ -25,7 +25,6 @@ class SaveTimes:
         self._clock = clock
         self._begun = clock()
         self._epoch_began = self._begun
-        self._postponed = False
 
     def start(self) -> None:
         """Count the minutes from now."""
@@ -37,10 +36,9 @@ class SaveTimes:
         epoch, self._epoch_began = now - self._epoch_began, now
         return 0 < self._seconds <= now - self._begun + AHEAD * epoch
 
-    def due(self, epoch: int, minutes_over: bool, possible: bool) -> bool:
-        """Whether to begin a checkpoint after ``epoch`` epochs; where that is not ``possible``, it is postponed."""
-        wanted = self._postponed or minutes_over or (self._every > 0 and epoch % self._every == 0)
-        self._postponed = wanted and not possible
-        if wanted and possible:
+    def due(self, epoch: int, minutes_over: bool) -> bool:
+        """Whether to begin a checkpoint after ``epoch`` epochs."""
+        found = minutes_over or (self._every > 0 and epoch % self._every == 0)
+        if found:
             self._begun = self._clock()
-        return wanted and possible
+        return found

@@ -10,6 +10,7 @@ from torch import Tensor
 from halowire.events import Ledger
 from halowire.wire.codec import Full, Uniform
 from halowire.wire.message import Message
+from halowire.wire.route import sent_over
 
 MEASURE_EVERY = 10
 """Number of epochs from one measurement of the error to the next."""
@@ -34,10 +35,11 @@ class Sample:
         else:
             assert isinstance(codec, Uniform)
             chosen = [(codec, index)]
+        there = [(one, sent_over(part, rows.device)) for one, part in chosen]
         return Sample(
             torch.cat([part for _, part in chosen]),
-            torch.cat([rows[part] for _, part in chosen]),
-            torch.cat([message.seen(rows, part, one) for one, part in chosen]),
+            torch.cat([rows[part] for _, part in there]),
+            torch.cat([message.seen(rows, part, one) for one, part in there]),
         )
 
 
@@ -69,6 +71,5 @@ class CodeError:
                 then, used = self._last.pop(place, (None, now))
             if next_due:
                 self._last[place] = terms.epoch, now
-            norm = float(now.rows.square().sum())
-            if due and then == terms.epoch - 1 and norm and torch.equal(used.index, now.index):
-                self._ledger.error(*place, float((used.seen - now.rows).square().sum()) / norm)
+            if due and then == terms.epoch - 1 and torch.equal(used.index, now.index):
+                self._ledger.error(*place, (used.seen - now.rows).square().sum(), now.rows.square().sum())

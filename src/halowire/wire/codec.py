@@ -59,7 +59,10 @@ class Codec(ABC):
 
     @abstractmethod
     def samples(self, count: int) -> list[tuple[Uniform, Tensor]]:
-        """About ``count`` rows of the encoded matrix, each group with its codec, to measure the codec's error on."""
+        """About ``count`` rows of the encoded matrix, each group with its codec, to measure the codec's error on.
+
+        Their numbers are on the host, where those of two epochs are compared.
+        """
 
 
 class Uniform(Codec):

@@ -13,8 +13,8 @@ from halowire.kernels import Csr, code_for
 from halowire.partitioning import Shard
 from halowire.wire.codec import Codec, Source, Uniform, refuse_cut_off
 from halowire.wire.policy import FORWARD, Policy, Rate, codec_of
-from halowire.wire.route import inverse_of
-from halowire.wire.terms import alike
+from halowire.wire.route import inverse_of, sent_over
+from halowire.wire.terms import HOST, alike
 
 BASES = (1, 2, 4, 8)
 
@@ -70,6 +70,7 @@ class Grade:
         counts: number of the rows for every peer.
         index: numbers of the rows in the matrix that is encoded.
         targets: the inverse of ``index`` where rows repeat, so that a row is quantised once for all peers of a grade.
+        host_index: ``index`` on the host.
     """
 
     codec: Uniform
@@ -77,6 +78,7 @@ class Grade:
     counts: tuple[int, ...]
     index: Tensor
     targets: Csr | None
+    host_index: Tensor
 
 
 class Graded(Codec):
@@ -86,9 +88,18 @@ class Graded(Codec):
     """
 
     def __init__(
-        self, degree: Tensor, counts: tuple[int, ...], rate: Rate, index: Tensor | None = None, rows: int = 0
+        self,
+        degree: Tensor,
+        counts: tuple[int, ...],
+        rate: Rate,
+        index: Tensor | None = None,
+        rows: int = 0,
+        device: torch.device = HOST,
     ) -> None:
-        """``degree`` is that of every row of the list; ``index`` gives the list's rows in a matrix of ``rows`` rows."""
+        """``degree`` is that of every row of the list; ``index`` gives the list's rows in a matrix of ``rows`` rows.
+
+        Both are on the host. ``device``: where the rows are that are encoded and decoded.
+        """
         self._rate = rate
         self._cut: WeakKeyDictionary[Csr, list[Csr]] = WeakKeyDictionary()
         self.grades: list[Grade] = []
@@ -99,8 +110,9 @@ class Graded(Codec):
             own = places if index is None else index[places]
             each = tuple(int(part.sum()) for part in torch.split(chosen, list(counts)))
             codec = codec_of(Rate(bits, code_for(rate.code, bits)))
-            targets = None if index is None else inverse_of(own, rows)
-            self.grades.append(Grade(codec, places, each, own, targets))
+            targets = None if index is None else inverse_of(own, rows).to(device)
+            there = sent_over(places, device), sent_over(own, device)
+            self.grades.append(Grade(codec, there[0], each, there[1], targets, own))
 
     @property
     def wire_name(self) -> str:
@@ -131,6 +143,9 @@ class Graded(Codec):
 
     def aggregate(self, matrix: Csr, data: Tensor, columns: int, out: Tensor) -> None:
         """Add up the rows of every grade straight from their bytes, with the grade's own columns of ``matrix``."""
+        if data.device.type != "cpu":  # to cut the matrix there, the host would wait
+            matrix.matmul(self.decode(data, columns), out=out, accumulate=True)
+            return
         if matrix not in self._cut:
             self._cut[matrix] = [matrix.select_columns(grade.places) for grade in self.grades]
         for (grade, packed), part in zip(self._packed(data, columns), self._cut[matrix], strict=True):
@@ -139,7 +154,7 @@ class Graded(Codec):
     def samples(self, count: int) -> list[tuple[Uniform, Tensor]]:
         """About ``count`` rows of the encoded matrix, equally many of each grade, with the grade's codec."""
         share = -(-count // len(self.grades))
-        return [(grade.codec, grade.index[:share]) for grade in self.grades]
+        return [(grade.codec, grade.host_index[:share]) for grade in self.grades]
 
     def _packed(self, data: Tensor, columns: int) -> list[tuple[Grade, Tensor]]:
         """Every grade with the bytes of its rows from all peers."""
@@ -156,7 +171,8 @@ class Graded(Codec):
 class HaloCodecs:
     """The codecs of a shard's halo messages; where rows are graded, each end has a codec for its own list."""
 
-    def __init__(self, shard: Shard) -> None:
+    def __init__(self, shard: Shard, device: torch.device) -> None:
+        self._device = device
         # The shard itself, with features and edges, is not kept alive by its codecs.
         self._owner = (sent_degree(shard), shard.send_counts)
         self._receiver = (halo_degree(shard), shard.recv_counts)
@@ -170,7 +186,7 @@ class HaloCodecs:
             return alike(policy, rate, direction)
         key = Rate(rate.bits, rate.code)
         if key not in self._graded:
-            own = Graded(*self._owner, key, self._send_index, self._boundary)
-            self._graded[key] = own, Graded(*self._receiver, key)
+            own = Graded(*self._owner, key, self._send_index, self._boundary, self._device)
+            self._graded[key] = own, Graded(*self._receiver, key, device=self._device)
         owner, receiver = self._graded[key]
         return (owner, receiver) if direction == FORWARD else (receiver, owner)

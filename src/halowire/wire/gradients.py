@@ -71,11 +71,13 @@ class GradientCodec:
 
     def _code(self, name: str, rows: Tensor, epoch: int, stream: int) -> tuple[Tensor, Tensor, Tensor]:
         """``v = rows + e``, its bytes ``[n, row_bytes]`` and ``Q(v)``; the state ``name`` keeps ``e = v - Q(v)``."""
-        error = self.state.setdefault(name, torch.zeros_like(rows))
+        kept = self.state.get(name)
+        error = torch.zeros_like(rows) if kept is None else kept.to(rows.device)  # a resumed run reads it on the CPU
+        self.state[name] = error
         wanted = rows + error
-        packed = torch.empty(len(rows), self._packing.row_bytes(WIDTH), dtype=torch.uint8)
+        packed = torch.empty(len(rows), self._packing.row_bytes(WIDTH), dtype=torch.uint8, device=rows.device)
         key = stream_key(self._seed, epoch, 0, STREAM + stream)
-        pack_rows(wanted, self._packing, key, torch.arange(len(rows)), packed)
+        pack_rows(wanted, self._packing, key, torch.arange(len(rows), device=rows.device), packed)
         seen = unpack_rows(packed, self._packing, WIDTH)
         error.copy_(wanted - seen)
         return wanted, packed, seen

@@ -20,6 +20,8 @@ from halowire.wire.route import HaloRoutes, Piece, Route
 from halowire.wire.terms import Draw, Terms
 from halowire.wire.transport import Transport
 
+Change = tuple[float | Tensor, float | Tensor]
+"""How far rows are from those before, and their size: sums of squares."""
 # Messages of set-up and evaluation have buffers of their own: a delayed message may be waiting in those of training.
 EXACT_SLOT = 2
 
@@ -46,12 +48,12 @@ class HaloExchange:
         cut = device.type == "cpu" and not isinstance(self.policy.codec, RowCodec)
         self._routes = HaloRoutes(shard, device, self.policy.seed, self.policy.piece_rows if cut else None)
         self.halo_ids = self._routes.halo_ids
-        self._codecs = HaloCodecs(shard)
+        self._codecs = HaloCodecs(shard, device)
         self._rank = shard.rank
         self._wire = Wire(transport, self.memory)
         # With smoothing, receivers use a running mean, whose delay is not measured: only the error of the code is.
         self._error = CodeError(transport.ledger, freshness.delayed and not freshness.smoothing)
-        self._change = (0.0, 0.0)
+        self._change: Change = (0.0, 0.0)
         self._sent: dict[tuple[int, str], Message] = {}
         self._late: dict[tuple[int, str], Message | None] = {}
 
@@ -228,8 +230,11 @@ class HaloExchange:
         self._change = (0.0, 0.0)
         self.synchronise_next = True
 
-    def take_change(self) -> tuple[float, float]:
-        """Squared change of layer 1's boundary rows since the previous epoch, and their squared norm."""
+    def take_change(self) -> Change:
+        """Squared change of layer 1's boundary rows since the previous epoch, and their squared norm.
+
+        They are tensors without a dimension where they were measured: the host does not wait for them here.
+        """
         change = self._change
         self._change = (0.0, 0.0)
         return change
@@ -238,7 +243,8 @@ class HaloExchange:
         """The route and the terms of a training message; forward and backward sample the same rows."""
         route = self._routes.sampled(direction, self.policy.rates(epoch, layer, FORWARD).rows, epoch)
         draw = Draw.halo(layer, direction, self._rank)
-        return route, Terms.of(self.policy, draw, epoch, width, route.share, delta, self._codecs.of)
+        device = self.halo_ids.device
+        return route, Terms.of(self.policy, draw, epoch, width, route.share, delta, self._codecs.of, device)
 
     def _open(self, route: Route, terms: Terms, slot: int) -> Message:
         """Open a message; ``slot`` tells apart messages of one layer and direction that may be under way together."""
@@ -280,7 +286,7 @@ class HaloExchange:
 
     def _measure_change(self, rows: Tensor) -> None:
         last = self.memory.matrix("last", *rows.shape)
-        self._change = (float((rows - last).square().sum()), float(rows.square().sum()))
+        self._change = ((rows - last).square().sum(), rows.square().sum())
         last.copy_(rows)
 
 

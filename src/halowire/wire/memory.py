@@ -58,7 +58,7 @@ class Delta:
     def change(self, rows: Tensor, kept: Tensor) -> Tensor:
         """The change that travels, ``h - g m``."""
         # A fresh matrix of this size would cost ten times the subtraction, in page faults.
-        return torch.sub(rows, kept, alpha=self.decay, out=empty(*kept.shape))
+        return torch.sub(rows, kept, alpha=self.decay, out=empty(kept.shape[0], kept.shape[1], device=kept.device))
 
     def step(self, kept: Tensor, values: Tensor, columns: Tensor | None) -> None:
         """``m <- g m + a values``, rounded in the same way on every machine; columns not sent stay."""
@@ -68,7 +68,7 @@ class Delta:
         """``r = g m + values``: the memory after :meth:`step`, ``kept``, plus ``(1 - a) values``."""
         if self.gain == 1:
             return kept
-        rows = empty(*kept.shape).copy_(kept)
+        rows = empty(kept.shape[0], kept.shape[1], device=kept.device).copy_(kept)
         add_columns(rows, columns, values, 1 - self.gain)
         return rows
 

@@ -205,6 +205,10 @@ class Message:
                 matrix.matmul(rows, out=out, accumulate=True)
                 return
             places = self.route.places
+            if places is not None and places.device.type != "cpu":
+                # To choose the edges from rows that travelled, the host would wait; rows that did not travel are zero.
+                matrix.matmul(self.rows(), out=out, accumulate=True)
+                return
             used = (matrix if places is None else matrix.select_columns(places)).scaled(terms.factor)
             if terms.columns is None:
                 terms.decoder.aggregate(used, data, terms.width, out)

@@ -136,8 +136,8 @@ class HaloRoutes:
         self._send_ids = shard.ids[shard.send_index]
         self._sampled_from = shard.halo_ids
         self.counts = (shard.send_counts, shard.recv_counts)
-        self.boundary_ids = shard.ids[: shard.num_boundary].to(device)
-        self.halo_ids = shard.halo_ids.to(device)
+        self.boundary_ids = sent_over(shard.ids[: shard.num_boundary], device)
+        self.halo_ids = sent_over(shard.halo_ids, device)
         self.pieces: Pieces | None = None
         if piece_rows is not None:
             self.pieces = Pieces.of(shard.send_index, *self.counts, shard.num_boundary, piece_rows)
@@ -162,13 +162,23 @@ class HaloRoutes:
     def _both(
         self, index: Tensor, places: Tensor | None, counts: Counts, share: float, pieces: Pieces | None
     ) -> tuple[Route, Route]:
-        """The route out and the route back, which is the same list read from the other end."""
+        """The route out and the route back, which is the same list read from the other end.
+
+        ``index`` and ``places`` are on the host, where routes are planned without waiting for the device.
+        """
         boundary, halo, (sent, received) = self.boundary_ids, self.halo_ids, counts
-        inverse = inverse_of(index, boundary.numel())
+        inverse = inverse_of(index, boundary.numel()).to(boundary.device)
+        index = sent_over(index, boundary.device)
+        places = None if places is None else sent_over(places, boundary.device)
         out = Route(boundary, index, inverse, sent, received, halo.numel(), places, share=share, pieces=pieces)
         turned = None if pieces is None else pieces.turned()
         back = Route(halo, places, None, received, sent, index.numel(), sums=inverse, share=share, pieces=turned)
         return out, back
+
+
+def sent_over(values: Tensor, device: torch.device) -> Tensor:
+    """``values`` of the host on ``device``; the host goes on at once, and may change them."""
+    return values.to(device, non_blocking=device.type != "cpu")
 
 
 def sample_size(count: int, share: float) -> int:

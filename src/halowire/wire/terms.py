@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from halowire.kernels import stream_key
 from halowire.wire.codec import Codec, Full, Uniform
 from halowire.wire.memory import Delta
 from halowire.wire.policy import BACKWARD, EXACT, FORWARD, Policy, Rate, codec_of
+from halowire.wire.route import sent_over
 
+HOST = torch.device("cpu")
 Codecs = Callable[[Policy, Rate, str], tuple[Codec, Codec]]
 """A function that gives the codec of a worker's own rows and the codec of its peers' rows, at a rate and direction."""
 
@@ -97,10 +100,12 @@ class Terms:
         share: float = 1.0,
         delta: bool = False,
         code: Codecs = alike,
+        device: torch.device = HOST,
     ) -> Terms:
         """The terms that ``policy`` sets for a training message; forward and backward send the same columns.
 
         ``share``: the share of the rows that travels. ``delta``: rows travel as changes where the policy has a decay.
+        ``device``: where the rows are, and so their columns' numbers.
         """
         layer, direction = draw.layer, draw.direction
         columns = policy.columns(epoch, layer, width, draw.columns)
@@ -112,6 +117,7 @@ class Terms:
             factor *= width / columns.numel()
         both = code(policy, policy.rates(epoch, layer, direction), direction)
         stream = stream_key(policy.seed, epoch, layer, draw.bits)
+        columns = None if columns is None else sent_over(columns, device)
         return Terms(epoch, layer, direction, width, *both, columns, factor, stream, changes)
 
     @property

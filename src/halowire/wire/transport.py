@@ -107,7 +107,7 @@ class Transport:
         """
         if self.size == 1:
             return Pending((), received, send, where)
-        if send.is_cuda:
+        if send.device.type != "cpu":
             pending = self.open(send, received, [], where, tag, envelope)
             sizes = (list(recv_bytes), list(send_bytes))
             work = dist.all_to_all_single(received, send, *sizes, group=self._halos, async_op=True)
@@ -187,7 +187,7 @@ class Transport:
         if works or headers is not None:
             wait = Wait(pending.where, self.deadline)
             with process_watch().over(wait):
-                if headers is not None and pending.received.is_cuda:
+                if headers is not None and pending.received.device.type != "cpu":
                     # On a GPU a wait only orders the streams. Waiting for the headers here would stop the host in every
                     # message, so they are checked when their memory is needed again, which is one epoch later.
                     self._unchecked[id(headers.envelope)] = headers

@@ -13,12 +13,13 @@ import pytest
 import torch
 
 from halowire.errors import InputError
-from halowire.partitioning import cut, partition, read_shard, write_shards
-from halowire.partitioning.array_files import PIECE_BYTES
+from halowire.partitioning import array_files, cut, partition, read_shard, write_shards
 from tests.support.awkward_graphs import awkward
 from tests.support.rewritten_shards import change_manifest, enter, put, rewrite
 
 WAY_OUT = "partition the graph again"
+PIECE_BYTES = 1 << 14
+"""Bytes that one test reads at once, so that a small array has several pieces."""
 
 
 @pytest.fixture(scope="module")
@@ -249,8 +250,9 @@ def test_training_subgraphs_are_checked_as_well(shards) -> None:
     assert read_shard(folder, 1).rank == 1
 
 
-def test_bad_values_are_found_in_every_piece_that_is_read(tmp_path: Path) -> None:
+def test_bad_values_are_found_in_every_piece_that_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An array of several pieces: the first and last value of each, and a fall between two of them."""
+    monkeypatch.setattr(array_files, "PIECE_BYTES", PIECE_BYTES)
     count = 3 * PIECE_BYTES // 8
     graph = awkward(num_nodes=count + 17, num_edges=50)
     folder = write_shards(graph, partition(graph, 1, "range"), tmp_path / "shards")

@@ -1,0 +1,118 @@
+"""Small runs on the simulated device and on the CPU, and what is compared of them."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from halowire.graph import block_model
+from halowire.partitioning import cut, partition
+from halowire.training import Config, GraphParallel, Hooks, Trainer, recipe_config
+from halowire.wire import Transport
+from tests.support.epochs import too_far
+from tests.support.sim import SIM, Counts, Simulation
+
+SMALL: dict[str, Any] = {"model.hidden": 16, "epochs": 4, "eval.every": 4, "checkpoint.every": 0, "seed": 11}
+ROUNDING = 1e-4
+"""Largest difference from the CPU's run, as a share of the largest value of a tensor."""
+
+
+class EpochCounts:
+    """An observer that records how often the host waited in every epoch, and where."""
+
+    def __init__(self, counts: Counts) -> None:
+        self._counts = counts
+        self._before = Counter(counts.waits)
+        self.waits: list[Counter[tuple[str, str]]] = []
+
+    def epoch(self, epoch: int, loss: float, seconds: float, wire_bytes: int) -> None:
+        """Record the waits of this epoch."""
+        self.waits.append(self._counts.waits - self._before)
+        self._before = Counter(self._counts.waits)
+
+    def evaluated(self, epoch: int, metrics: dict[str, float]) -> None:
+        """Leave out the waits of an evaluation."""
+        self._before = Counter(self._counts.waits)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run left on one worker: the last loss, its metrics, all weights, and the waits of every epoch."""
+
+    loss: float
+    metrics: dict[str, float]
+    weights: dict[str, np.ndarray]
+    waits: list[Counter[tuple[str, str]]]
+    sent: dict[str, int]
+
+
+def config_of(model: str, recipe: str, **settings: object) -> Config:
+    """A small run of ``model`` with ``recipe``; ``settings`` have ``__`` for the dot."""
+    more = {key.replace("__", "."): value for key, value in settings.items()}
+    return recipe_config(recipe).replace({"model.name": model} | SMALL | more)
+
+
+def train_on(device: str, config: Config, counts: Counts | None = None) -> Outcome:
+    """Train on ``device`` in this worker."""
+    graph = block_model(200, 1600, 12, 5, seed=3)
+    transport = Transport(deadline=60)
+    shard = cut(graph, partition(graph, transport.size, method="random", seed=4))[transport.rank]
+    part = shard.isolated() if config.freshness.mode == "never" else shard
+    with tempfile.TemporaryDirectory() as folder:
+        runner = GraphParallel(part, shard, config, transport, torch.device(device))
+        trainer = Trainer(runner, config, transport, Path(folder))
+        watch = EpochCounts(counts or Counts())
+        trainer.run(Hooks(watch, keep=False))
+    weights = {name: value.detach().cpu().numpy().copy() for name, value in trainer.model.state_dict().items()}
+    sent = dict(transport.ledger.totals)
+    return Outcome(trainer.progress.train_loss, trainer.progress.best, weights, watch.waits, sent)
+
+
+def train_both(rank: int, config: Config) -> tuple[Outcome, Outcome]:
+    """Train on the simulated device and on the CPU, there with the same torch code that the device runs."""
+    with Simulation() as simulation:
+        device = train_on(SIM, config, simulation.counts)
+    with torch_kernels():
+        return device, train_on("cpu", config)
+
+
+@contextmanager
+def torch_kernels() -> Iterator[None]:
+    """Use the torch twins of all kernels on the CPU within the block."""
+    before = os.environ.get("HALOWIRE_KERNELS")
+    os.environ["HALOWIRE_KERNELS"] = "torch"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["HALOWIRE_KERNELS"]
+        else:
+            os.environ["HALOWIRE_KERNELS"] = before
+
+
+def same_run(both: list[tuple[Outcome, Outcome]]) -> None:
+    """Assert that on every worker the device's run equals the CPU's: loss, metrics, weights and bytes sent."""
+    for device, cpu in both:
+        assert device.sent == cpu.sent
+        assert device.loss == cpu.loss or abs(device.loss - cpu.loss) <= ROUNDING * abs(cpu.loss)
+        assert device.weights.keys() == cpu.weights.keys()
+        for name, value in device.weights.items():
+            words = too_far(name, value, cpu.weights[name], ROUNDING)
+            assert not words, words
+        assert device.metrics == cpu.metrics
+
+
+def few_waits(both: list[tuple[Outcome, Outcome]], most: int) -> None:
+    """Assert that no epoch made the host wait more than ``most`` times; the message says where it waited."""
+    for device, _ in both:
+        for epoch, waits in enumerate(device.waits):
+            assert waits.total() <= most, f"epoch {epoch}: {waits.total()} waits, {dict(waits)}"

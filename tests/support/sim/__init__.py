@@ -1,0 +1,12 @@
+"""A simulated device `sim` for a machine without a GPU: real numbers, and the rules of a separate memory.
+
+Within a :class:`Simulation`, tensors on the device `sim` have values that only the simulation can reach. What CUDA
+refuses is refused, and every time that the host waits for the device is counted by file and line.
+"""
+
+from tests.support.sim.counts import Counts
+from tests.support.sim.rules import DeviceError
+from tests.support.sim.sim_tensor import SIM, SimTensor, have_device
+from tests.support.sim.simulation import Simulation
+
+__all__ = ["SIM", "Counts", "DeviceError", "SimTensor", "Simulation", "have_device"]

@@ -1,0 +1,144 @@
+"""The simulation itself: runs every operation on its device with the values in its own memory, by the device's rules.
+
+Messages from memory of the device stand for NCCL: they travel over the real process group, between the simulations of
+several processes. Autograd has one thread per device and process, so two workers need two processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode, return_and_correct_aliasing
+from torch.utils._pytree import tree_leaves, tree_map
+
+from tests.support.sim.counts import Counts
+from tests.support.sim.rules import COPIES, INDEXING, LIKE, WAITS, DeviceError, aten
+from tests.support.sim.sim_tensor import SIM, SimTensor, install, serve_other_threads
+
+
+class Simulation(TorchDispatchMode):
+    """A block in which the device `sim` exists; autograd's threads inherit it, other threads enter it themselves."""
+
+    def __init__(self, counts: Counts | None = None) -> None:
+        install()
+        super().__init__()
+        self.counts = counts or Counts()
+
+    def __enter__(self) -> Simulation:
+        """Begin; ``torch.tensor(.., device="sim")`` makes a CPU tensor and copies it, as on CUDA."""
+        serve_other_threads(self.__torch_dispatch__)
+        torch._C._set_only_lift_cpu_tensors(True)
+        super().__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        """End."""
+        super().__exit__(*error)
+        torch._C._set_only_lift_cpu_tensors(False)
+
+    def __torch_dispatch__(
+        self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Run one operation; those that touch no tensor of the device run as ever."""
+        kwargs = dict(kwargs or {})
+        tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+        held = [tensor for tensor in tensors if isinstance(tensor, SimTensor)]
+        if not held and not _names(kwargs.get("device"), SIM):
+            return func(*args, **kwargs)
+        if func.namespace == "c10d":
+            return self._send(func, args, kwargs, len(held) == len(tensors))
+        stays = self._judge(func, args, kwargs, held, tensors)
+        if func is aten._local_scalar_dense.default:
+            return func(args[0].inner)
+        out = func(*tree_map(_inner, args), **_on_the_host(kwargs))
+        if func is aten.copy_.default:
+            return args[0]
+        if not stays:
+            return out
+        wrapped = _wrap(out, held)
+        # Results that share memory with an argument must say so; of sparse tensors torch cannot know it.
+        dense = all(leaf.layout == torch.strided for leaf in tree_leaves(out) if isinstance(leaf, torch.Tensor))
+        return return_and_correct_aliasing(func, args, kwargs, wrapped) if held and dense else wrapped
+
+    def _send(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], whole: bool) -> Any:
+        """Let a message or a sum travel over the process group, from the values of the device's tensors."""
+        if not whole:
+            raise DeviceError(f"{func}: buffers of one message are on the device and on the CPU")
+        self.counts.note(self.counts.messages, str(func))
+        return func(*tree_map(_inner, args), **tree_map(_inner, kwargs))
+
+    def _judge(
+        self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], held: list[SimTensor], tensors: list[Any]
+    ) -> bool:
+        """Count or refuse what ``func`` does by the device's rules; returns whether its results are on the device."""
+        if func in COPIES:
+            late = (len(args) > 2 and bool(args[2])) or bool(kwargs.get("non_blocking"))
+            return self._copy(args[1], isinstance(args[0], SimTensor), late)
+        if func is aten._to_copy.default:
+            device = kwargs.get("device")
+            to_device = isinstance(args[0], SimTensor) if device is None else _names(device, SIM)
+            return self._copy(args[0], to_device, bool(kwargs.get("non_blocking")))
+        if func in LIKE and kwargs.get("device") is not None:
+            return _names(kwargs["device"], SIM)
+        if func in INDEXING:
+            self._index(func, args)
+            tensors = [value for value in (args[0], *args[2:3]) if isinstance(value, torch.Tensor)]
+        elif func in WAITS and kwargs.get("output_size") is None:
+            self.counts.note(self.counts.waits, WAITS[func])
+        # Numbers in CPU tensors without a dimension are passed along with the operation.
+        foreign = [tensor for tensor in tensors if not isinstance(tensor, SimTensor) and tensor.dim()]
+        if held and foreign:
+            shapes = ", ".join(str(list(tensor.shape)) for tensor in foreign)
+            raise DeviceError(f"{func}: tensors on the device and on the CPU (of shape {shapes}) meet")
+        return True
+
+    def _copy(self, source: torch.Tensor, to_device: bool, non_blocking: bool) -> bool:
+        """Count a copy between the memories; all but a copy to the device that need not block wait for the device."""
+        if isinstance(source, SimTensor) == to_device:
+            return to_device
+        kind = "copy to the device" if to_device else "copy to the host"
+        self.counts.note(self.counts.copies, kind)
+        if not (to_device and non_blocking):
+            self.counts.note(self.counts.waits, kind)
+        return to_device
+
+    def _index(self, func: Any, args: tuple[Any, ...]) -> None:
+        """Count what index tensors cost: those of the CPU are copied, and of a mask the host must know the size."""
+        for index in args[1]:
+            if isinstance(index, torch.Tensor) and not isinstance(index, SimTensor):
+                self.counts.note(self.counts.copies, "CPU index")
+                self.counts.note(self.counts.waits, "CPU index")
+            elif index is not None and index.dtype in (torch.bool, torch.uint8):
+                self.counts.note(self.counts.waits, "mask as index")
+
+
+def _names(device: Any, kind: str) -> bool:
+    return device is not None and torch.device(device).type == kind
+
+
+def _inner(value: Any) -> Any:
+    return value.inner if isinstance(value, SimTensor) else value
+
+
+def _on_the_host(kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The arguments with the values of tensors, and with the CPU in place of the device."""
+    kwargs = tree_map(_inner, kwargs)
+    if _names(kwargs.get("device"), SIM):
+        kwargs["device"] = torch.device("cpu")
+    return kwargs | ({"pin_memory": False} if kwargs.get("pin_memory") else {})
+
+
+def _wrap(out: Any, held: list[SimTensor]) -> Any:
+    """``out`` with its tensors on the device; a tensor that was an argument is that argument again."""
+    known: dict[int, torch.Tensor] = {id(tensor.inner): tensor for tensor in held}
+
+    def wrap(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        if id(value) not in known:
+            known[id(value)] = SimTensor(value)
+        return known[id(value)]
+
+    return tree_map(wrap, out)
