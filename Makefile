@@ -42,12 +42,15 @@ test-browser: install
 
 # Needs no GPU: interprets the Triton kernels, compiles them for GPUs that are not here, and executes their PTX on the CPU.
 test-gpu-kernels: export TRITON_CACHE_DIR = build/triton
-test-gpu-kernels: install
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[gpu-dev]"
+test-gpu-kernels: $(VENV)/.gpu-dev
 	TRITON_INTERPRET=1 $(BIN)/python -m pytest -k "triton and not float64" tests/unit/kernels tests/property/test_kernels_attend.py
 	TRITON_INTERPRET=1 $(BIN)/python -m pytest -m gpu_kernels tests/gpu
 	$(BIN)/python -m pytest -m gpu_kernels tests/gpu
 	$(BIN)/python tools/gpu_table.py
+
+$(VENV)/.gpu-dev: $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[gpu-dev]"
+	touch $@
 
 # First the proof that faults are found, then everything that reads bytes or indices with the kernels: no report may come.
 sanitize: $(SANITIZED)/.built

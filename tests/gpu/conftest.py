@@ -11,7 +11,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from halowire.kernels.triton_devices import interpreted
+from tests.support.gpu.cases import cases
 from tests.support.gpu.table import KEY, Results, in_rows
 
 # What is collected is imported, and without triton it cannot be.
@@ -20,8 +20,9 @@ collect_ignore_glob = [] if find_spec("triton") else ["test_*.py"]
 
 @pytest.fixture(scope="session")
 def results(request: pytest.FixtureRequest) -> Iterator[Results]:
-    """What was found so far, by case; the run that compiles keeps what the one that interprets found."""
-    known: Results = {} if interpreted() else request.config.cache.get(KEY, {})
+    """What was found so far, by case: the run that compiles keeps what the one that interprets found."""
+    before: Results = request.config.cache.get(KEY, {})
+    known: Results = {case.name: before[case.name] for case in cases() if case.name in before}
     yield known
     request.config.cache.set(KEY, known)
 
