@@ -12,7 +12,7 @@ from typing import Any
 from bench.aggregate.__main__ import processor
 from bench.netlab import Lab, LabError
 from bench.pipeline.cases import CASES, HALVES, MODELS, ORDER, WAYS, Case, Way
-from bench.pipeline.formulas import Sizes, expected, wire_seconds
+from bench.pipeline.formulas import Sizes, expected, most_headers, wire_seconds
 from bench.pipeline.goals import BASE
 from bench.pipeline.table import LEAST_WAITING, markdown, mistaken
 from bench.timing.measured import Measured
@@ -118,7 +118,8 @@ class Bench:
                 return
             lab.set_rate(f"{rate}bit")
             found = self._time(case, model, way, session, max(kept["null"]["seconds"], wire))
-        kept["runs"][way.name] = found.to_dict() | {"formula": formula}
+        headers = self._headers(case, model, way)
+        kept["runs"][way.name] = found.to_dict() | {"formula": formula, "headers": headers}
         self.save()
         _say(
             f"{case.name} {model}, {way.name}: {found.seconds:.2f} s, {found.share:.0%} waiting, others "
@@ -160,6 +161,9 @@ class Bench:
 
     def _formula(self, case: Case, model: str, way: Way) -> dict[str, int]:
         return expected(self._sizes(case, way), model, case.layers, way)
+
+    def _headers(self, case: Case, model: str, way: Way) -> dict[str, int]:
+        return most_headers(self._sizes(case, way), model, case.layers, way)
 
 
 def main() -> None:

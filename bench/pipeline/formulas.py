@@ -5,6 +5,9 @@
 - between parts, chunk by chunk: ``(h + b) sum_l row(k_l)``: backward sends the gradients of aggregates, and b of these
   (row, peer) pairs have an edge from a peer's node. With edges both ways b = h.
 
+Every message has a header of 16 bytes beside its rows. Chunks without rows for a peer send it none, so that between
+parts in chunks the formula for headers is the most there can be.
+
 The wire takes at least ``halo / workers + stage / ((S-1) P)`` bytes at the rate of a link: all workers send halo rows
 at the same time, but rows cross a border of stages first one way, then the other.
 """
@@ -21,7 +24,7 @@ from bench.pipeline.cases import HIDDEN, Way
 from bench.timing.rate import transfer_seconds
 from halowire.partitioning import Shard, read_manifest, read_shard
 from halowire.training import ModelConfig, travelling_widths
-from halowire.wire import Rate, codec_of
+from halowire.wire import HEADER_BYTES, Rate, codec_of
 
 
 @dataclass(frozen=True)
@@ -51,12 +54,31 @@ def _reached(shard: Shard) -> int:
 
 def expected(sizes: Sizes, model: str, layers: int, way: Way) -> dict[str, int]:
     """``{"halo": bytes, "stage": bytes}`` of all workers in an epoch."""
-    widths = travelling_widths(ModelConfig(name=model, layers=layers, hidden=HIDDEN), sizes.features, sizes.classes)
+    widths = _widths(sizes, model, layers)
     bits = 1 if way.recipe == "gnnpipe-1bit" else 32
-    kinds = 2 if model == "gcnii" else 1
+    kinds = _kinds(model)
     stage = 2 * (way.stages - 1) * sizes.nodes * codec_of(Rate(bits)).row_bytes(HIDDEN) * kinds
     rows = 2 * sizes.halo if way.stages == 1 else sizes.halo + sizes.back
     return {"halo": rows * sum(4 * width for width in widths) if way.parts > 1 else 0, "stage": stage}
+
+
+def most_headers(sizes: Sizes, model: str, layers: int, way: Way) -> dict[str, int]:
+    """``{"halo": bytes, "stage": bytes}`` of the headers of all workers in an epoch, at the most."""
+    borders = (way.stages - 1) * way.parts * _kinds(model)
+    pairs = way.parts * (way.parts - 1) * len(_widths(sizes, model, layers))
+    chunks = way.chunks if way.stages > 1 else 1
+    return {"halo": 2 * pairs * chunks * HEADER_BYTES, "stage": 2 * borders * chunks * HEADER_BYTES}
+
+
+def _widths(sizes: Sizes, model: str, layers: int) -> list[int]:
+    """Columns of the rows that every layer sends."""
+    config = ModelConfig(name=model, layers=layers, hidden=HIDDEN)
+    return list(travelling_widths(config, sizes.features, sizes.classes))
+
+
+def _kinds(model: str) -> int:
+    """Matrices that cross a border of stages: GCNII's initial rows travel too."""
+    return 2 if model == "gcnii" else 1
 
 
 def wire_seconds(sent: Mapping[str, float], way: Way, rate: float) -> float:

@@ -86,7 +86,8 @@ def train(
         recipe: a named, complete setting.
         out: the run folder; by default a new one under ``runs/``.
         settings: overrides with the names of the command line, for example ``{"model.hidden": 128, "epochs": 50}``.
-        resume: go on from the newest checkpoint in ``out``.
+        resume: go on from the newest whole checkpoint in ``out``; with another number of workers the graph is cut
+            again.
         overwrite: delete an earlier run in ``out``.
         max_restarts: how often crashed local workers are started again, from the newest checkpoint.
         quiet: no progress; only warnings and the final table.

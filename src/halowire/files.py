@@ -107,6 +107,27 @@ def write_text(target: Path, text: str) -> None:
         temporary.write_bytes(data)
 
 
+def write_synced(target: Path, data: bytes | memoryview) -> None:
+    """Write ``data`` to the file ``target``; when this returns, it is on the disk and not only with the system."""
+    handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+    try:
+        left = memoryview(data)
+        while left:
+            left = left[os.write(handle, left) :]
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def sync_folder(folder: Path) -> None:
+    """Let the names in ``folder`` be on the disk when this returns: new and renamed files outlast a power cut."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 def write_json(target: Path, values: Any) -> None:
     """Write ``values`` as JSON to the file ``target``, whole or not at all; NaN and infinity are refused."""
     write_text(target, json.dumps(values, indent=1, allow_nan=False) + "\n")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -14,6 +16,14 @@ KINDS = {
 }  # fmt: skip
 MOST_JSON = 1 << 26
 """Bytes of the largest JSON file that is read: the manifest of a thousand parts has a quarter of them."""
+LONGEST_LINE = 1 << 24
+"""Bytes of the longest line that is read from a text file: a node with a million features has fewer."""
+
+
+def kind_of(path: Path) -> str:
+    """What is at ``path``, in words: a folder, a named pipe, a socket, a device; empty for an ordinary file."""
+    kind = stat.S_IFMT(path.stat().st_mode)
+    return "" if kind == stat.S_IFREG else KINDS.get(kind, "no file")
 
 
 def file_size(path: Path) -> int:
@@ -21,11 +31,9 @@ def file_size(path: Path) -> int:
 
     Asked before a file is opened, because opening a pipe waits for its other end, and reading a device may never end.
     """
-    found = path.stat()
-    kind = stat.S_IFMT(found.st_mode)
-    if kind != stat.S_IFREG:
-        raise ValueError(f"it is {KINDS.get(kind, 'no file')}, expected an ordinary file")
-    return found.st_size
+    if kind := kind_of(path):
+        raise ValueError(f"it is {kind}, expected an ordinary file")
+    return path.stat().st_size
 
 
 def open_file(path: Path) -> IO[bytes]:
@@ -49,9 +57,23 @@ def read_json(path: Path, most: int = MOST_JSON) -> Any:
         raise ValueError("its values are nested too deeply") from None
 
 
+def read_lines(path: Path, longest: int = LONGEST_LINE) -> Iterator[bytes]:
+    """The lines of an ordinary file one after the other; lines of more than ``longest`` bytes are left out."""
+    with open_file(path) as file:
+        while line := file.readline(longest):
+            if len(line) < longest or line.endswith(b"\n"):
+                yield line
+                continue
+            while rest := file.readline(longest):
+                if rest.endswith(b"\n"):
+                    break
+
+
 def memory_bytes() -> int:
-    """The memory of this machine; what cannot fit is refused before it is allocated."""
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    """The memory that this process can have; what cannot fit is refused before it is allocated."""
+    machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    allowed = resource.getrlimit(resource.RLIMIT_AS)[0]
+    return machine if allowed == resource.RLIM_INFINITY else min(machine, allowed)
 
 
 def _refuse(constant: str) -> Any:

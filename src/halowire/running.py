@@ -10,15 +10,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from halowire.errors import InputError, NotFiniteError, WorkerError, bugs_kept
 from halowire.files import written_to
-from halowire.graph import Graph, dataset_name, is_dataset
+from halowire.graph import Graph, dataset_name, is_dataset, read_npy
 from halowire.inputs import read_json
 from halowire.launch import Place, choose_device, folder_locked, launched, refuse_crowd, run_folder, run_workers
-from halowire.partitioning import is_shard_folder, read_manifest, read_shard
+from halowire.partitioning import read_manifest, read_shard
 from halowire.report import Console
 from halowire.training import (
     PREDICTIONS,
@@ -31,6 +30,8 @@ from halowire.training import (
     cut_for,
     earlier_run_kept,
     finished,
+    graph_sizes,
+    holds_parts,
     is_shards,
     load_for,
     mesh_of,
@@ -40,6 +41,7 @@ from halowire.training import (
     refuse_edge_tensors,
     refuse_other_cut,
     refuse_other_job,
+    refuse_other_sizes,
     refuse_untrainable,
     set_aside,
     worker_error,
@@ -108,12 +110,17 @@ def predict_run(folder: Path, target: Path) -> None:
     job = replace(Job.read(folder), quiet=True)
     if job.config.task.kind == "link" and target.suffix == ".csv":
         raise InputError("a run of links gives rows to score pairs with, no classes; give a name that ends in .npy")
+    if not holds_parts(job.shards, job.parts):
+        found = read_manifest(job.shards)["num_parts"]
+        raise InputError(
+            f"{job.shards} holds {found} shards, but the run has {job.parts} parts: a resume with another number of "
+            "workers was interrupted; resume the run first"
+        )
     if job.own_model:
         _write_kept_predictions(job, target)
         return
     if newest_checkpoint(folder) is None:
         raise InputError(f"run {folder} has no checkpoint yet, so there is nothing to predict with; train it first")
-    read_manifest(job.shards)
     if not launched():
         run_workers(job.workers, ["predict", str(folder), str(target)])
         return
@@ -177,13 +184,15 @@ def _prepare(job: Job, graph: Any, overwrite: bool, held: ExitStack) -> None:
     if job.resume:
         refuse_other_job(job, graph)
     again = job.resume or Place.here().restarts > 0
-    cut = not is_shards(graph) and not (again and is_shard_folder(job.shards))
+    cut = not is_shards(graph) and not (again and holds_parts(job.shards, job.parts))
     mesh = mesh_of(job.config, job.workers)
     loaded = load_for(graph, job.config) if cut else None
     if loaded is not None:
         refuse_untrainable(loaded, job.config.task.kind == "link")
         refuse_edge_tensors(loaded.edge_tensors)
         mesh.refuse_impossible(job.config.model.layers, loaded.num_nodes // mesh.parts)
+        if again:
+            refuse_other_sizes(job, graph_sizes(loaded))
     if overwrite and not again:
         held.enter_context(earlier_run_kept(job.run))
         set_aside(job.run, shards=cut)
@@ -204,8 +213,13 @@ def _write_kept_predictions(job: Job, target: Path) -> None:
         )
     if Place.here().rank > 0:
         return
-    values = torch.from_numpy(np.load(job.run / PREDICTIONS, allow_pickle=False))
-    shards = [read_shard(job.shards, part, verify=False) for part in range(job.workers)]
+    values = torch.from_numpy(read_npy(job.run / PREDICTIONS))
+    shards = [read_shard(job.shards, part) for part in range(job.workers)]
+    if values.dim() != 2 or len(values) != shards[0].num_nodes:
+        raise InputError(
+            f"{job.run / PREDICTIONS} holds {list(values.shape)} numbers, expected a row for each of "
+            f"{shards[0].num_nodes} nodes; finish the run again with halowire.fit and resume=True"
+        )
     ids = torch.empty(len(values), dtype=torch.int64)
     for shard in shards:
         ids[shard.rows] = shard.ids

@@ -49,9 +49,11 @@ from halowire.launch import (
 from halowire.partitioning import Shard, is_shard_folder, read_links, read_manifest, read_shard
 from halowire.pyg import HandOver, own_facts, own_runner, place_data, read_tensors
 from halowire.report import Console, write_report, write_tensorboard
+from halowire.schedules import Mesh
 from halowire.training import (
     PREDICTIONS,
     Decoder,
+    Found,
     GraphParallel,
     Hooks,
     Job,
@@ -60,12 +62,14 @@ from halowire.training import (
     Staged,
     Trainer,
     agree,
+    best_weights,
     dot_product,
+    find_checkpoint,
     forget_earlier,
     gather_predictions,
     job_facts,
-    kept_split,
     mesh_of,
+    parse_weights,
     pipelined,
     predict,
     write_predictions,
@@ -144,10 +148,11 @@ def train_worker(job: Job, prepare: Callable[[], None] | None = None) -> dict[st
         part = read_part(job, transport, train=True) if job.config.task.inductive else whole
         if job.config.freshness.mode == "never":
             part = part.isolated()
-        runner = _runner(job, part, whole, transport, device, goes_on)
+        found = find_checkpoint(job.run, transport, console.warn if place.rank == 0 else _silent) if goes_on else None
+        runner = _runner(job, part, whole, transport, device, found)
         trainer = Trainer(runner, job.config, transport, job.run)
         if goes_on:
-            trainer.resume()
+            trainer.resume(found)
             _say_where(trainer, place, console)
         with _begun(job, place, transport):
             summary = _train(job, trainer, console, wish)
@@ -174,7 +179,7 @@ def fit_worker(job: Job, folder: Path) -> dict[str, Any]:
         runner = own_runner(given.model, data, job.config, given.loss, given.inputs, links, given.codec)
         trainer = Trainer(runner, job.config, transport, job.run)
         if job.resume or place.restarts > 0:
-            trainer.resume()
+            trainer.resume(warn=console.warn if place.rank == 0 else _silent)
             _say_where(trainer, place, console)
         with _begun(job, place, transport):
             summary = _train(job, trainer, console, wish) | {"model": type(given.model).__name__}
@@ -212,7 +217,7 @@ def _train(job: Job, trainer: Trainer, console: Console, wish: Callable[[], bool
     title = f"{job.graph} {job.config.recipe}"
     with console.progress(job.config.epochs, title, trainer.runner.task.metric) as progress:
         first = trainer.transport.rank == 0
-        summary = trainer.run(Hooks(progress, wish, warn=console.warn if first else lambda text: None))
+        summary = trainer.run(Hooks(progress, wish, warn=console.warn if first else _silent))
     return summary | {"partition": read_manifest(job.shards).get("quality")}
 
 
@@ -225,7 +230,7 @@ def predict_worker(job: Job, out: Path) -> None:
         agree(job_facts(job, transport.size, device, cuts=False), transport)
         shard = read_part(job, transport)
         runner = _runner(job, shard, shard, transport, device)
-        found = gather_predictions(predict(runner, job.run), runner.shard, transport)
+        found = gather_predictions(predict(runner, _best_weights(job, transport)), runner.shard, transport)
         runner.peers.settle()
 
         def write() -> None:
@@ -233,6 +238,14 @@ def predict_worker(job: Job, out: Path) -> None:
                 write_predictions(*found, shard.multi_label, out, shard.regression)
 
         agreed(write, transport, "writing of the predictions")
+
+
+def _best_weights(job: Job, transport: Transport) -> dict[str, torch.Tensor]:
+    """The best weights of a run, which rank 0 reads: other machines need not have them."""
+    where, console = "reading of the weights", Console(quiet=True)
+    first = transport.rank == 0
+    data = agreed(lambda: best_weights(job.run, console.warn) if first else b"", transport, where)
+    return parse_weights(transport.broadcast_bytes(data, where))
 
 
 def roundtrip_worker(deadline: float = 60.0) -> None:
@@ -275,6 +288,8 @@ def _fingerprint(shards: Path) -> bytes:
 def _say_where(trainer: Trainer, place: Place, console: Console) -> None:
     epoch = trainer.progress.epoch
     text = f"going on after epoch {epoch}" if epoch else "no checkpoint yet: starting from the beginning"
+    if trainer.recut:
+        text += f"; {trainer.recut}: cut again; the wire starts afresh"
     if place.restarts:
         if place.rank == 0:
             console.warn(f"a worker failed; all were started again ({place.restarts}), {text}")
@@ -291,22 +306,25 @@ def _device(job: Job, place: Place) -> torch.device:
 
 
 def _runner(
-    job: Job, train: Shard, whole: Shard, transport: Transport, device: torch.device, goes_on: bool = False
+    job: Job, train: Shard, whole: Shard, transport: Transport, device: torch.device, found: Found | None = None
 ) -> Runner:
-    """The runner of the schedule that the settings ask for; ``goes_on`` says that the run was begun before."""
+    """The runner of the schedule that the settings ask for; ``found`` is the checkpoint that the run goes on from."""
     config, mesh = job.config, mesh_of(job.config, transport.size)
     if pipelined(config, mesh):
-        split = _split_before(job, transport) if goes_on else []
-        return Staged(train, whole, config, mesh, transport, split)
+        return Staged(train, whole, config, mesh, transport, _split_before(found, job, mesh))
     return GraphParallel(train, whole, config, transport, device, link_task(job, whole, transport, device))
 
 
-def _split_before(job: Job, transport: Transport) -> list[int]:
-    """How the run split its layers, read by rank 0; costs measured again could give another split."""
-    where = "reading of the split"
-    found = agreed(lambda: kept_split(job.run) if transport.rank == 0 else [], transport, where)
-    split: list[int] = json.loads(transport.broadcast_bytes(json.dumps(found).encode(), where))
-    return split
+def _split_before(found: Found | None, job: Job, mesh: Mesh) -> list[int]:
+    """How the run split its layers before, if it goes on with as many stages; costs measured again could differ."""
+    if found is None or job.config.mesh.split:
+        return []
+    split = [int(count) for count in found.manifest.settings.get("split", ())]
+    return split if len(split) == mesh.stages else []
+
+
+def _silent(text: str) -> None:
+    """Say nothing: rank 0 warns for all."""
 
 
 def link_task(

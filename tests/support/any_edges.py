@@ -8,10 +8,13 @@ from torch import Tensor
 
 
 @st.composite
-def edges(draw: st.DrawFn) -> tuple[Tensor, Tensor, int, int]:
-    """Rows and columns of any number of edges, with empty rows, duplicates and, often, one row that has most."""
-    num_rows, num_cols = draw(st.integers(0, 40)), draw(st.integers(0, 40))
-    count = draw(st.integers(0, 400)) if num_rows and num_cols else 0
+def edges(draw: st.DrawFn, most: int = 40, entries: int = 400) -> tuple[Tensor, Tensor, int, int]:
+    """Rows and columns of any number of edges, with empty rows, duplicates and, often, one row that has most.
+
+    There are up to ``most`` rows and columns, and up to ``entries`` edges.
+    """
+    num_rows, num_cols = draw(st.integers(0, most)), draw(st.integers(0, most))
+    count = draw(st.integers(0, entries)) if num_rows and num_cols else 0
     generator = torch.Generator().manual_seed(draw(st.integers(0, 2**31)))
     rows = torch.randint(0, max(num_rows, 1), (count,), generator=generator)
     cols = torch.randint(0, max(num_cols, 1), (count,), generator=generator)

@@ -1,4 +1,8 @@
-"""Every implementation of the kernels that this machine can run, and a switch between them."""
+"""Every implementation of the kernels that this machine can run, and a switch between them.
+
+`make test-gpu-kernels` runs the tests of the kernels once more with ``TRITON_INTERPRET=1``, and then with
+``"triton"`` among the choices: the Triton kernels, interpreted on the CPU.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +14,17 @@ import torch
 
 from halowire.kernels import dispatch
 from halowire.kernels.dispatch import known_levels
+from halowire.kernels.triton_devices import interpreted
 
-CHOICES = ("torch", *known_levels())
+CHOICES = ("torch", *known_levels(), *(("triton",) if interpreted() else ()))
 
 
 @contextmanager
 def use(choice: str) -> Iterator[None]:
-    """Run the twins (``"torch"``) or native code at the SIMD level ``choice``."""
+    """Run the twins (``"torch"``), the interpreted Triton kernels, or native code at the SIMD level ``choice``."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HALOWIRE_KERNELS", "torch" if choice == "torch" else "native")
-        if choice == "torch":
+        patch.setenv("HALOWIRE_KERNELS", choice if choice in ("torch", "triton") else "native")
+        if choice in ("torch", "triton"):
             patch.delenv("HALOWIRE_SIMD", raising=False)
         else:
             patch.setenv("HALOWIRE_SIMD", choice)

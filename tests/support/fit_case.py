@@ -14,14 +14,14 @@ import halowire
 SCRIPTS = Path(__file__).parent / "scripts"
 
 
-def run_script(*command: object) -> str:
-    """What ``python command ...`` prints; it must end well."""
+def run_script(*command: object, seconds: float = 150) -> str:
+    """What ``python command ...`` prints; it must end well, in so many ``seconds``."""
     done = subprocess.run(
         [sys.executable, *map(str, command)],
         env=os.environ | {"OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
-        timeout=150,
+        timeout=seconds,
         check=False,
     )
     assert done.returncode == 0, done.stderr

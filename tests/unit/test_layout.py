@@ -23,7 +23,7 @@ DOORS = {
 TESTS = Path(__file__).parents[1]
 # Tests of a whole folder, of what several of its files do together; every other one is named after the file it tests.
 WHOLE_FOLDER = {
-    "cli": {"links", "mistakes", "quick", "regression", "run_folder", "stages", "verbs"},
+    "cli": {"links", "mistakes", "other_workers", "quick", "regression", "run_folder", "stages", "verbs"},
     "graph": {"debian", "hetero"},
     "pyg": {"fit_links"},
     "report": {"without_torch"},

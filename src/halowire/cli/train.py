@@ -23,7 +23,7 @@ class Arguments:
     out: Annotated[str | None, tyro.conf.arg(metavar="FOLDER")] = None
     """run folder; by default a new one under runs/"""
     resume: bool = False
-    """go on from the newest checkpoint in --out"""
+    """go on from the newest whole checkpoint in --out, also with another number of workers or another mesh"""
     overwrite: bool = False
     """delete an earlier run in --out"""
     max_restarts: int = 0

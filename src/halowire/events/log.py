@@ -16,6 +16,7 @@ from typing import Any
 
 from halowire.errors import TrainingError, system_error
 from halowire.files import written_to, written_whole
+from halowire.inputs import read_lines
 
 
 class EventLog:
@@ -81,9 +82,9 @@ class EventLog:
 def read_events(path: Path) -> list[dict[str, Any]]:
     """All events of a file; a line that is no event, such as one that a crash cut short, is left out."""
     events = []
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+    for line in read_lines(path):
         try:
-            event = json.loads(line)
+            event = json.loads(line.decode("utf-8", errors="replace"))
         except (ValueError, RecursionError):
             continue
         if isinstance(event, dict) and isinstance(event.get("event"), str):

@@ -9,6 +9,9 @@ from halowire.errors import InputError
 from halowire.graph.graph import Graph
 from halowire.kernels import Csr
 
+MOST_CLASSES = 1 << 20
+"""More classes than this and than nodes are a mistake: a model would get a column for each."""
+
 
 def check(graph: Graph) -> Graph:
     """Return ``graph`` if it can be partitioned and trained on, else raise `InputError`."""
@@ -80,6 +83,12 @@ def _check_labels(graph: Graph) -> None:
         return
     if y.shape[0] != graph.num_nodes:
         raise InputError(f"y has {y.shape[0]} rows, expected {graph.num_nodes}: one per node")
+    most = max(MOST_CLASSES, graph.num_nodes)
+    if graph.num_classes > most:
+        raise InputError(
+            f"the graph has {graph.num_classes} classes, expected at most {most}; check y and num_classes, or learn "
+            "values: --task regression, task='regression' in fit"
+        )
     if y.dim() == 2:
         if y.shape[1] != graph.num_classes:
             raise InputError(f"y has {y.shape[1]} columns, expected num_classes = {graph.num_classes}")

@@ -9,9 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from halowire.errors import InputError
+from halowire.errors import InputError, size_text
 from halowire.graph.tensors import Array, to_features, to_indices, to_labels, to_mask, to_tensor, to_values
+from halowire.inputs import memory_bytes
 from halowire.kernels import Csr
+
+NODE_BYTES = 32
+"""The least memory that a node takes: its id, where its edges begin, and both once more while they are checked."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -91,9 +95,10 @@ class Graph:
             num_nodes = _infer_num_nodes(edges, features, labels)
         if num_nodes <= 0:
             raise InputError("the graph has no nodes, expected at least one; check the input file or num_nodes")
+        named = None if ids is None else to_indices(ids, "ids").long()
+        _require_fit(num_nodes, {"x": features, "y": labels, "ids": named})
         weight = _edge_weight(edge_weight, edges.shape[1])
         _require_range(edges, num_nodes)
-        kept_ids = torch.arange(num_nodes) if ids is None else to_indices(ids, "ids").long()
         if num_classes is None:
             num_classes = _infer_num_classes(labels)
         return Graph(
@@ -104,7 +109,7 @@ class Graph:
             train_mask=to_mask(train_mask, "train_mask"),
             val_mask=to_mask(val_mask, "val_mask"),
             test_mask=to_mask(test_mask, "test_mask"),
-            ids=kept_ids,
+            ids=torch.arange(num_nodes) if named is None else named,
             num_classes=num_classes,
             regression=regression,
             edge_tensors=_edge_tensors(edge_tensors or {}, edges, num_nodes),
@@ -220,6 +225,19 @@ def _infer_num_nodes(edges: Tensor, x: Tensor | Csr | None, y: Tensor | None) ->
     if y is not None:
         return y.shape[0]
     return int(edges.max()) + 1 if edges.numel() else 0
+
+
+def _require_fit(num_nodes: int, given: Mapping[str, Tensor | Csr | None]) -> None:
+    """Refuse a number of nodes that is not that of the tensors, or that no memory can hold, before any is taken."""
+    for name, values in given.items():
+        if values is not None and tuple(values.shape[:1]) != (num_nodes,):
+            raise InputError(f"{name} has shape {list(values.shape)}, expected {num_nodes} rows: one per node")
+    needed, most = NODE_BYTES * num_nodes, memory_bytes()
+    if needed > most:
+        raise InputError(
+            f"the graph has {num_nodes} nodes, which take at least {size_text(needed)}, expected at most the "
+            f"{size_text(most)} of memory that there are; check num_nodes and the largest node id"
+        )
 
 
 def _infer_num_classes(y: Tensor | None) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from halowire.errors import InputError
+from halowire.errors import InputError, in_one_line
 from halowire.graph.checks import check
 from halowire.graph.datasets import debian, is_dataset, read_dataset
 from halowire.graph.edge_list import read_edge_list
@@ -14,6 +14,7 @@ from halowire.graph.npz import read_npz
 from halowire.graph.ogb import is_ogb_folder, read_ogb
 from halowire.graph.pyg_data import from_pyg
 from halowire.graph.synthetic import EXAMPLES, is_synthetic, synthetic
+from halowire.inputs import kind_of, read_json
 
 TEXT = (".csv", ".tsv", ".txt")
 KNOWN = (
@@ -60,7 +61,7 @@ def load(
 
 def _find(spec: str | Path | Graph | Any, companions: dict[str, Path], regression: bool) -> Graph:
     path = Path(spec) if isinstance(spec, str | Path) else None
-    if path is not None and path.is_file() and _is_text(path):
+    if path is not None and not is_synthetic(str(spec)) and path.is_file() and _is_text(path):
         return read_edge_list(path, **companions, regression=regression)
     if companions:
         raise InputError(f"{' and '.join(companions)} belong to an edge list, but {spec!r} is none; leave them out")
@@ -79,13 +80,26 @@ def _read(path: Path, regression: bool) -> Graph:
     if path.is_dir():
         if is_ogb_folder(path):
             return read_ogb(path, regression)
-        hint = "; it holds shards: pass it to train or inspect" if (path / "manifest.json").is_file() else ""
-        raise InputError(f"the folder {path} has no edge.csv.gz, expected OGB's raw layout{hint}")
+        raise InputError(f"the folder {path} has no edge.csv.gz, expected OGB's raw layout{_hint(path)}")
+    if path.exists() and not path.is_file():
+        raise InputError(f"{path} is {kind_of(path)}, from which no graph can be read; expected {KNOWN}")
     if not path.is_file():
         raise InputError(f"{str(path)!r} is neither a file nor a known graph, expected {KNOWN}")
     if path.suffix == ".npz":
         return read_npz(path, path.stem, regression)
     raise InputError(f"the file {path} is of no known kind, expected {KNOWN}")
+
+
+def _hint(folder: Path) -> str:
+    """What a folder without a graph may be: shards, whose manifest can perhaps not be read."""
+    manifest = folder / "manifest.json"
+    if not manifest.exists():
+        return ""
+    try:
+        read_json(manifest)
+    except (OSError, ValueError) as error:
+        return f"; its manifest.json cannot be read ({in_one_line(error)}): partition the graph again"
+    return "; it holds shards: pass it to train or inspect"
 
 
 def _is_text(path: Path) -> bool:

@@ -9,11 +9,11 @@ from typing import IO, Any
 
 import numpy as np
 
-from halowire.errors import InputError, in_one_line
-from halowire.inputs import open_file
+from halowire.errors import InputError, in_one_line, size_text
+from halowire.inputs import file_size, memory_bytes, open_file
 
-ALIGNED = 64
-"""NumPy fills up headers, so that the values begin at a multiple of so many bytes."""
+LIMIT = 2**63
+"""Sizes from here on are beyond all arrays; one of them beside a 0 would declare no bytes."""
 
 
 @dataclass(frozen=True)
@@ -46,10 +46,10 @@ def read_npy_header(file: IO[bytes], size: int) -> NpyHeader:
         raise
     except Exception as error:  # NumPy reads headers with Python's own parser, which raises many things
         raise ValueError(f"it has no header of an .npy file ({in_one_line(error)})") from None
-    if dtype.hasobject or dtype.itemsize == 0 or min(shape, default=0) < 0:
+    if dtype.hasobject or dtype.itemsize == 0 or not all(0 <= size < LIMIT for size in shape):
         raise ValueError(f"it declares {dtype} {list(shape)}, expected an array of numbers")
     offset, declared = file.tell(), math.prod(shape) * dtype.itemsize
-    if offset % ALIGNED or declared != size - offset:
+    if declared != size - offset:
         raise ValueError(f"it declares {dtype} {list(shape)}, {declared} bytes, but holds {size - offset} bytes")
     return NpyHeader(tuple(shape), dtype, fortran, offset)
 
@@ -58,7 +58,12 @@ def read_npy(path: Path) -> np.ndarray[Any, Any]:
     """The array of numbers in a file."""
     try:
         with open_file(path) as file:
-            read_npy_header(file, path.stat().st_size)
+            header = read_npy_header(file, file_size(path))
+            needed, most = math.prod(header.shape) * header.dtype.itemsize, memory_bytes()
+            if needed > most:
+                raise ValueError(
+                    f"it holds {size_text(needed)}, more than the {size_text(most)} of memory that there are"
+                )
             file.seek(0)
             return np.asarray(np.lib.format.read_array(file, allow_pickle=False))
     except (ValueError, OSError) as error:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import zipfile
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
@@ -13,8 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from halowire.errors import InputError, in_one_line
+from halowire.errors import InputError
 from halowire.files import written_whole
+from halowire.graph.archive import read_archive
 from halowire.graph.graph import Graph
 from halowire.graph.tensors import sparse_features, to_indices, to_labels, to_tensor, to_values
 from halowire.kernels import Csr
@@ -37,19 +36,7 @@ def read_npz(file: Path | IO[bytes], name: str, regression: bool = False) -> Gra
     wanted |= {f"x_{part}" for part in ("indptr", "indices", "data", "shape")}
     wanted |= {*MASKS}
     where = str(file) if isinstance(file, Path) else name
-    try:
-        archive = np.load(file, allow_pickle=False)
-        if not isinstance(archive, np.lib.npyio.NpzFile):
-            raise InputError(f"{where} holds a single array, expected an .npz archive with edge_index")
-        with archive:
-            arrays = {key: archive[key] for key in archive.files if key in wanted or key.startswith("edge_")}
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, KeyError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(
-            f"{where} cannot be read as an .npz archive ({in_one_line(error)}); it may be cut off or damaged, "
-            "get it again"
-        ) from error
+    arrays = read_archive(file, where, lambda key: key in wanted or key.startswith("edge_"))
     return _graph(arrays, name, regression or bool(_scalar(arrays, "regression", name)))
 
 
@@ -86,10 +73,10 @@ def write_npz(graph: Graph, path: Path, meta: Mapping[str, Any] | None = None) -
         np.savez_compressed(file, **arrays)
 
 
-def read_meta(file: Path | IO[bytes]) -> dict[str, Any]:
+def read_meta(file: Path) -> dict[str, Any]:
     """The JSON text under the key ``meta``; empty where there is none."""
-    with np.load(file, allow_pickle=False) as archive:
-        meta: dict[str, Any] = json.loads(str(archive["meta"])) if "meta" in archive.files else {}
+    found = read_archive(file, str(file), lambda key: key == "meta")
+    meta: dict[str, Any] = json.loads(str(found["meta"])) if found else {}
     return meta
 
 

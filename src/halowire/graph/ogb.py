@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from halowire.errors import InputError
-from halowire.graph.edge_list import Layout, read_table
 from halowire.graph.graph import Graph
+from halowire.graph.text_table import Layout, read_table
 
 Array = np.ndarray[Any, Any]
 
@@ -54,7 +54,7 @@ def _num_nodes(edges: Array, x: Array | None, labels: Array | None, counted: Arr
     for table in (x, labels):
         if table is not None:
             return int(table.shape[0])
-    return int(edges.max()) + 1
+    return int(edges.max(initial=-1)) + 1
 
 
 def _masks(splits: Path, num_nodes: int) -> Array:
@@ -76,5 +76,5 @@ def _masks(splits: Path, num_nodes: int) -> Array:
 
 
 def _csv(path: Path, dtype: type) -> Array | None:
-    """A headerless comma-separated table ``[rows, columns]``, None where there is no such file."""
-    return read_table(path, Layout(",", 0, 0), dtype) if path.is_file() else None
+    """A headerless comma-separated table ``[rows, columns]``, None where there is nothing of that name."""
+    return read_table(path, Layout(",", 0, 0), dtype) if path.exists() else None

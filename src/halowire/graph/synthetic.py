@@ -11,12 +11,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from halowire.errors import InputError
-from halowire.graph.graph import Graph
+from halowire.errors import InputError, size_text
+from halowire.graph.checks import MOST_CLASSES
+from halowire.graph.graph import NODE_BYTES, Graph
 from halowire.graph.seeded import Ints, checked_seed, distinct_pairs, random_bits, random_split, uniform_below
+from halowire.inputs import memory_bytes
 
-LARGEST = 2**40
-"""The most nodes, edges or features of a synthetic graph: numbers of which even numpy's arithmetic can make nothing."""
+EDGE_BYTES = 16
+"""The least memory that an edge takes while it is drawn: its two ends."""
 EXAMPLES = {"rmat": "rmat:nodes=200000,edges=10000000", "sbm": "sbm:nodes=10000,edges=200000"}
 QUADRANTS = (0.5, 0.17, 0.17, 0.16)
 LEVELS_AT_ONCE = 3
@@ -170,16 +172,25 @@ def _mirrored(low: np.ndarray[Any, Any], high: np.ndarray[Any, Any], num_nodes: 
 
 
 def _require_sizes(num_nodes: int, num_edges: int, num_features: int, num_classes: int) -> None:
-    """Refuse sizes from which no graph can be made."""
-    for name, count in (("nodes", num_nodes), ("edges", num_edges), ("features", num_features)):
-        if count > LARGEST:
-            raise InputError(f"a synthetic graph of {count} {name} was asked for, expected at most {LARGEST}")
+    """Refuse sizes from which no graph can be made, or none that fits into memory."""
     if num_nodes < 4:
         raise InputError(f"a synthetic graph of {num_nodes} nodes was asked for, expected at least 4")
     if num_edges < 0 or num_features < 0:
         raise InputError(f"got {num_edges} edges and {num_features} features, expected numbers >= 0")
     if num_classes < 2:
         raise InputError(f"a synthetic graph with {num_classes} classes was asked for, expected at least 2")
+    if num_classes > max(MOST_CLASSES, num_nodes):
+        raise InputError(
+            f"a synthetic graph of {num_nodes} nodes with {num_classes} classes was asked for, expected at most "
+            f"{max(MOST_CLASSES, num_nodes)}"
+        )
+    width = np.dtype(np.float32).itemsize * num_features
+    needed, most = (NODE_BYTES + width) * num_nodes + EDGE_BYTES * num_edges + width * num_classes, memory_bytes()
+    if needed > most:
+        raise InputError(
+            f"a synthetic graph of {num_nodes} nodes, {num_edges} edges and {num_features} features takes at least "
+            f"{size_text(needed)}, expected at most the {size_text(most)} of memory that there are"
+        )
 
 
 def is_synthetic(spec: str) -> bool:

@@ -8,7 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from halowire.errors import InputError
+from halowire.errors import InputError, size_text
+from halowire.inputs import memory_bytes
 from halowire.kernels import Csr
 
 Array = Tensor | np.ndarray[Any, Any]
@@ -23,6 +24,8 @@ def to_tensor(values: Any, what: str) -> Tensor:
     _refuse_complex(array.dtype.kind == "c", array.dtype, what)
     if array.dtype.kind not in "biuf":
         raise InputError(f"{what} has type {array.dtype}, expected numbers; convert it to a numeric array first")
+    if array.dtype.itemsize > np.dtype(np.float64).itemsize:
+        array = array.astype(np.float64)  # torch has nothing wider
     if array.dtype.kind == "u" and array.dtype.itemsize > 1:
         # torch has few operations on wide unsigned integers.
         array = array.astype(np.int64)
@@ -125,6 +128,12 @@ def to_coo(matrix: Tensor) -> Tensor:
 
 def sparse_features(row: Tensor, col: Tensor, values: Tensor, num_rows: int, num_cols: int) -> Csr:
     """Sparse features ``[num_rows, num_cols]`` from their entries; values that are all 1 are not stored."""
+    needed, most = np.dtype(np.float32).itemsize * num_cols, memory_bytes()
+    if needed > most:
+        raise InputError(
+            f"x has {num_cols} columns, which take a model at least {size_text(needed)}, expected at most the "
+            f"{size_text(most)} of memory that there are; check the shape of x"
+        )
     weight = values.float()
     ones = bool((weight == 1).all())
     return Csr.from_edges(row, col, num_rows, num_cols, None if ones else weight)

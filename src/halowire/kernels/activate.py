@@ -8,7 +8,16 @@ from torch import Tensor
 from halowire.errors import InputError
 from halowire.kernels.buffers import rows_for
 from halowire.kernels.counter_random import Drop, drop_factor
-from halowire.kernels.dispatch import adjacent, check_rows, check_vector, native_for, run, strided, threads_for
+from halowire.kernels.dispatch import (
+    adjacent,
+    check_rows,
+    check_vector,
+    native_for,
+    run,
+    strided,
+    threads_for,
+    triton_for,
+)
 
 MAX_BLOCKS = 256
 MIN_BLOCK_ROWS = 128
@@ -40,7 +49,11 @@ def activate(
     rows, cols, drop = check(x, gamma, beta, drop)
     out = rows_for(rows, cols, x.device, out)
     beta = shift(gamma, beta)
-    native = native_for(x, out, gamma, None if drop is None else drop.ids)
+    tensors = x, out, gamma, None if drop is None else drop.ids
+    gpu = triton_for(cols, *tensors)
+    if gpu is not None and adjacent(out):
+        return out, gpu.activate(*strided(x), gamma, beta, relu, drop, eps, out)
+    native = native_for(*tensors)
     if native is None or not adjacent(out):
         return activate_twin(x, gamma, beta, relu, drop, eps, out)
     stats = None if gamma is None else torch.empty(rows, 2)
@@ -76,7 +89,12 @@ def activate_backward(
         stats = stats.contiguous()
     out = rows_for(rows, cols, x.device, out)
     shifted = shift(gamma, beta)
-    native = native_for(x, out, gamma, None if drop is None else drop.ids)
+    tensors = x, out, gamma, None if drop is None else drop.ids
+    gpu = triton_for(cols, grad, *tensors)
+    if gpu is not None and adjacent(out):
+        affine = gpu.activate_backward(*strided(grad), *strided(x), stats, gamma, shifted, relu, drop, out)
+        return (out, None, None) if affine is None else (out, affine[0], None if beta is None else affine[1])
+    native = native_for(*tensors)
     if native is None or not adjacent(out):
         grad_x, grad_gamma, grad_beta = activate_backward_twin(grad, x, stats, gamma, shifted, relu, drop)
         return out.copy_(grad_x), grad_gamma, None if beta is None else grad_beta

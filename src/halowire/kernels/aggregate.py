@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from halowire.kernels.buffers import rows_for
+from halowire.kernels.device_csr import device_product
 from halowire.kernels.dispatch import (
     adjacent,
     check_matrix,
@@ -64,6 +65,8 @@ def aggregate_twin(
     indptr: Tensor, indices: Tensor, weight: Tensor | None, x: Tensor, out: Tensor, accumulate: bool
 ) -> Tensor:
     """:func:`aggregate` in torch, by its CSR product; absent weights are ones."""
+    if x.device.type != "cpu":
+        return device_product(indptr, indices, weight, x, out, accumulate)
     values = x.new_ones(indices.numel()) if weight is None else weight
     # The index types of a CSR tensor must agree; int64 because the number of entries may need it.
     with warnings.catch_warnings():

@@ -18,7 +18,16 @@ from torch import Tensor
 from halowire.errors import InputError
 from halowire.kernels.buffers import empty, rows_for
 from halowire.kernels.csr import Csr
-from halowire.kernels.dispatch import adjacent, check_rows, matrix_of, native_for, run, strided, threads_for
+from halowire.kernels.dispatch import (
+    adjacent,
+    check_rows,
+    matrix_of,
+    native_for,
+    run,
+    strided,
+    threads_for,
+    triton_for,
+)
 
 MOST_HEADS = 64
 
@@ -83,7 +92,14 @@ def attend(
         positive = rows_for(matrix.num_rows, x.shape[1], x.device, positive)
     elif positive is not None:
         raise InputError("a place for `positive` was given, but backward=False: leave it out, or ask for backward")
-    native = native_for(matrix.indptr, matrix.indices, x, src, dst, out)
+    tensors = matrix.indptr, matrix.indices, x, src, dst, out
+    gpu = triton_for(x.shape[1] // heads, *tensors)
+    if gpu is not None and adjacent(out, positive):
+        found = x.new_empty(matrix.num_rows, 4, heads)
+        found[:, 0] = dst
+        gpu.attend(matrix.indptr, matrix.indices, *strided(x), src.contiguous(), found, slope, out, positive)
+        return Attended(out, positive, found)
+    native = native_for(*tensors)
     if native is None or not adjacent(out, positive):
         return attend_twin(matrix, x, src, dst, slope, out, positive)
     nodes = empty(matrix.num_rows, 4 * heads, padded=False)
@@ -108,6 +124,12 @@ def attend_targets(grad: Tensor, attended: Attended, slope: float) -> Targets:
     check_rows("grad", grad, *out.shape)
     check_rows("positive", positive, *out.shape)
     _check_nodes(nodes, rows, heads)
+    gpu = triton_for(cols, grad, out, positive, nodes)
+    if gpu is not None:
+        made = Targets(grad.new_empty(rows, heads), torch.empty_like(nodes))
+        matrices = *strided(grad), *strided(out), *strided(positive)
+        gpu.attend_targets(*matrices, nodes, made.nodes, made.dst_grad, slope)
+        return made
     native = native_for(grad, out, positive, nodes)
     if native is None:
         return attend_targets_twin(grad, out, positive, nodes, slope)
@@ -148,11 +170,20 @@ def attend_sources(
         raise InputError(f"the score vectors must be float32 and have {x.shape[1]} values each, as many as a row of x")
     out = rows_for(rows, x.shape[1], x.device, out)
     dst_grad = targets.dst_grad[:rows].contiguous() if are_targets else None
-    native = native_for(transposed.indptr, transposed.indices, grad, x, src, out)
+    tensors = transposed.indptr, transposed.indices, grad, x, src, out
+    att_src, att_dst = (part.detach().reshape(-1).contiguous() for part in scores)
+    gpu = triton_for(x.shape[1] // heads, *tensors)
+    if gpu is not None and adjacent(out):
+        src_grad = x.new_empty(rows, heads)
+        gpu.attend_sources(
+            transposed.indptr, transposed.indices, *strided(grad), *strided(x), src.contiguous(), targets.nodes,
+            (att_src, att_dst), dst_grad, slope, out, src_grad,
+        )  # fmt: skip
+        return out, src_grad
+    native = native_for(*tensors)
     if native is None or not adjacent(out):
         return attend_sources_twin(transposed, grad, x, src, dst_grad, targets.nodes, slope, scores, out)
     src_grad = empty(rows, heads, padded=False)
-    att_src, att_dst = (part.detach().reshape(-1).contiguous() for part in scores)
     run(
         native.attend_sources, *matrix_of(transposed.indptr, transposed.indices, grad.shape[0]), *strided(grad),
         *strided(x), src.contiguous(), targets.nodes, att_src, att_dst, dst_grad, slope, *strided(out), src_grad, rows,
@@ -185,15 +216,15 @@ def attend_twin(
     places = row[:, None].expand_as(score)
     largest = torch.zeros_like(dst).scatter_reduce(0, places, score, "amax", include_self=False)
     power = (score - largest[row]).exp()
-    sums = torch.zeros_like(dst).index_add(0, row, power)
+    sums = _sum_edges(power, row, matrix.indptr)
     inverse = torch.where(sums == 0, sums, 1 / sums)
     weight = power * inverse[row]
     chosen = weight * (score > 0)
-    share = torch.zeros_like(dst).index_add(0, row, chosen)
+    share = _sum_edges(chosen, row, matrix.indptr)
     values = x[col].view(col.numel(), heads, x.shape[1] // heads)
-    _sum_rows(weight, values, row, out)
+    _sum_rows(weight, values, row, matrix.indptr, out)
     if positive is not None:
-        _sum_rows(chosen, values, row, positive)
+        _sum_rows(chosen, values, row, matrix.indptr, positive)
     return Attended(out, positive, torch.stack([dst, largest, inverse, share], 1))
 
 
@@ -222,16 +253,28 @@ def attend_sources_twin(
     before = src[row] + dst
     weight = (F.leaky_relu(before, slope) - largest).exp() * inverse
     values = grad[col].view(col.numel(), heads, x.shape[1] // heads)
-    _sum_rows(weight, values, row, out)
+    _sum_rows(weight, values, row, transposed.indptr, out)
     own = x.reshape(x.shape[0], heads, x.shape[1] // heads)
     score_grad = weight * ((values * own[row]).sum(2) - dot) * torch.where(before > 0, 1.0, slope)
-    src_grad = torch.zeros_like(src).index_add(0, row, score_grad)
+    src_grad = _sum_edges(score_grad, row, transposed.indptr)
     extra = src_grad[:, :, None] * scores.source.detach().view(heads, -1)
     if dst_grad is not None:
         extra = extra + dst_grad[:, :, None] * scores.target.detach().view(heads, -1)
     return out.add_(extra.reshape(out.shape)), src_grad
 
 
-def _sum_rows(weight: Tensor, values: Tensor, row: Tensor, out: Tensor) -> None:
+def _sum_rows(weight: Tensor, values: Tensor, row: Tensor, indptr: Tensor, out: Tensor) -> None:
     """``out[row_e] = sum of weight_e values_e``, head by head; ``values`` ``[E, H, C]``."""
-    out.zero_().index_add_(0, row, (weight[:, :, None] * values).reshape(row.numel(), out.shape[1]))
+    products = (weight[:, :, None] * values).reshape(row.numel(), out.shape[1])
+    if out.device.type == "cpu":
+        out.zero_().index_add_(0, row, products)
+    else:
+        out.copy_(_sum_edges(products, row, indptr))
+
+
+def _sum_edges(values: Tensor, row: Tensor, indptr: Tensor) -> Tensor:
+    """The sums over the edges of every row, ``[n, ...]``, of ``values`` ``[E, ...]``, edge after edge."""
+    if values.device.type == "cpu":
+        return values.new_zeros(indptr.numel() - 1, values.shape[1]).index_add(0, row, values)
+    # index_add uses atomics on a GPU, where the order of the edges, and so the rounding, would change from run to run.
+    return torch.segment_reduce(values, "sum", offsets=indptr, axis=0, initial=0, unsafe=True)

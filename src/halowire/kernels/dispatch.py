@@ -1,7 +1,7 @@
-"""The dispatcher: it decides whether native code or its torch twin runs a kernel, and checks the tensors.
+"""The dispatcher: it decides whether Triton, native code or the torch twin runs a kernel, and checks the tensors.
 
-A wrapper checks its tensors, because native code checks nothing, and asks for the native module. Where native code
-cannot take the tensors, the wrapper calls the twin.
+A wrapper checks its tensors, because Triton and native code check nothing, and asks for their modules: Triton takes
+tensors on a GPU, native code those on the CPU. Where neither can take the tensors, the wrapper calls the twin.
 """
 
 from __future__ import annotations
@@ -16,12 +16,16 @@ import torch
 from torch import Tensor
 
 from halowire.errors import InputError
+from halowire.kernels.triton_devices import interpreted, serves
 
 ABI = 7
 LEVELS = ("portable", "avx2", "avx512")
 WORK_PER_THREAD = 1 << 15
 INDEX_TYPES = (torch.int32, torch.int64)
 NUMBERS = (int, bool, float)
+CHOICES = ("native", "triton", "torch")
+MOST_COLUMNS = 4096
+"""The longest row that a Triton kernel holds in registers."""
 
 
 @cache
@@ -37,19 +41,44 @@ def load_native() -> Any | None:
     return module if getattr(module, "ABI", None) == ABI else None
 
 
+def choice_of_kernels() -> str:
+    """What ``HALOWIRE_KERNELS`` asks for: ``native`` (also where it is not set), ``triton`` or ``torch``.
+
+    ``torch`` asks for the twins on every device. ``triton`` asks, under ``TRITON_INTERPRET=1``, for the interpreted
+    Triton kernels on the CPU, which is for tests. Otherwise tensors get the fastest kernels of their device.
+    """
+    choice = os.environ.get("HALOWIRE_KERNELS", "native")
+    if choice not in CHOICES:
+        given = ", ".join(map(repr, CHOICES))
+        raise InputError(f"HALOWIRE_KERNELS is {choice!r}, but must be one of {given}: correct or unset it")
+    return choice
+
+
 def native_for(*tensors: Tensor | None) -> Any | None:
     """The native module if it exists, all tensors are on the CPU and ``HALOWIRE_KERNELS`` is not ``torch``."""
-    choice = os.environ.get("HALOWIRE_KERNELS", "native")
-    if choice not in ("native", "torch"):
-        raise InputError(f"HALOWIRE_KERNELS is {choice!r}, but must be 'native' or 'torch': correct or unset it")
-    if choice == "torch" or any(t is not None and t.device.type != "cpu" for t in tensors):
+    if choice_of_kernels() == "torch" or any(t is not None and t.device.type != "cpu" for t in tensors):
         return None
     return load_native()
 
 
-def kernels_in_use() -> str:
-    """Which kernels CPU tensors get: ``"native"`` or ``"torch"``."""
-    return "torch" if native_for() is None else "native"
+def triton_for(columns: int, *tensors: Tensor | None) -> Any | None:
+    """The folder of Triton kernels if they can take rows of ``columns`` values and all ``tensors``, else None."""
+    choice = choice_of_kernels()
+    devices = {t.device for t in tensors if t is not None}
+    if len(devices) != 1 or choice == "torch" or not 0 < columns <= MOST_COLUMNS:
+        return None
+    device = devices.pop()
+    if device.type == "cpu" and not (choice == "triton" and interpreted()):
+        return None
+    return import_module("halowire.kernels.triton") if serves(device) else None
+
+
+def kernels_in_use(device: torch.device | None = None) -> str:
+    """Which kernels the tensors of ``device`` get, by default the CPU: ``"native"``, ``"triton"`` or ``"torch"``."""
+    where = torch.device("cpu") if device is None else device
+    if triton_for(1, torch.empty(0, device=where)) is not None:
+        return "triton"
+    return "native" if where.type == "cpu" and native_for() is not None else "torch"
 
 
 @cache

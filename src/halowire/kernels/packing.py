@@ -46,6 +46,7 @@ from halowire.kernels.dispatch import (
     run,
     strided,
     threads_for,
+    triton_for,
 )
 
 BITS = (1, 2, 4, 8, 16)
@@ -120,6 +121,12 @@ def pack_rows(
     cols = x.shape[1] if columns is None else columns.numel()
     size = packing.row_bytes(cols)
     indptr, positions = (None, None) if targets is None else targets
+    gpu = triton_for(cols, x, ids, out, columns, indptr, positions)
+    if gpu is not None:
+        if targets is None and rows > out.numel() // size:
+            raise twin.outside(torch.arange(rows), out.numel() // size, size)
+        gpu.pack_rows(*strided(x), packing.bits, packing.code, stream, ids, out, size, columns, targets)
+        return
     native = native_for(x, ids, out, columns, indptr, positions)
     if native is None or not cols:
         twin.pack_rows(x, packing.bits, packing.code, stream, ids, out, size, columns, targets)
@@ -140,6 +147,10 @@ def unpack_rows(data: Tensor, packing: Packing, k: int, out: Tensor | None = Non
     rows = count_rows(data, packing, k)
     out = rows_for(rows, k, data.device, out)
     size = packing.row_bytes(k)
+    gpu = triton_for(k, data, out)
+    if gpu is not None and adjacent(out):
+        gpu.unpack_rows(data, size, packing.bits, *strided(out))
+        return out
     native = native_for(data, out)
     if native is None or not adjacent(out):
         return out.copy_(twin.unpack_rows(data.reshape(rows, size), packing.bits, k))
@@ -173,6 +184,10 @@ def aggregate_packed(
     count = count_rows(data, packing, k)
     out = rows_for(rows, k, data.device, out, accumulate)
     size = packing.row_bytes(k)
+    gpu = triton_for(k, indptr, indices, weight, data, out)
+    if gpu is not None and adjacent(out):
+        gpu.aggregate_packed(indptr, indices, weight, data, size, packing.bits, *strided(out), accumulate)
+        return out
     native = native_for(indptr, indices, weight, data, out)
     if native is None or not adjacent(out):
         decoded = twin.unpack_rows(data.reshape(count, size), packing.bits, k)

@@ -47,7 +47,7 @@ def found(place: int) -> int | None:
 
 def first_outside_twin(values: Tensor, low: int, high: int) -> int | None:
     """:func:`first_outside` in torch."""
-    numbers = values.view(torch.uint8) if values.dtype == torch.bool else values
+    numbers = (values.view(torch.uint8) if values.dtype == torch.bool else values).long()
     return first_true((numbers < low) | (numbers >= high))
 
 

@@ -9,7 +9,6 @@ from datetime import timedelta
 from pathlib import Path
 
 from torch._C._distributed_c10d import FileStore, Store, TCPStore
-from torch.distributed.run import get_args_parser
 
 from halowire.errors import InputError, system_error
 from halowire.launch.interface import address_to_listen_at, choose_interface
@@ -72,6 +71,8 @@ def _warn_of_open_rendezvous() -> None:
     names = [place for place, word in enumerate(words) if Path(word).name in TORCHRUN]
     if not names or "TORCHELASTIC_RUN_ID" not in os.environ:
         return
+    from torch.distributed.run import get_args_parser  # a tenth of a start, for what few need
+
     given = get_args_parser().parse_args(words[names[0] + 1 :])
     if given.standalone or given.rdzv_backend != "static":
         print(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from halowire.files import folder_written_whole
 from halowire.graph import Graph, LinkSplit
 from halowire.partitioning.links import write_links
 from halowire.partitioning.manifest import require_free
@@ -69,9 +70,13 @@ def cut_shards(
         tell(line)
     for warning in quality.warnings:
         warn(warning)
-    write_shards(graph, owners, out, inductive=how.inductive, quality=quality)
-    if links is not None:
-        write_links(links, out)
+    if links is None:
+        write_shards(graph, owners, out, inductive=how.inductive, quality=quality)
+        return out.absolute()
+    # The pairs are in the folder before it takes its name: shards without them would be of no use.
+    with folder_written_whole(out.absolute()) as folder:
+        write_shards(graph, owners, folder, inductive=how.inductive, quality=quality)
+        write_links(links, folder)
     return out.absolute()
 
 

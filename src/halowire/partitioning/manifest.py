@@ -8,6 +8,7 @@ from typing import Any
 
 from halowire.errors import InputError, in_one_line
 from halowire.files import write_json
+from halowire.graph import MOST_CLASSES
 from halowire.inputs import read_json
 from halowire.partitioning.array_files import entries_check
 from halowire.partitioning.consistency import disagreement
@@ -16,8 +17,6 @@ from halowire.partitioning.schema import flag, listed, named, record, text, whol
 FORMAT = "halowire-shards"
 VERSION = 2
 NAME = "manifest.json"
-MOST_CLASSES = 1 << 16
-"""More classes than this and than nodes are a mistake: a model would get a column for each."""
 
 
 def read_manifest(folder: Path | str) -> dict[str, Any]:

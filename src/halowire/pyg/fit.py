@@ -15,7 +15,6 @@ from halowire.errors import InputError, NotFiniteError, WorkerError
 from halowire.graph import Graph, LinkSplit, check
 from halowire.inputs import read_json
 from halowire.launch import folder_locked, launched, private_folder, refuse_crowd, run_folder, run_workers
-from halowire.partitioning import is_shard_folder
 from halowire.pyg.hand_over import HandOver, cpu_copy, hand_over
 from halowire.pyg.own_model import DECODER, LossFunction, required_inputs, trained_weights
 from halowire.pyg.shard_data import only_edges, tensors_of
@@ -34,6 +33,8 @@ from halowire.training import (
     earlier_run_kept,
     finished,
     hold_out,
+    holds_parts,
+    parse_weights,
     recipe_config,
     refuse,
     refuse_other_job,
@@ -101,8 +102,9 @@ def fit(
         codec: a codec of one's own for the rows that the recipe would send in float32 (`halowire.RowCodec`).
         settings: overrides with the names of the command line, such as ``{"epochs": 100, "optim.lr": 0.005}``.
         out: the run folder; by default a new one under ``runs/``.
-        resume: go on from the newest checkpoint in ``out`` with the same model, data and settings (more epochs are
-            allowed where no schedule spans them); the result is that of an uninterrupted run.
+        resume: go on from the newest whole checkpoint in ``out`` with the same model, data and settings (more epochs
+            are allowed where no schedule spans them); the result is that of an uninterrupted run. With another number
+            of ``workers`` the graph is cut again, and the first epoch uses fresh rows.
         overwrite: delete an earlier run in ``out``.
         max_restarts: how often crashed workers are started again, from the newest checkpoint; the result is that of an
             uninterrupted run. Checkpoints are written as the settings ``checkpoint.*`` say.
@@ -126,7 +128,7 @@ def fit(
             refuse_other_job(job, graph)
         if overwrite:
             set_aside(run, shards=True)
-        if not (resume and is_shard_folder(job.shards)):
+        if not (resume and holds_parts(job.shards, workers)):
             cut_for(graph, workers, job.shards, config, console, widths=(), links=links)
         run.mkdir(parents=True, exist_ok=True)
         job.write()
@@ -138,7 +140,7 @@ def fit(
 
 def _trained(run: Run, model: nn.Module, decoder: Decoder | None) -> Fit:
     """Copies of the user's ``model`` and ``decoder`` with the best weights of the run."""
-    weights = best_weights(run.folder)
+    weights = parse_weights(best_weights(run.folder))
     trained = cpu_copy(model)
     scores = cpu_copy(decoder)
     trained.load_state_dict(trained_weights(weights))

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from halowire.errors import InputError
 from halowire.events import EVAL
+from halowire.kernels import stream_key
 from halowire.pyg.distribute import attach, layer_paths, state_of
 from halowire.pyg.drop_edges import DropEdges
 from halowire.pyg.fast_path import NATIVE, overlap_by_layer
@@ -131,6 +132,13 @@ class OwnRunner(Runner):
         restore_generators(state, self.exchange.halo_ids.device)
         own = ("passes.", "random")
         self.exchange.load_state({name: value for name, value in state.items() if not name.startswith(own)})
+
+    def start_afresh(self, epoch: int, seed: int) -> None:
+        """Forget the exchange's state, and let this worker draw random numbers that no earlier epoch used."""
+        super().start_afresh(epoch, seed)
+        torch.manual_seed(stream_key(seed, epoch, 0, self.peers.rank) >> 1)
+        for _, module in self._dropping():
+            module.passes = epoch
 
     @contextmanager
     def watched(self, watch: Watch) -> Iterator[None]:

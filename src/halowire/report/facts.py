@@ -15,6 +15,8 @@ from halowire.report.units import Json, as_list, as_object, finite, number, shar
 
 COLOURS = 8
 """How many colours the style sheet has for runs; with more runs they repeat."""
+MOST_WORKERS = 100_000
+"""A file that says more workers than this is damaged; a page lists every one of them."""
 SPELT = {"recipe": "{}", "workers": "{} workers", "graph": "{}", "model": "{}", "seed": "seed {}"}
 """The facts that may tell runs apart, and how a label spells each."""
 
@@ -122,8 +124,7 @@ def notes(one: ShownRun) -> list[str]:
             "clip the gradients (--optim.clip)."
         )
     there = {rank.rank for rank in run.ranks}
-    workers = number(one.facts["workers"])
-    missing = [rank for rank in range(int(workers) if workers > 0 else 1) if rank not in there]
+    missing = [rank for rank in range(workers_said(one.facts) or 1) if rank not in there]
     if missing:
         names = ", ".join(f"events-{rank}.jsonl" for rank in missing[:4]) + (", …" if len(missing) > 4 else "")
         found.append(
@@ -134,6 +135,12 @@ def notes(one: ShownRun) -> list[str]:
         lines = "1 line of the events was" if damaged == 1 else f"{damaged} lines of the events were"
         found.append(f"{lines} left out: not readable, as when a run is killed while it writes.")
     return found + [str(warning) for warning in as_list(as_object(one.facts.get("partition")).get("warnings"))]
+
+
+def workers_said(facts: Json) -> int:
+    """The number of workers that the run says it had; 0 where it says none, or more than any run has."""
+    workers = number(facts["workers"])
+    return int(workers) if 1 <= workers <= MOST_WORKERS else 0
 
 
 def _turn(event: Json) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 from halowire.errors import InputError
 from halowire.files import write_text
-from halowire.inputs import read_json
+from halowire.inputs import file_size, open_file, read_json, read_lines
 from halowire.report.units import Json, as_list, as_object, number
 
 TAIL = 16384
@@ -79,21 +79,20 @@ def read_rank(path: Path, rank: int) -> RankEvents:
     by_epoch: dict[str, dict[int, Json]] = {"epoch": {}, "eval": {}}
     turns: list[Json] = []
     unreadable = 0
-    with path.open(encoding="utf-8", errors="replace") as lines:
-        for line in lines:
-            if not line.strip():
-                continue
-            try:
-                event = json.loads(line)
-                kind = event["event"]
-                if kind in by_epoch:
-                    by_epoch[kind][int(event["epoch"])] = event
-                elif kind in single:
-                    single[kind] = event
-                elif kind in TURNS:
-                    turns.append(event)
-            except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
-                unreadable += 1
+    for line in read_lines(path):
+        if not line.strip():
+            continue
+        try:
+            event = json.loads(line.decode("utf-8", errors="replace"))
+            kind = event["event"]
+            if kind in by_epoch:
+                by_epoch[kind][int(event["epoch"])] = event
+            elif kind in single:
+                single[kind] = event
+            elif kind in TURNS:
+                turns.append(event)
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
+            unreadable += 1
     epochs, evals = by_epoch["epoch"], by_epoch["eval"]
     return RankEvents(rank, epochs=epochs, evals=evals, unreadable=unreadable, turns=tuple(turns), **single)
 
@@ -103,23 +102,26 @@ def read_run(folder: Path) -> RunFiles:
     found = sorted(
         (int(match[1]), path)
         for path in (folder.iterdir() if folder.is_dir() else ())
-        if (match := re.fullmatch(r"events-(\d+)\.jsonl", path.name))
+        if (match := re.fullmatch(r"events-(\d{1,5})\.jsonl", path.name))
     )
     summary = read_object(folder / "summary.json")
     if not found and not summary:
         what = "has no events-<rank>.jsonl and no summary.json" if folder.is_dir() else "is not a folder"
         raise InputError(f"{folder} {what}: give the folder that `halowire train --out` wrote")
-    ranks = tuple(read_rank(path, rank) for rank, path in found)
+    try:
+        ranks = tuple(read_rank(path, rank) for rank, path in found)
+    except ValueError as error:
+        raise InputError(f"the events in {folder} cannot be read ({error}); move what is no file away") from None
     return RunFiles(folder, read_object(folder / "config.json"), summary, ranks)
 
 
 def last_epoch(path: Path) -> int | None:
     """The newest epoch in a file of events that is being written; None before the first epoch is done."""
     try:
-        with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - TAIL))
+        with open_file(path) as file:
+            file.seek(max(0, file_size(path) - TAIL))
             lines = file.read().splitlines()
-    except OSError:
+    except (OSError, ValueError):
         return None
     for line in reversed(lines):
         try:

@@ -120,7 +120,8 @@ def exchange_totals(run: RunFiles) -> list[tuple[int, str, float, float]]:
         events = steady(rank)
         for event in events:
             for item in exchanges_of(event):
-                key = (int(number(item.get("layer", 0)) or 0), str(item.get("direction", "")))
+                layer = number(item.get("layer"))
+                key = (int(layer) if math.isfinite(layer) else 0, str(item.get("direction", "")))
                 sent[key] = sent.get(key, 0.0) + (number(item.get("bytes", 0)) / len(events))
                 late[key] = late.get(key, 0.0) + (number(item.get("wait", 0)) / len(events) / len(run.ranks))
     order = {"forward": 0, "backward": 1, "stage forward": 2, "stage backward": 3}

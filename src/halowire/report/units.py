@@ -12,6 +12,8 @@ Json = dict[str, Any]
 Points = list[tuple[int, float]]
 """A curve: (epoch, value) in the order of the epochs; the value is NaN where it is not known."""
 
+HUGE = 1e150
+"""Numbers from here on are those of damaged files; their squares and sums would be infinite."""
 NOTHING = "–"
 BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 METRICS = {
@@ -31,10 +33,10 @@ def as_list(value: Any) -> list[Any]:
 
 
 def number(value: Any) -> float:
-    """The value as a float; NaN where it is missing, no number or infinite, so that other code need not check."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    """The value as a float; NaN where it is missing, no number, infinite or huge, so that other code need not check."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < HUGE:
         return math.nan
-    return float(value) if math.isfinite(value) else math.nan
+    return float(value)
 
 
 def finite(values: Iterable[float]) -> list[float]:

@@ -35,13 +35,15 @@ class History:
 
     Every chunk reads the whole matrix. At the start of an epoch it holds the snapshot, taken at the end of the last
     epoch ``t`` with ``(t + 1) mod period == 0`` (zeros before the first), and this epoch's rows overwrite chunk after
-    chunk. With a period of 1 the snapshot is the matrix at the end of the epoch before.
+    chunk. With a period of 1 the snapshot is the matrix at the end of the epoch before. Where
+    ``due_next`` is set, a snapshot is taken at the end of the next epoch, whatever its number.
     """
 
     def __init__(self, rows: int, widths: Sequence[int], period: int) -> None:
         self._period = period
         self.now = [zeros(rows, width) for width in widths]
         self._then = [zeros(rows, width) for width in widths] if period > 1 else []
+        self.due_next = False
 
     def begin(self) -> None:
         """Begin an epoch: go back to the snapshot."""
@@ -50,7 +52,8 @@ class History:
 
     def end(self, epoch: int) -> None:
         """Take a snapshot, if one is due in ``epoch``."""
-        if (epoch + 1) % self._period == 0:
+        if self.due_next or (epoch + 1) % self._period == 0:
+            self.due_next = False
             for now, then in zip(self.now, self._then, strict=False):
                 then.copy_(now)
 
@@ -192,9 +195,10 @@ class ChunkSums:
         self._others.end(epoch)
 
     def forget(self) -> None:
-        """Forget the historical rows and gradients, as at the start of a run."""
+        """Forget the historical rows and gradients, as at the start of a run; the next epoch leaves new ones."""
         for matrix in self._remembered().values():
             matrix.zero_()
+        self._own.due_next = self._others.due_next = True
 
     def state(self) -> dict[str, Tensor]:
         """The historical rows and, where the rule uses last epoch's gradients, the gradients."""
@@ -204,6 +208,7 @@ class ChunkSums:
         """Go on from ``state``, which :meth:`state` gave."""
         for name, matrix in self._remembered().items():
             matrix.copy_(state[name])
+        self._own.due_next = self._others.due_next = False
 
     def _remembered(self) -> dict[str, Tensor]:
         groups = {"history.own": self._own.matrices, "history.halo": self._others.matrices}

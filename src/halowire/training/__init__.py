@@ -1,13 +1,14 @@
 """Training: settings, recipes and rules, task, loop, checkpoints, predictions, comparisons."""
 
 from halowire.training.agreement import agree, job_facts, model_facts
-from halowire.training.checkpoint import best_weights, kept_split, newest_checkpoint
+from halowire.training.checkpoint import newest_checkpoint
+from halowire.training.checkpoint_choice import Found, best_weights, find_checkpoint, parse_weights
 from halowire.training.comparison import Cell, Comparison, refuse_other_comparison
 from halowire.training.config import Config, GraphConfig, ModelConfig, ModelName, PartitionConfig, TaskConfig
 from halowire.training.earlier_run import bring_back, earlier_run_kept, forget_earlier, holds_run, set_aside
 from halowire.training.generators import generator_states, restore_generators
 from halowire.training.graph_parallel import GraphParallel
-from halowire.training.job import PREDICTIONS, Job, refuse_other_job
+from halowire.training.job import PREDICTIONS, Job, graph_sizes, holds_parts, refuse_other_job, refuse_other_sizes
 from halowire.training.link_task import Decoder, LinkTask, dot_product
 from halowire.training.loop import EXTRAS, Hooks, Silent, Trainer
 from halowire.training.model_setup import policy_of, travelling_widths
@@ -32,13 +33,13 @@ from halowire.training.staged import Staged
 from halowire.training.task import Learnt, Task
 
 __all__ = [
-    "EXTRAS", "PREDICTIONS", "RECIPES", "RULES", "Cell", "Comparison", "Config", "Decoder", "GraphConfig",
+    "EXTRAS", "PREDICTIONS", "RECIPES", "RULES", "Cell", "Comparison", "Config", "Decoder", "Found", "GraphConfig",
     "GraphParallel", "Hooks", "Job", "Kind", "Learnt", "LinkTask", "ModelConfig", "ModelName", "PartitionConfig",
     "Rule", "Run", "Runner", "Silent", "Situation", "Staged", "Task", "TaskConfig", "Trainer", "agree", "best_weights",
-    "bring_back", "check_format", "cut_for", "dashed", "dot_product", "earlier_run_kept", "finished", "forget_earlier",
-    "gather_predictions", "generator_states", "hold_out", "holds_run", "is_shards", "job_facts", "kept_split",
-    "load_for", "load_source", "mesh_of", "model_facts", "newest_checkpoint", "pipelined", "policy_of", "predict",
-    "recipe_config", "refuse", "refuse_edge_tensors", "refuse_other_comparison", "refuse_other_cut", "refuse_other_job",
-    "refuse_other_shards", "refuse_untrainable", "restore_generators", "set_aside", "settled", "travelling_widths",
-    "worker_error", "write_predictions",
+    "bring_back", "check_format", "cut_for", "dashed", "dot_product", "earlier_run_kept", "find_checkpoint", "finished",
+    "forget_earlier", "gather_predictions", "generator_states", "graph_sizes", "hold_out", "holds_parts", "holds_run",
+    "is_shards", "job_facts", "load_for", "load_source", "mesh_of", "model_facts", "newest_checkpoint", "parse_weights",
+    "pipelined", "policy_of", "predict", "recipe_config", "refuse", "refuse_edge_tensors", "refuse_other_comparison",
+    "refuse_other_cut", "refuse_other_job", "refuse_other_shards", "refuse_other_sizes", "refuse_untrainable",
+    "restore_generators", "set_aside", "settled", "travelling_widths", "worker_error", "write_predictions",
 ]  # fmt: skip

@@ -22,6 +22,7 @@ from halowire.partitioning import is_shard_folder, read_manifest
 from halowire.training.config import Config
 from halowire.training.job import Job
 from halowire.training.rule import mesh_of
+from halowire.training.telling import gather_bytes
 from halowire.wire import Transport
 
 MAY_DIFFER = ("threads", "deadline", "device", "graph.root", "graph.features", "graph.labels")
@@ -46,13 +47,13 @@ def agree(facts: Facts, transport: Transport) -> None:
     if transport.size == 1:
         return
     said = json.dumps(facts, sort_keys=True).encode()
-    digests = _gather(hashlib.sha256(said).digest(), DIGEST_BYTES, transport)
+    digests = gather_bytes(hashlib.sha256(said).digest(), DIGEST_BYTES, transport, WHERE)
     if all(digest == digests[0] for digest in digests):
         return
     lengths = torch.zeros(transport.size, dtype=torch.int64)
     lengths[transport.rank] = min(len(said), MOST_BYTES)
     transport.all_reduce(lengths, WHERE, SETUP)
-    told = _gather(said[:MOST_BYTES], int(lengths.max()), transport)
+    told = gather_bytes(said[:MOST_BYTES], int(lengths.max()), transport, WHERE)
     found = differences([_read(one[: int(length)]) for one, length in zip(told, lengths, strict=True)])
     raise InputError(f"the workers disagree: {'; '.join(found)}; start all with the same settings, files and versions")
 
@@ -106,14 +107,6 @@ def version_facts() -> dict[str, Any]:
         "Python": ".".join(platform.python_version_tuple()[:2]),
         "kernels": kernels_in_use(),
     }
-
-
-def _gather(data: bytes, size: int, transport: Transport) -> list[bytes]:
-    """The ``data`` of every worker, filled up to ``size`` bytes with zeros."""
-    table = torch.zeros(transport.size, size, dtype=torch.uint8)
-    table[transport.rank, : len(data)] = torch.frombuffer(bytearray(data), dtype=torch.uint8)
-    transport.all_reduce(table, WHERE, SETUP)
-    return [row.numpy().tobytes() for row in table]
 
 
 def _read(data: bytes) -> Facts:

@@ -1,23 +1,45 @@
-"""A checkpoint holds the whole state of a run in safetensors and JSON, written under a temporary name and renamed."""
+"""A checkpoint is a folder `checkpoints/epoch-<n>/` with the whole state of a run after ``n`` epochs.
+
+==========================  ==========================================================================================
+`manifest.json`             format, epoch, workers, settings, and size and checksum of every file of this folder
+`state.json`                how far the run is (:class:`Progress`); where rank 0 is
+`state.safetensors`         weights, best weights, optimiser, random numbers; where rank 0 is
+`wire-<rank>.safetensors`   what the wire of a worker remembers, if its recipe's wire remembers anything
+==========================  ==========================================================================================
+
+The folder is filled under a temporary name and published by one rename, when all files of all workers are on disk.
+Machines that share no file system have a folder each, with the files of their own workers.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 import shutil
+import zlib
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import torch
-from safetensors import SafetensorError
-from safetensors.torch import load, load_file, save_file
-from torch import Tensor, nn
+from torch import Tensor
 
-from halowire.errors import InputError
+from halowire.errors import in_one_line
+from halowire.files import put_in_place, sync_folder, write_synced
+from halowire.inputs import file_size, open_file, read_json
 
-KEPT = 2
-"""How many checkpoints a run folder keeps."""
+CHECKPOINTS = "checkpoints"
+MANIFEST = "manifest.json"
+RECORD = "state.json"
+STATE = "state.safetensors"
+FORMAT = "halowire-checkpoint"
+VERSION = 1
 Tensors = dict[str, Tensor]
+
+
+class DamagedError(ValueError):
+    """A checkpoint is not as it was written; the text says what is wrong with it."""
 
 
 @dataclass
@@ -39,142 +61,159 @@ class Progress:
     wait_seconds: list[float] = field(default_factory=list)
 
 
-def save_checkpoint(
-    run: Path, progress: Progress, model: Tensors, optimiser: dict[int, Tensors], settings: dict[str, Any]
-) -> None:
-    """Write ``checkpoints/epoch-<n>/`` with ``state.safetensors`` and ``state.json``; keep the newest few.
+@dataclass(frozen=True)
+class Entry:
+    """What a file of a checkpoint must be like: its size in bytes, and the checksum of its content."""
 
-    ``model`` and ``optimiser`` cover all stages; ``optimiser`` is keyed by the places of the parameters in the model.
+    size: int
+    crc32: int
+
+    @staticmethod
+    def of(data: bytes | memoryview) -> Entry:
+        """The entry of a file with this content."""
+        return Entry(len(data), zlib.crc32(data))
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What `manifest.json` says of a checkpoint.
+
+    Attributes:
+        epoch: how many epochs the run has behind it.
+        save: a name that the folders of one checkpoint share on all machines, and no others.
+        wire: whether every worker saved what its wire remembers.
+        settings: the settings and facts that a resumed run compares with its own.
+        files: the entries of the files in the folder.
     """
-    folder = run / "checkpoints"
-    final = folder / f"epoch-{progress.epoch:06d}"
-    temporary = folder / f".{final.name}.tmp"
-    shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir(parents=True)
-    tensors = {f"model.{name}": value for name, value in model.items()}
-    tensors |= {f"best.{name}": value for name, value in progress.best_weights.items()}
-    for index, state in optimiser.items():
-        tensors |= {f"optim.{index}.{name}": value for name, value in state.items()}
-    tensors["random"] = torch.get_rng_state()
-    save_file(_apart(tensors), temporary / "state.safetensors")
-    plain = {key: value for key, value in asdict(progress).items() if key != "best_weights"}
-    (temporary / "state.json").write_text(json.dumps({"settings": settings, "progress": plain}, indent=1))
-    shutil.rmtree(final, ignore_errors=True)
-    temporary.rename(final)
-    for old in sorted(folder.glob("epoch-*"))[:-KEPT]:
-        shutil.rmtree(old)
+
+    epoch: int
+    save: str
+    wire: bool
+    settings: dict[str, Any]
+    files: dict[str, Entry]
+
+    def to_bytes(self) -> bytes:
+        """The content of `manifest.json`, with a checksum over itself."""
+        facts = {"version": VERSION, "halowire": version("halowire"), **asdict(self)}
+        return json.dumps({"format": FORMAT, "crc32": _checksum(facts), "manifest": facts}, indent=1).encode()
+
+    @staticmethod
+    def read(folder: Path) -> Manifest:
+        """The manifest of a checkpoint; raises :class:`DamagedError` where it is missing or not as it was written."""
+        try:
+            values = read_json(folder / MANIFEST)
+        except FileNotFoundError:
+            raise DamagedError(f"it has no {MANIFEST}, as checkpoints of earlier versions of halowire") from None
+        except (OSError, ValueError) as error:
+            raise DamagedError(f"{MANIFEST} cannot be read ({in_one_line(error)})") from None
+        return Manifest.parse(values)
+
+    @staticmethod
+    def parse(values: Any) -> Manifest:
+        """The manifest in the ``values`` of a `manifest.json`."""
+        if not isinstance(values, dict) or values.get("format") != FORMAT:
+            raise DamagedError(f"{MANIFEST} is not the manifest of a checkpoint")
+        facts = values.get("manifest")
+        if not isinstance(facts, dict) or values.get("crc32") != _checksum(facts):
+            raise DamagedError(f"{MANIFEST} has not the content that was written")
+        if facts.get("version") != VERSION:
+            raise DamagedError(
+                f"it has format version {facts.get('version')}, but this halowire reads version {VERSION}"
+            )
+        try:
+            files = {name: Entry(**entry) for name, entry in facts["files"].items()}
+            return Manifest(facts["epoch"], facts["save"], facts["wire"], facts["settings"], files)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise DamagedError(f"{MANIFEST} lacks {error}") from None
 
 
-def _apart(tensors: Tensors) -> Tensors:
-    """``tensors`` on the CPU, no two of them in the same memory: a weight that a model uses twice has two names."""
-    found, seen = {}, set[int]()
-    for name, value in tensors.items():
-        plain = value.detach().cpu().contiguous()
-        memory = plain.untyped_storage().data_ptr()
-        found[name] = plain.clone() if memory in seen else plain
-        seen.add(memory)
-    return found
+def wire_file(rank: int) -> str:
+    """The name of the file with what the wire of worker ``rank`` remembers."""
+    return f"wire-{rank}.safetensors"
 
 
-def save_wire(run: Path, epoch: int, rank: int, state: Tensors) -> None:
-    """Write what one worker's wire remembers: delta references, running means, messages that a later epoch uses."""
-    folder = run / "checkpoints"
-    folder.mkdir(parents=True, exist_ok=True)
-    temporary = folder / f".wire-{rank}.tmp"
-    save_file({name: value.cpu().contiguous() for name, value in state.items()}, temporary)
-    temporary.rename(_wire_file(run, epoch, rank))
-    for old in sorted(folder.glob(f"wire-*-{rank}.safetensors"))[:-KEPT]:
-        old.unlink()
+def folder_of(run: Path, epoch: int) -> Path:
+    """The folder of the checkpoint after ``epoch`` epochs."""
+    return run / CHECKPOINTS / f"epoch-{epoch:06d}"
 
 
-def load_wire(run: Path, epoch: int, rank: int) -> Tensors:
-    """Read what :func:`save_wire` wrote for the worker ``rank`` after ``epoch``."""
-    path = _wire_file(run, epoch, rank)
-    try:
-        return load_file(path)
-    except (OSError, SafetensorError) as error:
-        raise InputError(f"the wire's state {path} of worker {rank} cannot be read ({error}); train anew") from error
-
-
-def _wire_file(run: Path, epoch: int, rank: int) -> Path:
-    return run / "checkpoints" / f"wire-{epoch:06d}-{rank}.safetensors"
+def saved(run: Path) -> list[Path]:
+    """The folders of all published checkpoints, whole or damaged, the newest first."""
+    found = {}
+    for path in (run / CHECKPOINTS).glob("epoch-*"):
+        if match := re.fullmatch(r"epoch-(\d{6,18})", path.name):
+            found[int(match[1])] = path
+    return [found[epoch] for epoch in sorted(found, reverse=True)]
 
 
 def newest_checkpoint(run: Path) -> Path | None:
-    """The checkpoint of the latest epoch, or None."""
-    found = sorted((run / "checkpoints").glob("epoch-*"))
-    return found[-1] if found else None
+    """The newest checkpoint whose files are all there in their sizes, or None; their content is not read."""
+    return next((folder for folder in saved(run) if _looks_whole(folder)), None)
 
 
-def drop_checkpoint(run: Path, epoch: int) -> None:
-    """Remove the checkpoint after ``epoch`` epochs if there is one before it.
-
-    A checkpoint whose very next epoch is not finite leads nowhere, whatever the learning rate: the step before it was
-    too large already.
-    """
-    found = sorted((run / "checkpoints").glob("epoch-*"))
-    if len(found) > 1 and found[-1].name == f"epoch-{epoch:06d}":
-        shutil.rmtree(found[-1])
-
-
-def read_newest(run: Path) -> tuple[bytes, bytes]:
-    """The bytes of ``state.json`` and ``state.safetensors`` of the newest checkpoint; empty if no checkpoint exists."""
-    folder = newest_checkpoint(run)
-    if folder is None:
-        return b"", b""
+def _looks_whole(folder: Path) -> bool:
     try:
-        return (folder / "state.json").read_bytes(), (folder / "state.safetensors").read_bytes()
-    except OSError as error:
-        raise InputError(f"checkpoint {folder} cannot be read ({error}); delete it to use the one before") from error
+        return all(file_size(folder / name) == entry.size for name, entry in Manifest.read(folder).files.items())
+    except (OSError, ValueError):
+        return False
 
 
-def parse_checkpoint(record: bytes, tensors: bytes) -> tuple[dict[str, Any], Tensors]:
-    """Read the JSON and the tensors of a checkpoint from their bytes."""
+def read_file(folder: Path, manifest: Manifest, name: str) -> bytes:
+    """The content of a file of a checkpoint; raises :class:`DamagedError` where it is not as it was written."""
+    entry = manifest.files.get(name)
+    if entry is None:
+        raise DamagedError(f"{name} is not listed in its {MANIFEST}")
     try:
-        values = json.loads(record)
-        if not {"settings", "progress"} <= set(values):
-            raise ValueError("state.json lacks its settings or its progress")
-        return values, load(tensors)
-    except (ValueError, TypeError, SafetensorError) as error:
-        raise InputError(f"the checkpoint is damaged ({error}); delete its folder to use the one before") from error
+        size = file_size(folder / name)
+        if size != entry.size:  # asked before anything is allocated
+            raise DamagedError(f"{name} has {size} bytes, expected {entry.size}")
+        with open_file(folder / name) as file:
+            data = file.read()
+    except FileNotFoundError:
+        raise DamagedError(f"{name} is missing") from None
+    except (OSError, ValueError) as error:
+        raise (
+            error if isinstance(error, DamagedError) else DamagedError(f"{name} cannot be read ({in_one_line(error)})")
+        ) from None
+    if Entry.of(data) != entry:
+        raise DamagedError(f"{name} has not the content that was written: its checksum differs")
+    return data
 
 
-def restore(
-    record: dict[str, Any], tensors: Tensors, model: nn.Module, optimiser: torch.optim.Optimizer, places: list[int]
-) -> Progress:
-    """Put a checkpoint into ``model`` and ``optimiser``; return how far the run was.
-
-    ``places`` are the places in the model of the parameters that ``optimiser`` steps.
-    """
-    try:
-        model.load_state_dict(_under(tensors, "model."))
-    except RuntimeError as error:
-        why = " ".join(str(error).split())
-        raise InputError(f"the checkpoint holds the weights of another model ({why}); resume with the same") from None
-    states: dict[int, Tensors] = {}
-    for name, value in _under(tensors, "optim.").items():
-        index, _, key = name.partition(".")
-        if int(index) in places:
-            states.setdefault(places.index(int(index)), {})[key] = value
-    optimiser.load_state_dict({"state": states, "param_groups": optimiser.state_dict()["param_groups"]})
-    torch.set_rng_state(tensors["random"])
-    return Progress(**record["progress"], best_weights=_under(tensors, "best."))
+def publish(temporary: Path, final: Path, manifest: Manifest) -> None:
+    """Complete the folder ``temporary`` with its manifest, and rename it to ``final``; on return that is on disk."""
+    write_synced(temporary / MANIFEST, manifest.to_bytes())
+    sync_folder(temporary)
+    put_in_place(temporary, final)
+    sync_folder(final.parent)
 
 
-def kept_split(run: Path) -> list[int]:
-    """How many blocks every stage has in the newest checkpoint; empty if no checkpoint exists."""
-    record, tensors = read_newest(run)
-    return list(parse_checkpoint(record, tensors)[0]["settings"].get("split", ())) if record else []
+def remove_checkpoint(folder: Path) -> None:
+    """Remove a checkpoint, so that at no moment a half of it is taken for a checkpoint."""
+    if folder.exists():
+        removed = folder.with_name(f".{folder.name}.removed.tmp")
+        shutil.rmtree(removed, ignore_errors=True)
+        folder.rename(removed)
+        shutil.rmtree(removed, ignore_errors=True)
 
 
-def best_weights(run: Path) -> Tensors:
-    """The weights with the best validation result of a run; without an evaluation, the newest weights."""
-    record, tensors = read_newest(run)
-    if not record:
-        raise InputError(f"run {run} has no checkpoint; train it first with `halowire train ... --out {run}`")
-    _, found = parse_checkpoint(record, tensors)
-    return _under(found, "best.") or _under(found, "model.")
+def keep_newest(run: Path, count: int, damaged: Mapping[str, str]) -> None:
+    """Remove all checkpoints but the newest ``count``; those that are ``damaged`` do not count, and go too."""
+    whole = [folder for folder in saved(run) if folder.name not in damaged]
+    for folder in saved(run):
+        if folder not in whole[:count]:
+            remove_checkpoint(folder)
 
 
-def _under(tensors: Tensors, prefix: str) -> Tensors:
-    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+def remove_leftovers(run: Path) -> None:
+    """Remove temporary folders that a killed run left among the checkpoints of ``run``."""
+    for folder in _leftovers(run):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _leftovers(run: Path) -> Iterator[Path]:
+    yield from (run / CHECKPOINTS).glob(".epoch-*tmp*")
+
+
+def _checksum(facts: Mapping[str, Any]) -> int:
+    return zlib.crc32(json.dumps(facts, sort_keys=True, separators=(",", ":")).encode())

@@ -17,7 +17,8 @@ from halowire.training.rules import idle_settings, refuse
 
 DONE = ("finished", "early-stopped")
 """The ``status`` in `summary.json` of a run that needs no more epochs."""
-MAY_DIFFER = ("deadline", "checkpoint.every")
+MOST_SEEDS = 10_000
+MAY_DIFFER = ("deadline", "checkpoint.every", "checkpoint.minutes", "checkpoint.keep")
 """Settings without any effect on the numbers of a run."""
 
 
@@ -85,6 +86,8 @@ class Comparison:
                 raise InputError(f"--recipes names {name} {names.count(name)} times; once is enough")
         if seeds < 1:
             raise InputError(f"--seeds is {seeds}; at least one seed is needed")
+        if seeds > MOST_SEEDS:
+            raise InputError(f"--seeds is {seeds}; expected at most {MOST_SEEDS}, each of which takes a run per recipe")
         if "recipe" in settings:
             raise InputError("--recipe is for `halowire train`; a comparison takes --recipes, separated by commas")
         rest = {name.replace("-", "_"): value for name, value in settings.items()}

@@ -9,6 +9,9 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from halowire.errors import InputError
 
+LARGEST_WHOLE = 2**1023
+"""Whole numbers from here on are beyond all floats."""
+
 
 class ModelName(str):
     """The name of a model, one of those in `halowire.layers`."""
@@ -234,7 +237,11 @@ class CheckpointConfig:
     """When the run is saved."""
 
     every: int = 0
-    """epochs between two checkpoints; 0: only when the run ends or is interrupted"""
+    """epochs between two checkpoints, beside those by minutes, at the end and on an interruption; 0: none"""
+    minutes: float = 10.0
+    """most minutes between two checkpoints, so that a killed run loses no more; 0: none by the clock"""
+    keep: int = 2
+    """checkpoints that are kept: the newest ones; where one is damaged, the one before it serves"""
 
 
 @dataclass(frozen=True)
@@ -316,10 +323,12 @@ def _replace(config: Any, path: list[str], value: Any, name: str) -> Any:
 def _checked(kind: Any, value: Any, name: str) -> Any:
     if get_origin(kind) is Literal or kind is ModelName:
         choices = ModelName.known() if kind is ModelName else get_args(kind)
-        if value not in choices:
+        if value not in choices or type(value) not in (type(choices[0]), ModelName):
             raise InputError(f"{name} is {value!r}; expected one of {', '.join(map(str, choices))}")
         return ModelName(value) if kind is ModelName else value
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        if abs(value) >= LARGEST_WHOLE:
+            raise InputError(f"{name} is a whole number of {len(str(abs(value)))} digits; expected a smaller one")
         return float(value)
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise InputError(f"{name} is {value!r}; expected a value of type {kind.__name__}")

@@ -16,18 +16,19 @@ from halowire.errors import InputError, NotFiniteError
 from halowire.events import EVAL, GRADIENT, SETUP, STAGE, TRAIN, EventLog, LedgerEntry, is_better
 from halowire.schedules import Watch
 from halowire.training.checkpoint import Progress
+from halowire.training.checkpoint_choice import Found
 from halowire.training.config import Config, OptimConfig
 from halowire.training.flat import FlatGradients, broadcast_parameters, not_finite
 from halowire.training.generators import generator_states, restore_generators
 from halowire.training.not_finite import Finding, look_at_inputs, look_at_pass, share, words
 from halowire.training.outcome import largest_memory, peak_memory, summarise, total_sent
-from halowire.training.run_state import RunState
+from halowire.training.run_state import NOTES, RunState
 from halowire.training.runner import Runner
 from halowire.wire import GradientCodec, HaloExchange, Transport
 
-EXTRAS = 7
-"""Numbers reduced with the gradients: loss, wish to stop, bytes, change and norm of halo rows, seconds of rank 0, and
-whether gradients are not finite."""
+EXTRAS = 7 + NOTES
+"""Numbers reduced with the gradients: loss, wish to stop, bytes, change and norm of halo rows, seconds of rank 0, how
+far the writing of a checkpoint is, and whether gradients are not finite."""
 LOWER = 0.5
 """What the learning rate is multiplied by where ``on_nan`` lowers it."""
 MOST = 5
@@ -96,15 +97,24 @@ class Trainer:
         self._sent_before: dict[str, int] = {}
         self._random = generator_states(self.flat.gradients.device)
         self._news: list[dict[str, Any]] = []
+        self._notes: list[float] = []
 
-    def resume(self) -> None:
-        """Go on from the newest checkpoint; if none exists, start from the beginning."""
-        self.progress = self._state.load() or self.progress
+    def resume(self, found: Found | None = None, warn: Callable[[str], None] = lambda text: None) -> None:
+        """Go on from the newest whole checkpoint (``found``, if it was looked for); start anew if none exists."""
+        self.progress = self._state.load(found, warn) or self.progress
         self._sent_before = dict(self.progress.sent)
         before, now = self._state.settings_before, self.config.optim.lr
         if before and before["optim"]["lr"] != now:
             why = f"the run was resumed with --optim.lr {now:g} instead of {before['optim']['lr']:g}"
             self._news.append({"event": "lowered", "epoch": self.progress.epoch, "lr": now, "why": why})
+        if self._state.recut:
+            counts = {"before": self._state.settings_before["workers"], "workers": self.transport.size}
+            self._news.append({"event": "recut", "epoch": self.progress.epoch, **counts, "why": self._state.recut})
+
+    @property
+    def recut(self) -> str:
+        """How the run that was resumed had been cut, in words, if that was in another way; else empty."""
+        return self._state.recut
 
     def run(self, hooks: Hooks | None = None) -> dict[str, Any]:
         """Train to the end, or until told to stop; return the summary, which is the same on every worker."""
@@ -114,6 +124,9 @@ class Trainer:
         for event in self._news:
             log.write(**event)
         status = "finished"
+        if self.hooks.keep:
+            self._state.start()
+            self._cut_events_of_others()
         self.transport.ledger.take()
         if self._goes_back and not self.progress.epoch:
             self._checkpoint()  # so that there is a state to go back to before the first epoch that is saved
@@ -122,6 +135,7 @@ class Trainer:
                 status = self._step(log)
             except NotFiniteError as error:
                 log = self._go_back(log, error)
+        self._state.finish()
         self.settle()
         best, memory = self.progress.best_epoch, peak_memory()
         log.write("end", time=time.time(), status=status, best_epoch=best, peak_memory_bytes=memory)
@@ -135,12 +149,13 @@ class Trainer:
         """Train one epoch, and evaluate and save the run if that is due; return how the run stands."""
         status = "finished"
         stop = self._epoch(log)
+        due = self._state.hear(self.progress.epoch, self._notes) and self.hooks.keep
         last = self.progress.epoch == self.config.epochs
         if (last or self._due(self.config.eval.every)) and self._evaluate(log):
             status = "early-stopped"
         elif stop and not last:
             status = "stopped"
-        if last or status != "finished" or self._due(self.config.checkpoint.every):
+        if last or status != "finished" or due:
             self._checkpoint()
         return status
 
@@ -173,9 +188,9 @@ class Trainer:
         with ledger.account(TRAIN):
             mine: list[float | Tensor] = [self.forward_backward(epoch)]
             mine += [float(self.hooks.should_stop()), float(wire_bytes(ledger.now)), *self.exchange.take_change()]
-            mine += [time.perf_counter() - start if self.transport.rank == 0 else 0.0, 0.0]
+            mine += [time.perf_counter() - start if self.transport.rank == 0 else 0.0, *self._state.notes(), 0.0]
             with ledger.phase("reduce"):
-                loss, stop, sent, change, norm, clock, lost = self.flat.reduce(mine, epoch)
+                loss, stop, sent, change, norm, clock, *self._notes, lost = self.flat.reduce(mine, epoch)
             if lost or not math.isfinite(loss):
                 raise self._not_finite(f"epoch {epoch}", self._pass_again(epoch), loss)
             self.steer(loss, clock, change, norm)
@@ -244,8 +259,15 @@ class Trainer:
             progress.stale_evaluations += 1
         return 0 < self.config.early_stop <= progress.stale_evaluations
 
+    def _cut_events_of_others(self) -> None:
+        """Forget what ranks that the run no longer has wrote of epochs that are trained again."""
+        for path in self.run_folder.glob("events-*.jsonl") if self._state.keeper else ():
+            rank = path.stem.removeprefix("events-")
+            if rank.isdecimal() and int(rank) >= self.transport.size:
+                EventLog(self.run_folder, int(rank), self.progress.epoch).close()
+
     def _checkpoint(self) -> None:
-        """Count the bytes that all workers have sent so far, and save the run."""
+        """Count the bytes that all workers have sent so far, and begin to save the run."""
         self._require_finite_weights()
         now = total_sent(self.transport)
         self.progress.sent = {account: self._sent_before.get(account, 0) + sent for account, sent in now.items()}

@@ -14,7 +14,7 @@ from halowire.errors import InputError
 from halowire.events import EVAL
 from halowire.files import written_to, written_whole
 from halowire.partitioning import Shard
-from halowire.training.checkpoint import best_weights
+from halowire.training.checkpoint import Tensors
 from halowire.training.runner import Runner
 from halowire.wire import Transport
 
@@ -30,9 +30,9 @@ def check_format(out: Path) -> None:
         )
 
 
-def predict(runner: Runner, run: Path) -> Tensor:
-    """Logits ``[n, C]`` of the owned rows from the best weights of ``run``; no rows where another stage has them."""
-    runner.model.load_state_dict(best_weights(run))
+def predict(runner: Runner, weights: Tensors) -> Tensor:
+    """Logits ``[n, C]`` of the owned rows from ``weights``; no rows where another stage has them."""
+    runner.model.load_state_dict(weights)
     return runner.logits()
 
 

@@ -32,8 +32,9 @@ LONGEST_WAIT = 1e6
 THREADS_PER_CORE = 8
 LARGEST_COUNT = 2**31 - 1
 COUNTS = (
-    "epochs early_stop eval.every checkpoint.every model.layers model.hidden optim.warmup optim.step_every "
-    "freshness.sync_every mesh.stages mesh.parts mesh.chunks mesh.history task.negatives task.train_negatives"
+    "epochs early_stop eval.every checkpoint.every checkpoint.keep model.layers model.hidden optim.warmup "
+    "optim.step_every freshness.sync_every mesh.stages mesh.parts mesh.chunks mesh.history task.negatives "
+    "task.train_negatives"
 )
 """Settings that count something."""
 LINKS_LEARN = (
@@ -84,15 +85,15 @@ def _coded(config: Config, here: Situation) -> list[str]:
 # The tables are laid out by hand: the settings, the note, when the rule is broken, the sentence and the way out.
 NUMBERS = (
     within(
-        "epochs model.layers model.hidden eval.every optim.step_every mesh.history task.negatives task.train_negatives",
-        "be at least 1", lambda number: number >= 1),
-    within("early_stop threads seed checkpoint.every optim.warmup optim.clip optim.weight_decay", "be at least 0",
-        lambda number: number >= 0),
+        "epochs model.layers model.hidden eval.every checkpoint.keep optim.step_every mesh.history task.negatives "
+        "task.train_negatives", "be at least 1", lambda number: number >= 1),
+    within("early_stop threads seed checkpoint.every checkpoint.minutes optim.warmup optim.clip optim.weight_decay",
+        "be at least 0", lambda number: number >= 0),
     within("mesh.stages mesh.parts mesh.chunks", "be at least 1, or 0 to let halowire choose",
         lambda number: number >= 0),
     within("seed", "be below 2**63", lambda seed: seed < 2**63),
     within(COUNTS, f"be at most {LARGEST_COUNT}", lambda number: number <= LARGEST_COUNT),
-    within("optim.clip optim.weight_decay rate.ratio rate.budget", "be finite",
+    within("optim.clip optim.weight_decay rate.ratio rate.budget checkpoint.minutes", "be finite",
         lambda number: abs(number) < float("inf")),
     within("model.dropout", "lie in 0 <= p < 1", lambda share: 0 <= share < 1),
     within("model.residual", "lie in 0 <= r < 1", lambda share: 0 <= share < 1),

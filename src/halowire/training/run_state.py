@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+import zlib
+from collections.abc import Callable
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,31 +13,37 @@ import torch
 from torch import Tensor, nn
 
 from halowire.errors import InputError
-from halowire.training.checkpoint import (
-    Progress,
-    drop_checkpoint,
-    load_wire,
-    parse_checkpoint,
-    read_newest,
-    restore,
-    save_checkpoint,
-    save_wire,
-)  # fmt: skip
+from halowire.events import SETUP
+from halowire.training.checkpoint import RECORD, STATE, Progress, wire_file
+from halowire.training.checkpoint_choice import Found, find_checkpoint, parse_record, parse_tensors, under
+from halowire.training.checkpoint_writer import CheckpointWriter, Content
 from halowire.training.config import Config
-from halowire.training.job import refuse_raised
+from halowire.training.job import MESH_SHAPE, refuse_raised
+from halowire.training.rule import mesh_of
 from halowire.training.runner import Runner
+from halowire.training.save_times import SaveTimes
 from halowire.wire import GradientCodec, Transport
 
 STEP, MOMENTS = "step", ("exp_avg", "exp_avg_sq")
 FIXED = ("seed", "precision", "model", "optim", "rate", "freshness", "task", "recipe", "mesh")
 """Settings that a resumed run must share with the run that it continues."""
+SHAPE = ("workers", "shape", "split")
+"""Facts that a resumed run may change; then the graph is cut again, and what the wire remembers is lost."""
+SHARD = "shard"
+"""The name of the tensor in a wire file that tells of which shard the wire is."""
+NOTES = 3
+"""How many numbers :meth:`RunState.notes` gives."""
 
 
 class RunState:
     """Saves the state of a run to its ``folder``, and puts it back; all workers call every method together.
 
-    Rank 0 writes and reads the checkpoint, which holds the whole model. Every worker saves what its own wire remembers:
-    the state of the runner's exchange, of the weight gradients' ``codec``, and of bits that follow the loss.
+    Rank 0 saves the whole model, the optimiser and the progress. Every worker saves what belongs to its shard: the
+    state of the runner's exchange and of the weight gradients' ``codec``.
+
+    Attributes:
+        settings_before: the settings and facts of the run before it was resumed.
+        recut: how the run was cut before it was resumed, in words, if that was in another way; else empty.
     """
 
     def __init__(
@@ -54,72 +63,185 @@ class RunState:
         self._transport = transport
         self._folder = folder
         self.settings_before: dict[str, Any] = {}
+        self.recut = ""
         self._whole = _Whole(runner.model, runner.parameters, runner.peers, transport)
-        self._wire_remembers = runner.remembers or codec is not None or self._base is not None
+        self._wire_remembers = runner.remembers or codec is not None
+        self._writer = CheckpointWriter(folder, transport, config.checkpoint.keep)
+        self._times = SaveTimes(config.checkpoint)
 
-    def load(self) -> Progress | None:
-        """Put back the newest checkpoint, which rank 0 reads and shares; return how far the run was, or None."""
-        record, tensors = read_newest(self._folder) if self._transport.rank == 0 else (b"", b"")
-        record = self._transport.broadcast_bytes(record, "sharing of the checkpoint")
-        tensors = self._transport.broadcast_bytes(tensors, "sharing of the checkpoint")
-        if not record:
+    def start(self) -> None:
+        """Begin to save: find out who shares this folder, remove left-overs, let the minutes run."""
+        self._times.start()
+        assert self._writer.folder
+
+    @property
+    def keeper(self) -> bool:
+        """Whether this worker is the one of its folder that changes what does not belong to one worker alone."""
+        return self._writer.folder.keeper
+
+    def load(self, found: Found | None = None, warn: Callable[[str], None] = lambda text: None) -> Progress | None:
+        """Put back the newest whole checkpoint, whose state rank 0 shares; return how far the run was, or None.
+
+        ``found`` is that checkpoint, where it was looked for before.
+        """
+        found = found or find_checkpoint(self._folder, self._transport, warn)
+        if found is None:
             return None
-        values, state = parse_checkpoint(record, tensors)
-        self.settings_before = values["settings"]
-        _refuse_changes(self.settings_before, self._settings())
-        progress = restore(values, state, self._runner.model, self._optimiser, self._whole.own_places)
-        if self._wire_remembers:
-            self._load_wire(load_wire(self._folder, progress.epoch, self._transport.rank))
+        self._writer.damaged.update(found.skipped)
+        record = parse_record(self._transport.broadcast_bytes(found.record, "sharing of the checkpoint"))
+        state = parse_tensors(self._transport.broadcast_bytes(found.state, "sharing of the checkpoint"))
+        self.settings_before = found.manifest.settings
+        now = self._settings()
+        _refuse_changes(self.settings_before, now)
+        progress = restore(record, state, self._runner.model, self._optimiser, self._whole.own_places)
+        if self._base is not None:  # before the wire, because the bits of its messages depend on it
+            self._base.load_state({name: value for name, value in state.items() if name.startswith("base.")})
+        wire = parse_tensors(found.wire) if found.wire else {}
+        self.recut = _recut_words(self.settings_before, now)
+        if self._wire_remembers and not self.recut and not self._is_of_this_shard(wire):
+            self.recut = "the shards are not those that the run was saved with"
+        if self.recut:
+            self._start_afresh(progress.epoch)
+        elif self._wire_remembers:
+            self._load_wire(wire)
         return progress
 
+    def notes(self) -> list[float]:
+        """What the other workers must hear with the sums of an epoch; :meth:`hear` takes the sums of all workers."""
+        return [*self._writer.notes(), float(self._transport.rank == 0 and self._times.minutes_over())]
+
+    def hear(self, epoch: int, notes: list[float]) -> bool:
+        """Go on with the checkpoint that is being written; return whether a new one is due after ``epoch`` epochs.
+
+        Raises the error of a worker that could not write, on all workers.
+        """
+        busy, failed, minutes_over = notes
+        self._writer.advance(busy, failed)
+        return self._times.due(epoch, minutes_over > 0)
+
     def save(self, progress: Progress) -> None:
-        """Write a checkpoint of the run with its ``progress``."""
+        """Copy the state of the run with its ``progress``, and begin to write a checkpoint of it."""
+        files: dict[str, Content] = {}
         if self._wire_remembers:
             codec = self._codec.state if self._codec else {}
-            base = self._base.state() if self._base else {}
-            wire = self._runner.state() | codec | base
-            save_wire(self._folder, progress.epoch, self._transport.rank, wire)
+            files[wire_file(self._transport.rank)] = self._runner.state() | codec | {SHARD: self._shard_mark()}
         weights = self._whole.complete(self._runner.model.state_dict())
         moments = self._whole.optimiser(self._optimiser)
         best = progress.best_weights
         whole = replace(progress, best_weights=self._whole.complete(best) if best else {})
         if self._transport.rank == 0:
-            save_checkpoint(self._folder, whole, weights, moments, self._settings())
+            base = self._base.state() if self._base else {}
+            files |= _shared_files(whole, weights, moments, base)
+        self._writer.begin(progress.epoch, self._settings(), files, self._wire_remembers)
+
+    def finish(self) -> None:
+        """Wait until the checkpoint that was begun is published."""
+        self._writer.finish()
 
     def drop(self, epoch: int) -> None:
-        """Remove the checkpoint after ``epoch`` epochs, whose next epoch is not finite, unless it is the only one."""
-        if self._transport.rank == 0:
-            drop_checkpoint(self._folder, epoch)
-        self._transport.barrier("removal of a checkpoint")
+        """Remove the checkpoint after ``epoch`` epochs if there is one before it.
+
+        A checkpoint whose very next epoch is not finite leads nowhere, whatever the learning rate: the step before it
+        was too large already.
+        """
+        self._writer.drop(epoch)
 
     def _load_wire(self, state: dict[str, Tensor]) -> None:
         weights = {name: value for name, value in state.items() if name.startswith("gradient.")}
         if self._codec is not None:
             self._codec.state = weights
-        base = {name: value for name, value in state.items() if name.startswith("base.")}
-        if self._base is not None:  # first, because the bits of the messages depend on it
-            self._base.load_state(base)
-        rest = state.keys() - weights.keys() - base.keys()
+        rest = state.keys() - weights.keys() - {SHARD}
         self._runner.load_state({name: state[name] for name in rest})
 
+    def _start_afresh(self, epoch: int) -> None:
+        """Let the wire begin as at the start of a run: the next epoch uses its own rows."""
+        if self._codec is not None:
+            self._codec.state = {}
+        self._runner.start_afresh(epoch, self._config.seed)
+
+    def _shard_mark(self) -> Tensor:
+        """A checksum of the nodes that this worker owns and needs, in their order."""
+        shard = self._runner.shard
+        return torch.tensor([zlib.crc32(ids.contiguous().numpy().data) for ids in (shard.ids, shard.halo_ids)])
+
+    def _is_of_this_shard(self, wire: dict[str, Tensor]) -> bool:
+        """Whether the saved wires of all workers belong to the shards that they have now."""
+        same = SHARD in wire and torch.equal(wire[SHARD], self._shard_mark())
+        others = torch.tensor([float(not same)])
+        return not self._transport.all_reduce(others, "comparison of the shards", SETUP)
+
     def _settings(self) -> dict[str, Any]:
-        """The settings and facts that a resumed run must share with the run that it continues."""
+        """The settings and facts of the run that a resumed run compares with its own."""
         values = self._config.to_dict()
         fixed = {name: values[name] for name in FIXED}
+        fixed["mesh"] = {name: value for name, value in values["mesh"].items() if f"mesh.{name}" not in MESH_SHAPE}
         length = {"epochs": self._config.epochs} if self._config.spans_the_run else {}
         stages = {"split": list(self._runner.split)} if self._runner.split else {}
-        return fixed | length | stages | {"graph": self._runner.shard.graph, "workers": self._transport.size}
+        size = self._transport.size
+        shape = {"workers": size, "shape": asdict(mesh_of(self._config, size))}
+        return fixed | length | stages | shape | {"graph": self._runner.shard.graph}
+
+
+def _shared_files(
+    progress: Progress, weights: dict[str, Tensor], optimiser: dict[int, dict[str, Tensor]], base: dict[str, Tensor]
+) -> dict[str, Content]:
+    """The files that all workers go on from; ``optimiser`` is keyed by the places of the parameters in the model."""
+    tensors = {f"model.{name}": value for name, value in weights.items()}
+    tensors |= {f"best.{name}": value for name, value in progress.best_weights.items()}
+    for index, state in optimiser.items():
+        tensors |= {f"optim.{index}.{name}": value for name, value in state.items()}
+    tensors |= base | {"random": torch.get_rng_state()}
+    plain = {key: value for key, value in vars(progress).items() if key != "best_weights"}
+    return {STATE: tensors, RECORD: json.dumps({"progress": plain}, indent=1).encode()}
+
+
+def restore(
+    record: dict[str, Any],
+    tensors: dict[str, Tensor],
+    model: nn.Module,
+    optimiser: torch.optim.Optimizer,
+    places: list[int],
+) -> Progress:
+    """Put a checkpoint into ``model`` and ``optimiser``; return how far the run was.
+
+    ``places`` are the places in the model of the parameters that ``optimiser`` steps.
+    """
+    try:
+        model.load_state_dict(under(tensors, "model."))
+    except RuntimeError as error:
+        why = " ".join(str(error).split())
+        raise InputError(f"the checkpoint holds the weights of another model ({why}); resume with the same") from None
+    states: dict[int, dict[str, Tensor]] = {}
+    for name, value in under(tensors, "optim.").items():
+        index, _, key = name.partition(".")
+        if int(index) in places:
+            states.setdefault(places.index(int(index)), {})[key] = value
+    optimiser.load_state_dict({"state": states, "param_groups": optimiser.state_dict()["param_groups"]})
+    torch.set_rng_state(tensors["random"])
+    return Progress(**record, best_weights=under(tensors, "best."))
 
 
 def _refuse_changes(before: dict[str, Any], now: dict[str, Any]) -> None:
     refuse_raised(before["optim"]["lr"], now["optim"]["lr"])
     before = {**before, "optim": before["optim"] | {"lr": now["optim"]["lr"]}}
     for name, value in now.items():
-        if before.get(name) != value:
+        if name not in SHAPE and before.get(name) != value:
             raise InputError(
                 f"the run to resume had {name} = {before.get(name)}, now it is {value}; resume with the same settings, "
                 "or train into a new folder"
             )
+
+
+def _recut_words(before: dict[str, Any], now: dict[str, Any]) -> str:
+    """How many workers, or which mesh, the run had before and has now; empty if they are the same."""
+    if before["workers"] != now["workers"]:
+        return f"the run had {before['workers']} workers, now {now['workers']}"
+    if before["shape"] != now["shape"]:
+        then, this = (" x ".join(f"{count} {name}" for name, count in one["shape"].items()) for one in (before, now))
+        return f"the run had a mesh of {then}, now {this}"
+    if before.get("split") != now.get("split"):
+        return f"the stages had {before.get('split')} layers, now {now.get('split')}"
+    return ""
 
 
 class _Whole:

@@ -75,6 +75,10 @@ class Runner(ABC):
         """Forget what :meth:`state` holds; the next epoch uses its own rows, as a synchronous one does."""
         self.exchange.forget()
 
+    def start_afresh(self, epoch: int, seed: int) -> None:
+        """Begin in ``epoch``, on another shard than before, without anything that :meth:`state` held."""
+        self.forget()
+
     def events(self, epoch: int) -> dict[str, Any] | None:
         """What the event log records of ``epoch`` beside its numbers, such as the timeline of a pipeline."""
         return None

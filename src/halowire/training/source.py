@@ -123,7 +123,9 @@ def refuse_other_cut(shards: Path, num_parts: int, config: Config, default: Conf
     manifest = read_manifest(shards)
     if manifest["num_parts"] != num_parts:
         raise InputError(
-            f"{shards} holds {manifest['num_parts']} shards, but the workers are {num_parts} parts; they must be equal"
+            f"{shards} holds {manifest['num_parts']} shards, but the workers are {num_parts} parts; start "
+            f"{manifest['num_parts']} workers, cut the graph again with `halowire partition GRAPH --parts {num_parts} "
+            "--out FOLDER` and give that folder, or give the graph itself"
         )
     if config.task.inductive and not manifest["inductive"]:
         raise InputError(

@@ -81,9 +81,9 @@ class Uniform(Codec):
         return [(self, torch.arange(count))]
 
 
-def refuse_cut_off(data: Tensor, size: int) -> None:
-    """Refuse ``data`` that does not consist of whole pieces of ``size`` bytes."""
-    if data.numel() % size if size else data.numel():
+def refuse_cut_off(data: Tensor, size: int, one: bool = False) -> None:
+    """Refuse ``data`` that does not consist of whole pieces of ``size`` bytes, or not of ``one`` of them."""
+    if data.numel() != size if one else data.numel() % size if size else data.numel():
         raise MessageError(f"{data.numel()} bytes came, expected whole rows of {size} bytes; the message was cut off")
 
 

@@ -160,7 +160,7 @@ class Graded(Codec):
     def _packed(self, data: Tensor, columns: int) -> list[tuple[Grade, Tensor]]:
         """Every grade with the bytes of its rows from all peers."""
         sizes = [size for peer in zip(*self._bytes(columns), strict=True) for size in peer]
-        refuse_cut_off(data, sum(sizes))
+        refuse_cut_off(data, sum(sizes), one=True)
         parts = torch.split(data, sizes)
         return [(grade, torch.cat(parts[number :: len(self.grades)])) for number, grade in enumerate(self.grades)]
 

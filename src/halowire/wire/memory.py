@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from halowire.kernels import empty
+from halowire.kernels import delta_step, empty
 
 
 class Memory:
@@ -62,12 +62,7 @@ class Delta:
 
     def step(self, kept: Tensor, values: Tensor, columns: Tensor | None) -> None:
         """``m <- g m + a values``, rounded in the same way on every machine; columns not sent stay."""
-        if self.gain != 1:
-            values = torch.mul(values, self.gain, out=empty(values.shape[0], values.shape[1], device=values.device))
-        if columns is None:
-            kept.mul_(self.decay).add_(values)
-        else:
-            kept[:, columns] = (kept[:, columns] * self.decay).add_(values)
+        delta_step(kept, values, self.decay, self.gain, columns)
 
     def rows(self, kept: Tensor, values: Tensor, columns: Tensor | None) -> Tensor:
         """``r = g m + values``: the memory after :meth:`step`, ``kept``, plus ``(1 - a) values``."""

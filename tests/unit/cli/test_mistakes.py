@@ -71,7 +71,7 @@ def test_errors_of_the_system_while_training_are_one_line_and_a_failure(halowire
     def fail(*_, **__):
         raise OSError(28 if "space" in error else 13, error, "some/file")
 
-    monkeypatch.setattr(importlib.import_module("halowire.training.run_state"), "save_checkpoint", fail)
+    monkeypatch.setattr(importlib.import_module("halowire.training.checkpoint_writer"), "_write", fail)
     said = halowire("train", SMALL, *FAST, "--out", "run")
     assert said.code == 1 and said.err == f"halowire: error: some/file: {error[0].lower()}{error[1:]}\n"
 

@@ -32,7 +32,7 @@ def test_resume_refuses_another_run_and_leaves_the_old_one_alone(halowire):
     before = Path("run/config.json").read_text()
     changes = {
         "the graph": ["train", SMALL.replace("60", "61"), *FAST],
-        "--workers": ["train", SMALL, *FAST, "--workers", "2"],
+        "--optim.clip": ["train", SMALL, *FAST, "--optim.clip", "2"],
         "--model.hidden": ["train", SMALL, *FAST, "--model.hidden", "9"],
         "--partition.method": ["train", SMALL, *FAST, "--partition.method", "random"],
     }

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from halowire.events import read_events
+from halowire.training.checkpoint import Manifest
 from halowire.wire import HEADER_BYTES
 from tests.unit.cli.conftest import FAST, SMALL
 
@@ -70,11 +71,11 @@ def test_a_run_goes_on_with_the_split_that_was_measured(halowire):
     """Costs measured a second time would be others; the blocks stay where their historical rows are."""
     deep = (*DEEP, "--mesh.costs", "measured", "--mesh.chunks", "1", "--out", "run")
     assert halowire("train", SMALL, *deep, "--epochs", "2").code == 0
-    state = Path("run/checkpoints/epoch-000002/state.json")
-    values = json.loads(state.read_text())
-    assert sum(values["settings"]["split"]) == 4
-    values["settings"]["split"] = [3, 1]  # no measurement of four equal layers would say so
-    state.write_text(json.dumps(values))
+    folder = Path("run/checkpoints/epoch-000002")
+    manifest = Manifest.read(folder)
+    assert sum(manifest.settings["split"]) == 4
+    manifest.settings["split"] = [3, 1]  # no measurement of four equal layers would say so
+    (folder / "manifest.json").write_bytes(manifest.to_bytes())
     assert halowire("train", SMALL, *deep, "--epochs", "4", "--resume").code == 0
     for rank in (0, 1):
         starts = [e["split"] for e in read_events(Path(f"run/events-{rank}.jsonl")) if e["event"] == "start"]

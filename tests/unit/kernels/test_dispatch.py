@@ -1,8 +1,10 @@
-"""Choosing between native code and the twins."""
+"""Choosing between native code, Triton and the twins."""
 
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -52,3 +54,28 @@ def test_a_module_built_from_other_sources_is_not_used(monkeypatch: pytest.Monke
 def test_little_work_stays_on_one_thread() -> None:
     assert dispatch.threads_for(10) == 1
     assert dispatch.threads_for(1 << 40) == torch.get_num_threads()
+
+
+def test_triton_takes_tensors_of_the_cpu_only_where_it_interprets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HALOWIRE_KERNELS", "triton")
+    monkeypatch.setattr(dispatch, "interpreted", lambda: False)
+    assert dispatch.triton_for(4, torch.empty(2, 4)) is None
+    assert dispatch.native_for(torch.empty(2, 4)) is dispatch.load_native()
+
+
+def test_triton_takes_what_a_new_gpu_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dispatch, "serves", lambda device: True)
+    monkeypatch.setattr(dispatch, "import_module", lambda name: name)
+    here = torch.empty(2, 4, device="meta")
+    for columns, tensors, taken in ((4, (here, None), True), (0, (here,), False), (4, (here, torch.empty(1)), False)):
+        assert (dispatch.triton_for(columns, *tensors) == "halowire.kernels.triton") is taken
+    assert dispatch.triton_for(dispatch.MOST_COLUMNS + 1, here) is None
+    assert dispatch.kernels_in_use(here.device) == "triton"
+    monkeypatch.setenv("HALOWIRE_KERNELS", "torch")
+    assert dispatch.triton_for(4, here) is None
+    assert dispatch.kernels_in_use(here.device) == "torch"
+
+
+def test_importing_halowire_does_not_import_triton() -> None:
+    command = "import sys, halowire, halowire.api, halowire.kernels; sys.exit('triton' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", command], check=False).returncode == 0

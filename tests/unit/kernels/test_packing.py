@@ -141,10 +141,6 @@ def test_what_does_not_fit_is_refused(choice: str) -> None:
             ((x, one, STREAM, ids, out[:2]), "out holds only 2 rows of 5 bytes"),
             ((x, one, STREAM, ids, out, torch.tensor([8], dtype=torch.int32)), "columns 8 to 8"),
             ((x, one, STREAM, ids, out, torch.tensor([-1], dtype=torch.int32)), "columns -1 to -1"),
-            (
-                (x, one, STREAM, ids, out, None, (torch.tensor([0, 1, 2, 3]), torch.tensor([0, 1, 3]))),
-                "positions 0 to 3",
-            ),
             ((x, one, STREAM, ids, out, None, (torch.tensor([0, 1, 2, 4]), torch.tensor([0, 1, 2]))), "end at 4"),
         ):
             with pytest.raises(InputError, match=words):
@@ -153,6 +149,21 @@ def test_what_does_not_fit_is_refused(choice: str) -> None:
             unpack_rows(out, one, 17)
         with pytest.raises(InputError, match="no out was given"):
             aggregate_packed(torch.tensor([0]), ids, None, out, one, 8, accumulate=True)
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_a_position_outside_is_refused_or_left_out(choice: str) -> None:
+    x, out = torch.randn(3, 8), torch.full((4, 5), 0xAA, dtype=torch.uint8)
+    targets = torch.tensor([0, 1, 2, 3]), torch.tensor([0, 1, 3])
+    with use(choice):
+        arguments = x, Packing(1), STREAM, torch.arange(3), out[:3], None, targets
+        if choice == "triton":  # to refuse it, the host would have to wait for the GPU
+            pack_rows(*arguments)
+            assert torch.equal(out[:2], packed(x, Packing(1))[:2])
+            assert bool((out[2:] == 0xAA).all())
+        else:
+            with pytest.raises(InputError, match="positions 0 to 3"):
+                pack_rows(*arguments)
 
 
 def test_unknown_packings_are_refused() -> None:

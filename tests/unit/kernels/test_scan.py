@@ -33,6 +33,15 @@ def test_ranges_at_the_ends_of_whole_numbers() -> None:
     assert first_outside(torch.tensor([-1, 3, 4], dtype=torch.int32), -1, 4) == 2
 
 
+@pytest.mark.parametrize("high", [2**31, 2**32, 2**33, 2**40, 2**63 - 1])
+def test_ranges_that_a_narrow_type_cannot_hold(high: int) -> None:
+    values = torch.tensor([2**31 - 1, 0, -1], dtype=torch.int32)
+    assert first_outside(values, 0, high) == first_outside_twin(values, 0, high) == 2
+    assert first_outside(values, -high, 1) == first_outside_twin(values, -high, 1) == 0
+    assert first_outside(values[1:], -high, 1) is None
+    assert first_outside(values.to(torch.uint8), 0, high) is None
+
+
 @pytest.mark.parametrize("size", SIZES)
 def test_values_that_are_not_finite(size: int) -> None:
     good = torch.randn(size)

@@ -23,7 +23,8 @@ inline void require(bool good, const char* kernel, const std::string& what) {
 inline void require_indices(const char* kernel, const void* indices, bool wide, int64_t count, int64_t limit) {
   if constexpr (!kChecked) return;
   const int64_t at = portable_kernels.scan_range(indices, wide ? 8 : 4, count, 0, limit);
-  require(at < 0, kernel, "index " + std::to_string(at) + " lies outside 0.." + std::to_string(limit - 1));
+  require(at < 0, kernel,
+          "the index at place " + std::to_string(at) + " lies outside 0.." + std::to_string(limit - 1));
 }
 
 // indptr never falls and stays within `count` entries.

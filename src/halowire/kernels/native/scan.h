@@ -1,8 +1,9 @@
 // Looks for values that an array must not hold, of one level. A block of values is judged by its largest one, which
 // vectorises; only where a block is suspect are its values looked at one by one.
 #pragma once
+#include <algorithm>
 #include <cstdint>
-#include <cstring>
+#include <limits>
 #include <type_traits>
 
 #include "kernels.h"
@@ -38,6 +39,10 @@ template <class U>
 int64_t outside(const void* values, int64_t count, int64_t low, int64_t high) {
   using S = std::make_signed_t<U>;
   using V = std::conditional_t<sizeof(U) == 1, U, S>;  // bytes are unsigned, as flags and labels are
+  if constexpr (sizeof(U) < 8) {  // ends that the type cannot hold would be cut off to others
+    low = std::max(low, static_cast<int64_t>(std::numeric_limits<V>::min()));
+    high = std::min(high, static_cast<int64_t>(std::numeric_limits<V>::max()) + 1);
+  }
   const U all = static_cast<U>(~U{0});
   const U span = static_cast<U>(static_cast<uint64_t>(high) - static_cast<uint64_t>(low) - 1);
   if (high <= low) return count ? 0 : -1;

@@ -6,7 +6,7 @@ import math
 from statistics import fmean
 
 from halowire.report.charts import legend, timeline_chart
-from halowire.report.facts import ShownRun, served_layers
+from halowire.report.facts import ShownRun, served_layers, workers_said
 from halowire.report.markup import Html, figure, join, table, tag
 from halowire.report.run_files import KINDS, RunFiles, WorkerTimeline, mean_bubble, timelines
 from halowire.report.units import (
@@ -179,8 +179,7 @@ def _cut_table(quality: Json) -> Html | None:
 def _worker_table(one: ShownRun, quality: Json) -> Html | None:
     """What every worker owns, its halo and its memory; columns without a known value are left out."""
     ranks = {rank.rank: rank for rank in one.files.ranks}
-    workers = number(one.facts["workers"])
-    count = int(workers) if workers >= 1 else max(ranks, default=0) + 1
+    count = workers_said(one.facts) or max(ranks, default=0) + 1
     columns: dict[str, list[str]] = {}
     for key, fallback, words in PER_PART:
         known = as_list(quality.get(key))
@@ -216,8 +215,8 @@ def _layers_text(layers: list[str]) -> str:
     """The layers in words: layer 1; layers 1 and 2; layers 1, 2 and 4; layers 1 to 31."""
     if len(layers) == 1:
         return "all layers" if layers[0] == "all" else f"layer {layers[0]}"
-    numbers = [int(layer) for layer in layers if layer.isdecimal()]
-    if len(numbers) == len(layers) > 3 and numbers == list(range(numbers[0], numbers[-1] + 1)):
+    numbers = [int(layer) for layer in layers if layer.isdecimal() and len(layer) < 10]
+    if len(numbers) == len(layers) > 3 and numbers == list(range(numbers[0], numbers[0] + len(numbers))):
         return f"layers {layers[0]} to {layers[-1]}"
     return f"layers {', '.join(layers[:-1])} and {layers[-1]}"
 

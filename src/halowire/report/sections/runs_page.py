@@ -32,6 +32,8 @@ from halowire.report.units import (
     seconds_text,
 )
 
+LATEST = 1e11
+"""Seconds since 1970: the year 5138; what a file says beyond it is no time."""
 ENDED = {"early-stopped": "stopped early (--early-stop)"}
 """The meaning of a status in `summary.json`, if the word alone does not say it."""
 
@@ -153,9 +155,9 @@ def when_and_how_it_ended(one: ShownRun) -> str:
     begun, ended = number(first.start.get("time")), number(first.end.get("time"))
     status = str(one.facts["status"])
     parts = []
-    if math.isfinite(begun):
+    if 0 <= begun < LATEST:
         parts.append(datetime.fromtimestamp(begun, tz=UTC).strftime("%Y-%m-%d %H:%M UTC"))
-    if ended > begun:
+    if 0 <= begun < ended < LATEST:
         parts.append(f"took {seconds_text(ended - begun)}")
     return ", ".join([*parts, ENDED.get(status, status)])
 

@@ -1,0 +1,1 @@
+"""What a checkpoint in every epoch costs; see README.md."""

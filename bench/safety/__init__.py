@@ -1,0 +1,1 @@
+"""What headers, digests and checks cost, measured in one run; see README.md."""

@@ -1,0 +1,48 @@
+"""Which tensors the Triton kernels can take, and why they cannot take others."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from functools import cache
+from importlib.util import find_spec
+
+import torch
+
+OLDEST = (8, 0)
+"""The oldest compute capability of NVIDIA's GPUs that the kernels are compiled and checked for."""
+AMD = ("gfx90a", "gfx94", "gfx95")
+"""How the names of AMD's GPUs begin that the kernels can run on; gfx90a and gfx942 are compiled for and checked."""
+
+
+def interpreted() -> bool:
+    """Whether Triton interprets its kernels, on tensors of the CPU; for tests only."""
+    return os.environ.get("TRITON_INTERPRET", "0") in ("1", "true", "on")
+
+
+@cache
+def reason_against(device: torch.device) -> str | None:
+    """Why the Triton kernels do not run on ``device``; None where they do."""
+    if device.type == "cpu":
+        return None if interpreted() else "the tensors are on the CPU"
+    if device.type != "cuda":
+        return f"there are none for the device {device.type!r}"
+    if find_spec("triton") is None:
+        return "triton is not installed; a CUDA or ROCm build of torch brings it"
+    if torch.version.hip is not None:
+        name = torch.cuda.get_device_properties(device).gcnArchName.partition(":")[0]
+        return None if name.startswith(AMD) else f"the GPU is {name}; the kernels need one of {', '.join(AMD)}"
+    capability = torch.cuda.get_device_capability(device)
+    if capability < OLDEST:
+        found, least = ("{}.{}".format(*version) for version in (capability, OLDEST))
+        return f"the GPU has compute capability {found}; the kernels need {least} or above"
+    return None
+
+
+@cache
+def serves(device: torch.device) -> bool:
+    """Whether the Triton kernels run on ``device``; says once why a GPU has to do without them."""
+    reason = reason_against(device)
+    if reason is not None and device.type == "cuda":
+        warnings.warn(f"halowire uses torch's operations instead of its Triton kernels: {reason}", stacklevel=2)
+    return reason is None

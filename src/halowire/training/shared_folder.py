@@ -1,0 +1,86 @@
+"""Which workers see the same run folder: those of one machine, or of all machines that share a file system.
+
+One worker of each folder is its keeper, which publishes and removes checkpoints there.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from halowire.errors import TrainingError, system_error
+from halowire.events import SETUP
+from halowire.files import written_to
+from halowire.training.telling import gather_words
+from halowire.wire import Transport
+
+WHERE = "search for shared folders"
+NAME = ".keeper-"
+
+
+@dataclass(frozen=True)
+class SharedFolder:
+    """The workers that share this worker's run folder.
+
+    Attributes:
+        ranks: these workers, this one included, in ascending order.
+        keeper: whether this worker is the first of them.
+        start: a name for this start of the run, the same on all workers of all folders.
+    """
+
+    ranks: tuple[int, ...]
+    keeper: bool
+    start: str
+
+    @staticmethod
+    def find(run: Path, transport: Transport) -> SharedFolder:
+        """Find the workers that share the folder ``run`` of this worker; all workers call this together.
+
+        The first worker that creates a file of an agreed name writes its rank to it; all who share the folder read it.
+        """
+        start = transport.broadcast_bytes(secrets.token_hex(4).encode(), WHERE).decode()
+        if transport.size == 1:
+            return SharedFolder((0,), True, start)
+        mark, words, mine = run / f"{NAME}{start}", "", False
+        try:
+            mine = _create(mark, transport.rank)
+        except OSError as error:
+            words = system_error(error)
+        refuse_failed(words, transport, WHERE)
+        owners = torch.zeros(transport.size, dtype=torch.int64)
+        owners[transport.rank] = transport.rank if mine else int(mark.read_text())
+        transport.all_reduce(owners, WHERE, SETUP)
+        if mine:
+            mark.unlink(missing_ok=True)  # the keeper may have removed it with older ones
+        ranks = (owners == owners[transport.rank]).nonzero()[:, 0].tolist()
+        return SharedFolder(tuple(ranks), ranks[0] == transport.rank, start)
+
+    def remove_marks(self, run: Path) -> None:
+        """Remove marks that earlier starts, which were killed at once, left in ``run``."""
+        for mark in run.glob(f"{NAME}*") if self.keeper else ():
+            with suppress(OSError):
+                mark.unlink()
+
+
+def refuse_failed(words: str, transport: Transport, where: str) -> None:
+    """Raise, on all workers, what the first worker has to say that failed; all workers call this together."""
+    told = [text for text in gather_words(words, transport, where) if text]
+    if told:
+        raise TrainingError(told[0])
+
+
+def _create(mark: Path, rank: int) -> bool:
+    """Create the file with this worker's rank; False if another worker did so before."""
+    try:
+        with written_to(mark.parent):
+            handle = os.open(mark, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+    except FileExistsError:
+        return False
+    with written_to(mark.parent), os.fdopen(handle, "w") as file:
+        file.write(str(rank))
+    return True

@@ -1,0 +1,80 @@
+"""The lock of a run folder: one holder at a time, named to the next; what a dead holder left locks nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from halowire.errors import InputError
+from halowire.launch.folder_lock import folder_locked, lock_file, lock_shared
+
+
+def silent(text: str) -> None:
+    raise AssertionError(f"an unexpected warning: {text}")
+
+
+def holder(folder: Path, shared: bool = False) -> int:
+    """A process that locks ``folder`` (or shares the lock) until it is killed; returns when it has the lock."""
+    ready, told = os.pipe()
+    child = os.fork()
+    if child == 0:
+        with lock_shared(folder) if shared else folder_locked(folder, silent):
+            os.write(told, b"x")
+            signal.pause()
+    os.read(ready, 1)
+    os.close(ready)
+    os.close(told)
+    return child
+
+
+def killed(process: int) -> None:
+    os.kill(process, signal.SIGKILL)
+    os.waitpid(process, 0)
+
+
+def test_the_end_of_the_block_leaves_nothing(tmp_path):
+    with folder_locked(tmp_path / "new" / "run", silent):
+        assert lock_file(tmp_path / "new" / "run").exists()
+    assert list(tmp_path.iterdir()) == [], "neither the lock nor a folder that was made for it"
+
+
+def test_a_second_holder_is_refused_and_told_who_has_it(tmp_path):
+    with folder_locked(tmp_path / "run", silent):
+        with (
+            pytest.raises(InputError, match=rf"run is in use by process {os.getpid()} on .* choose another --out"),
+            folder_locked(tmp_path / "." / "run", silent),
+        ):
+            raise AssertionError("two holders")
+        with folder_locked(tmp_path / "other", silent):
+            pass
+
+
+def test_a_killed_holder_locks_nothing(tmp_path):
+    child = holder(tmp_path / "run")
+    with pytest.raises(InputError, match=f"in use by process {child} on "), folder_locked(tmp_path / "run", silent):
+        raise AssertionError("two holders")
+    killed(child)
+    assert lock_file(tmp_path / "run").exists(), "the file is left behind"
+    with folder_locked(tmp_path / "run", silent):
+        assert json.loads(lock_file(tmp_path / "run").read_text())["pid"] == os.getpid()
+
+
+def test_workers_that_outlive_their_launcher_keep_the_lock(tmp_path):
+    launcher = holder(tmp_path / "run")
+    worker = holder(tmp_path / "run", shared=True)
+    killed(launcher)
+    with pytest.raises(InputError, match="is in use by process"), folder_locked(tmp_path / "run", silent):
+        raise AssertionError("two holders")
+    killed(worker)
+    with folder_locked(tmp_path / "run", silent):
+        pass
+
+
+def test_nonsense_in_a_lock_file_does_not_matter(tmp_path):
+    lock_file(tmp_path / "run").write_text('{"pid": [')
+    with folder_locked(tmp_path / "run", silent):
+        pass
