@@ -11,6 +11,9 @@ from hypothesis import settings
 
 from tests.support.pool import Pool
 
+SIMULATED = -2
+"""The key of the pool of two workers that have the simulated device."""
+
 # The quick suite gives the same verdict every time; `HYPOTHESIS_PROFILE=search` looks for new cases.
 settings.register_profile("same", derandomize=True)
 settings.register_profile("search", print_blob=True)
@@ -46,18 +49,18 @@ def on_workers(pools: dict[int, Pool]) -> Callable[..., list[Any]]:
     return run
 
 
-@pytest.fixture(scope="session")
-def sim_pool() -> Iterator[Pool]:
-    """Two workers that have the simulated device beside the CPU; no other test runs in their processes."""
+@pytest.fixture
+def on_sim(pools: dict[int, Pool]) -> Callable[..., list[Any]]:
+    """``on_sim(function, *args)`` runs ``function(rank, *args)`` on two workers that have the simulated device.
+
+    No other test runs in their processes, whose torch believes that it has an accelerator.
+    """
     from tests.support.sim import have_device
 
-    pool = Pool(2)
-    pool.run(have_device)
-    yield pool
-    pool.close()
+    def run(function: Callable[..., Any], *args: Any, deadline: float = 90.0) -> list[Any]:
+        if SIMULATED not in pools or not pools[SIMULATED].alive:
+            pools[SIMULATED] = Pool(2)
+            pools[SIMULATED].run(have_device)
+        return pools[SIMULATED].run(function, *args, deadline=deadline)
 
-
-@pytest.fixture
-def on_sim(sim_pool: Pool) -> Callable[..., list[Any]]:
-    """``on_sim(function, *args)`` runs ``function(rank, *args)`` on two workers that have the simulated device."""
-    return sim_pool.run
+    return run

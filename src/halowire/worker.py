@@ -38,6 +38,7 @@ from halowire.launch import (
     Place,
     agreed,
     choose_device,
+    device_words,
     joined,
     lock_shared,
     measure_pairs,
@@ -141,7 +142,7 @@ def train_worker(job: Job, prepare: Callable[[], None] | None = None) -> dict[st
     with joined(device, job.config.deadline) as (transport, network), stop_wish() as wish:
         agree(job_facts(job, transport.size, device, prepare is not None), transport)
         _prepare_together(job, prepare, place, transport)
-        console.line(f"workers     {transport.size} on {device.type}, threads of each: {threads}; {network}")
+        console.line(f"workers     {transport.size} on {device_words(device)}, threads of each: {threads}; {network}")
         goes_on = job.resume or place.restarts > 0
         whole = read_part(job, transport)
         part = read_part(job, transport, train=True) if job.config.task.inductive else whole

@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from halowire.graph import block_model
-from halowire.partitioning import cut, partition
 from halowire.training import Config, GraphParallel, Hooks, Trainer, recipe_config
 from halowire.wire import Transport
+from tests.support.device_graphs import part_of
 from tests.support.epochs import too_far
 from tests.support.sim import SIM, Counts, Simulation
 
@@ -61,28 +60,50 @@ def config_of(model: str, recipe: str, **settings: object) -> Config:
     return recipe_config(recipe).replace({"model.name": model} | SMALL | more)
 
 
-def train_on(device: str, config: Config, counts: Counts | None = None) -> Outcome:
-    """Train on ``device`` in this worker."""
-    graph = block_model(200, 1600, 12, 5, seed=3)
-    transport = Transport(deadline=60)
-    shard = cut(graph, partition(graph, transport.size, method="random", seed=4))[transport.rank]
-    part = shard.isolated() if config.freshness.mode == "never" else shard
+def train_on(device: str, config: Config, kind: str = "classes", counts: Counts | None = None) -> Outcome:
+    """Train on ``device`` in this worker, on the graph of ``kind``."""
     with tempfile.TemporaryDirectory() as folder:
-        runner = GraphParallel(part, shard, config, transport, torch.device(device))
-        trainer = Trainer(runner, config, transport, Path(folder))
-        watch = EpochCounts(counts or Counts())
+        trainer = trainer_on(device, config, kind, Path(folder))
+        watch = EpochCounts(counts or Counts())  # made last, so that the waits of the set-up are not counted
         trainer.run(Hooks(watch, keep=False))
+    return outcome_of(trainer, watch)
+
+
+def trainer_on(device: str, config: Config, kind: str, folder: Path) -> Trainer:
+    """The trainer of this worker."""
+    transport = Transport(deadline=60)
+    shard, task = part_of(kind, config, transport, torch.device(device))
+    part = shard.isolated() if config.freshness.mode == "never" else shard
+    runner = GraphParallel(part, shard, config, transport, torch.device(device), task)
+    return Trainer(runner, config, transport, folder)
+
+
+def outcome_of(trainer: Trainer, watch: EpochCounts) -> Outcome:
+    """What a run left."""
     weights = {name: value.detach().cpu().numpy().copy() for name, value in trainer.model.state_dict().items()}
-    sent = dict(transport.ledger.totals)
+    sent = dict(trainer.transport.ledger.totals)
     return Outcome(trainer.progress.train_loss, trainer.progress.best, weights, watch.waits, sent)
 
 
-def train_both(rank: int, config: Config) -> tuple[Outcome, Outcome]:
+def train_both(rank: int, config: Config, kind: str = "classes") -> tuple[Outcome, Outcome]:
     """Train on the simulated device and on the CPU, there with the same torch code that the device runs."""
     with Simulation() as simulation:
-        device = train_on(SIM, config, simulation.counts)
+        device = train_on(SIM, config, kind, simulation.counts)
     with torch_kernels():
-        return device, train_on("cpu", config)
+        return device, train_on("cpu", config, kind)
+
+
+def train_in_two_runs(rank: int, config: Config, folder: str, first: str, then: str) -> tuple[Outcome, Outcome]:
+    """Train half of the epochs on the device ``first``, and go on from the checkpoint on ``then``; and all at once."""
+    half = config.replace({"epochs": config.epochs // 2})
+    with torch_kernels(), Simulation() as simulation:
+        watch = EpochCounts(simulation.counts)
+        trainer_on(first, half, "classes", Path(folder)).run(Hooks(watch))
+        resumed = trainer_on(then, config, "classes", Path(folder))
+        resumed.resume()
+        assert resumed.progress.epoch == half.epochs
+        resumed.run(Hooks(watch))
+        return outcome_of(resumed, watch), train_on(first, config, counts=simulation.counts)
 
 
 @contextmanager
@@ -111,8 +132,8 @@ def same_run(both: list[tuple[Outcome, Outcome]]) -> None:
         assert device.metrics == cpu.metrics
 
 
-def few_waits(both: list[tuple[Outcome, Outcome]], most: int) -> None:
-    """Assert that no epoch made the host wait more than ``most`` times; the message says where it waited."""
+def few_waits(both: list[tuple[Outcome, Outcome]], most: int, first: int = 0) -> None:
+    """Assert that no epoch from ``first`` on made the host wait more than ``most`` times; say where it waited."""
     for device, _ in both:
-        for epoch, waits in enumerate(device.waits):
+        for epoch, waits in list(enumerate(device.waits))[first:]:
             assert waits.total() <= most, f"epoch {epoch}: {waits.total()} waits, {dict(waits)}"

@@ -16,6 +16,7 @@ import torch.distributed as dist
 from torch.distributed.distributed_c10d import PrefixStore
 
 from halowire.errors import LateError
+from halowire.launch.device_choice import agree_on_devices
 from halowire.launch.meeting import meeting_place, open_store
 from halowire.launch.place import Place, launched
 from halowire.launch.token import prove, token_here
@@ -46,6 +47,7 @@ def joined(device: torch.device, deadline: float) -> Iterator[tuple[Transport, s
         # would find entries of dead ones.
         store = PrefixStore(f"halowire/start-{place.restarts}/{next(_JOINED)}", open_store(place, limit))
         run = prove(store, place.rank, place.size, token, deadline)
+        agree_on_devices(store, place, device, deadline)
         dist.init_process_group(backend, store=store, rank=place.rank, world_size=place.size, timeout=limit)
         transport = Transport(deadline=deadline, run=run)
     except RuntimeError as error:

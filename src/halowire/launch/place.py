@@ -1,4 +1,4 @@
-"""The place of a worker: its rank among the workers, its device and threads, and the folder of its run."""
+"""The place of a worker: its rank among the workers, its threads, and the folder of its run."""
 
 from __future__ import annotations
 
@@ -42,17 +42,6 @@ class Place:
 def launched() -> bool:
     """Whether a launcher (torchrun, or halowire's own) started this process."""
     return "RANK" in os.environ and "WORLD_SIZE" in os.environ
-
-
-def choose_device(setting: str, place: Place) -> torch.device:
-    """The device of the setting ``cpu``, ``cuda`` or ``auto``: CUDA where every worker of this machine has a GPU."""
-    available = torch.cuda.is_available() and torch.cuda.device_count() >= place.local_size
-    if setting == "cuda" and not available:
-        raise InputError(
-            f"--device cuda needs a GPU for every worker here ({place.local_size}), but torch sees "
-            f"{torch.cuda.device_count()}; use --device cpu"
-        )
-    return torch.device("cuda", place.local_rank) if available and setting != "cpu" else torch.device("cpu")
 
 
 def set_threads(setting: int, place: Place) -> int:

@@ -73,16 +73,16 @@ def prove(store: Store, rank: int, size: int, token: bytes, deadline: float) -> 
     """Prove ``token`` to the other workers and check their proofs, through ``store``; returns the number of the run."""
     end = time.monotonic() + deadline
     store.set(f"nonce/{rank}", secrets.token_hex(NONCE))
-    nonces = _from_all(store, "nonce", size, end)
+    nonces = from_all(store, "nonce", size, end)
     store.set(f"proof/{rank}", _proof(token, rank, nonces).hex())
-    proofs = _from_all(store, "proof", size, end)
+    proofs = from_all(store, "proof", size, end)
     store.set(f"checked/{rank}", "")
     strange = [
         r for r, proof in enumerate(proofs) if not hmac.compare_digest(proof, _proof(token, r, nonces).hex().encode())
     ]
     if strange:
         with contextlib.suppress(RuntimeError):
-            _from_all(store, "checked", size, time.monotonic() + LINGER)
+            from_all(store, "checked", size, time.monotonic() + LINGER)
         raise InputError(
             f"rank {rank} refuses to work with rank {', '.join(map(str, strange))}: the run tokens differ; set {TOKEN} "
             "to the same secret for all workers of a run"
@@ -100,7 +100,7 @@ def _keyed(token: bytes, what: bytes, nonces: Sequence[bytes]) -> bytes:
     return hmac.digest(token, b"".join(len(part).to_bytes(8, "big") + part for part in parts), "sha256")
 
 
-def _from_all(store: Store, kind: str, size: int, end: float) -> list[bytes]:
+def from_all(store: Store, kind: str, size: int, end: float) -> list[bytes]:
     """What every worker put into ``store`` under ``kind``; waits in short steps, so that signals are heard."""
     missing = list(range(size))
     while missing := [r for r in missing if not store.check([f"{kind}/{r}"])]:

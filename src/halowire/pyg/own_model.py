@@ -21,7 +21,7 @@ from halowire.pyg.module_watch import modules_watched
 from halowire.pyg.shard_data import ShardData
 from halowire.pyg.trial import needed_inputs
 from halowire.schedules import Complete, Watch
-from halowire.training import Config, Decoder, Learnt, LinkTask, Runner, Task
+from halowire.training import Config, Decoder, Learnt, LinkTask, Runner, Task, generator_states, restore_generators
 from halowire.wire import RowCodec
 
 LossFunction = Callable[[Tensor, ShardData], Tensor]
@@ -121,15 +121,15 @@ class OwnRunner(Runner):
         return True
 
     def state(self) -> dict[str, Tensor]:
-        """The state of the exchange and of this worker's generator, and the pass counts of ``DropEdges`` modules."""
+        """The state of the exchange and of this worker's generators, and the pass counts of ``DropEdges`` modules."""
         passes = {f"passes.{name}": torch.tensor(module.passes) for name, module in self._dropping()}
-        return self.exchange.state() | passes | {"random": torch.get_rng_state()}
+        return self.exchange.state() | passes | generator_states(self.exchange.halo_ids.device)
 
     def load_state(self, state: dict[str, Tensor]) -> None:
         """Go on from the ``state`` that :meth:`state` returned."""
         for name, module in self._dropping():
             module.passes = int(state[f"passes.{name}"])
-        torch.set_rng_state(state["random"])
+        restore_generators(state, self.exchange.halo_ids.device)
         own = ("passes.", "random")
         self.exchange.load_state({name: value for name, value in state.items() if not name.startswith(own)})
 

@@ -83,7 +83,7 @@ def _forward(
 
 def whole_mean(bridge: Bridge, x: Tensor) -> tuple[Tensor, Tensor]:
     """Mean ``[k]`` of the rows ``[m, k]`` of all workers, and the number of all workers' rows, in one message."""
-    sums = torch.cat([x.sum(0), x.new_tensor([float(x.shape[0])])])
+    sums = torch.cat([x.sum(0), x.new_full((1,), x.shape[0])])
     total = bridge.whole_sum(sums)
     count = total[-1].detach()
     return total[:-1] / count, count

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -14,7 +14,7 @@ from torch.autograd import Function, Variable
 from halowire.errors import InputError
 from halowire.events import SETUP
 from halowire.pyg.edges import leaves
-from halowire.wire import HaloExchange, Transport
+from halowire.wire import HaloExchange, Transport, vector_on
 
 SPREAD = 1e-9
 """The largest relative variance of a number over the workers that rounding may cause."""
@@ -46,6 +46,7 @@ class Reduction:
         self._parameters: list[nn.Parameter] = []
         self._exchanges: list[HaloExchange] = []
         self._earlier: list[Tensor | None] = []
+        self._told: list[tuple[float, Tensor]] = []
 
     def add(self, parameters: Iterable[nn.Parameter]) -> None:
         """Sum the gradients of these ``parameters`` too from now on."""
@@ -68,9 +69,13 @@ class Reduction:
         self.running = True
         self._handed_over = True
 
-    def hear(self, loss: float) -> None:
-        """Note that a loss of the whole graph, or a term of it, went backward."""
-        self.heard = replace(self.heard, losses=self.heard.losses + 1, total=self.heard.total + loss)
+    def hear(self, mean: float, grad: Tensor) -> None:
+        """Note that a loss of the whole graph, or a term of it, went backward: ``grad``, its factor, times ``mean``.
+
+        The factor is read at the end of the pass, together with what all workers tell each other there.
+        """
+        if not self._handed_over:
+            self._told.append((mean, grad.detach().reshape(1)))
 
     def knows(self, values: Iterable[Tensor]) -> bool:
         """Whether one of ``values`` is a weight whose gradient is summed."""
@@ -108,7 +113,8 @@ class Reduction:
         parts = [grad.reshape(-1) for grad in new if grad is not None]
         numbers = [value for exchange in self._exchanges for value in exchange.take_change()]
         numbers.append(self._seconds())
-        flat = torch.cat([*parts, torch.tensor(numbers, device=parts[0].device)]) if parts else torch.tensor(numbers)
+        device = (parts or [grad for _, grad in self._told])[0].device
+        flat = torch.cat([*parts, vector_on(device, numbers)])
         self.transport.all_reduce(flat, "reduction of the weight gradients")
         pieces = iter(torch.split(flat, [*(part.numel() for part in parts), len(numbers)]))
         for parameter, grad, earlier in zip(self._parameters, new, self._earlier, strict=True):
@@ -118,11 +124,19 @@ class Reduction:
             else:
                 parameter.grad = earlier
         self._earlier = []
-        *changes, seconds = next(pieces).tolist()
-        self.heard = replace(self.heard, seconds=self.heard.seconds + seconds)
+        found = torch.cat([next(pieces), *(grad for _, grad in self._told)]).tolist()
+        changes, seconds, factors = found[: len(numbers) - 1], found[len(numbers) - 1], found[len(numbers) :]
+        self._hear_all(factors, seconds)
         for exchange, change, norm in zip(self._exchanges, changes[::2], changes[1::2], strict=True):
             threshold = exchange.policy.freshness.threshold
             exchange.synchronise_next = 0 < threshold**2 * norm < change
+
+    def _hear_all(self, factors: list[float], seconds: float) -> None:
+        """Note the losses that went backward in this pass, with the factors that were read, and its ``seconds``."""
+        terms = [factor * mean for factor, (mean, _) in zip(factors, self._told, strict=True)]
+        total = sum(terms, self.heard.total)
+        self.heard = Heard(self.heard.losses + len(terms), total, self.heard.seconds + seconds)
+        self._told = []
 
     def _seconds(self) -> float:
         """Seconds since the last backward pass on rank 0, and 0 on other ranks, so that the sum is rank 0's seconds."""
@@ -194,13 +208,14 @@ class WholeMean(Function):
     def forward(ctx: Any, values: Tensor, reduction: Reduction, same: bool = False) -> Tensor:
         """``sum over workers of sum(values) / sum over workers of the number of values``."""
         total = values.sum().double()
-        sums = torch.stack([total, total.square() if same else total.new_tensor(float(values.numel()))])
-        total, second = reduction.transport.all_reduce(sums, "reduction of the loss", account=None)
+        sums = torch.stack([total, total.square() if same else total.new_full((), values.numel())])
+        sums = reduction.transport.all_reduce(sums, "reduction of the loss", account=None)
+        whole, second = sums.tolist()  # on a device, the one wait of the host
         count = float(reduction.transport.size if same else second)
         if not count:
             raise InputError("the loss has no rows on any worker; check the mask")
-        mean: Tensor = total / count
-        if same and float(second / count - mean.square()) > SPREAD * float(mean.square()):
+        mean = whole / count
+        if same and second / count - mean * mean > SPREAD * (mean * mean):
             raise InputError(
                 "the penalty of the loss is not the same on all workers, so it depends on rows; put what depends on "
                 "rows into the values: data.mean(values + ..., penalty=...)"
@@ -208,14 +223,14 @@ class WholeMean(Function):
         ctx.reduction = reduction
         ctx.count = count
         ctx.shape = values.shape
-        ctx.mean = float(mean)
-        return mean.to(values.dtype)
+        ctx.mean = mean
+        return values.new_full((), mean)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         """The gradient ``1 / count`` of every value; the reduction of the weights' gradients begins here."""
         ctx.reduction.begin()
-        ctx.reduction.hear(float(grads[0]) * ctx.mean)
+        ctx.reduction.hear(ctx.mean, grads[0])
         return (grads[0] / ctx.count).expand(ctx.shape), None, None
 
 

@@ -6,6 +6,7 @@ from halowire.training.checkpoint_choice import Found, best_weights, find_checkp
 from halowire.training.comparison import Cell, Comparison, refuse_other_comparison
 from halowire.training.config import Config, GraphConfig, ModelConfig, ModelName, PartitionConfig, TaskConfig
 from halowire.training.earlier_run import bring_back, earlier_run_kept, forget_earlier, holds_run, set_aside
+from halowire.training.generators import generator_states, restore_generators
 from halowire.training.graph_parallel import GraphParallel
 from halowire.training.job import PREDICTIONS, Job, graph_sizes, holds_parts, refuse_other_job, refuse_other_sizes
 from halowire.training.link_task import Decoder, LinkTask, dot_product
@@ -34,11 +35,11 @@ from halowire.training.task import Learnt, Task
 __all__ = [
     "EXTRAS", "PREDICTIONS", "RECIPES", "RULES", "Cell", "Comparison", "Config", "Decoder", "Found", "GraphConfig",
     "GraphParallel", "Hooks", "Job", "Kind", "Learnt", "LinkTask", "ModelConfig", "ModelName", "PartitionConfig",
-    "Rule", "Run", "Runner", "Silent", "Situation", "Staged", "Task", "TaskConfig", "Trainer", "agree",
-    "best_weights", "bring_back", "check_format", "cut_for", "dashed", "dot_product", "earlier_run_kept",
-    "find_checkpoint", "finished", "forget_earlier", "gather_predictions", "graph_sizes", "hold_out", "holds_parts",
-    "holds_run", "is_shards", "job_facts", "load_for", "load_source", "mesh_of", "model_facts", "newest_checkpoint",
-    "parse_weights", "pipelined", "policy_of", "predict", "recipe_config", "refuse", "refuse_edge_tensors",
-    "refuse_other_comparison", "refuse_other_cut", "refuse_other_job", "refuse_other_shards", "refuse_other_sizes",
-    "refuse_untrainable", "set_aside", "settled", "travelling_widths", "worker_error", "write_predictions",
+    "Rule", "Run", "Runner", "Silent", "Situation", "Staged", "Task", "TaskConfig", "Trainer", "agree", "best_weights",
+    "bring_back", "check_format", "cut_for", "dashed", "dot_product", "earlier_run_kept", "find_checkpoint", "finished",
+    "forget_earlier", "gather_predictions", "generator_states", "graph_sizes", "hold_out", "holds_parts", "holds_run",
+    "is_shards", "job_facts", "load_for", "load_source", "mesh_of", "model_facts", "newest_checkpoint", "parse_weights",
+    "pipelined", "policy_of", "predict", "recipe_config", "refuse", "refuse_edge_tensors", "refuse_other_comparison",
+    "refuse_other_cut", "refuse_other_job", "refuse_other_shards", "refuse_other_sizes", "refuse_untrainable",
+    "restore_generators", "set_aside", "settled", "travelling_widths", "worker_error", "write_predictions",
 ]  # fmt: skip

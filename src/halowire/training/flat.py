@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from halowire.wire import GradientCodec, Pending, Transport
+from halowire.wire import GradientCodec, Pending, Transport, vector_on
 
 SMALLEST_PIECE = 1 << 18
 """Bytes of the smallest piece: the round trips of a smaller message cost more than its early start gains."""
@@ -86,11 +86,7 @@ class FlatGradients:
 
         Extras may be tensors without a dimension, on the device of the gradients. The host waits for the device once.
         """
-        numbers = torch.tensor([0.0 if isinstance(value, Tensor) else value for value in extras])
-        self._extras.copy_(numbers, non_blocking=self._extras.device.type != "cpu")
-        for place, value in enumerate(extras):
-            if isinstance(value, Tensor):
-                self._extras[place] = value
+        self._extras.copy_(vector_on(self._extras.device, extras))
         if self._codec is None and self._peers is self._transport:
             self._launch(len(self._pieces))
             while self._under_way:

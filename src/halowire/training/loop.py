@@ -19,6 +19,7 @@ from halowire.training.checkpoint import Progress
 from halowire.training.checkpoint_choice import Found
 from halowire.training.config import Config, OptimConfig
 from halowire.training.flat import FlatGradients, broadcast_parameters, not_finite
+from halowire.training.generators import generator_states, restore_generators
 from halowire.training.not_finite import Finding, look_at_inputs, look_at_pass, share, words
 from halowire.training.outcome import largest_memory, peak_memory, summarise, total_sent
 from halowire.training.run_state import NOTES, RunState
@@ -94,7 +95,7 @@ class Trainer:
         self.progress = Progress()
         self._state = RunState(runner, self.optimiser, codec, config, transport, run)
         self._sent_before: dict[str, int] = {}
-        self._random = torch.get_rng_state()
+        self._random = generator_states(self.flat.gradients.device)
         self._news: list[dict[str, Any]] = []
         self._notes: list[float] = []
 
@@ -181,7 +182,7 @@ class Trainer:
         """Train one epoch; return whether some worker was asked to stop."""
         epoch, ledger = self.progress.epoch, self.transport.ledger
         rate = learning_rate(self.config.optim, epoch, self.config.epochs) * LOWER**self.progress.lowered
-        self._random = torch.get_rng_state()
+        self._random = generator_states(self.flat.gradients.device)
         wire = self._wire_facts(epoch)
         start = time.perf_counter()
         with ledger.account(TRAIN):
@@ -294,7 +295,7 @@ class Trainer:
         """Run ``epoch`` again under a watch, with the same random numbers and every row fresh."""
         self.settle()
         self.runner.forget()
-        torch.set_rng_state(self._random)
+        restore_generators(self._random, self.flat.gradients.device)
         watch = Watch()
         with self.transport.ledger.account(SETUP), self.runner.watched(watch):
             loss = self.forward_backward(epoch)

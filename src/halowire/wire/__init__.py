@@ -19,9 +19,10 @@ from halowire.wire.header import HEADER_BYTES, Envelope
 from halowire.wire.in_process import InProcessTransport, run_threads
 from halowire.wire.message import Arrival, Message
 from halowire.wire.own_codec import Draws, RowCodec, agree_on_codec, check_codec
+from halowire.wire.placement import sent_over, vector_on
 from halowire.wire.policy import BACKWARD, BITS, FORWARD, Freshness, Policy, Rate, codec_of, column_subset
 from halowire.wire.rate_schedule import BaseBit, Budget, exponential, linear, parse_steps, stepped
-from halowire.wire.route import Piece, row_subset, sample_size, sent_over
+from halowire.wire.route import Piece, row_subset, sample_size
 from halowire.wire.stage_link import StageLink
 from halowire.wire.transport import Pending, Transport
 
@@ -31,5 +32,5 @@ __all__ = [
     "HaloExchange", "InProcessTransport", "Message", "Packed", "Pending", "Piece", "Policy", "Rate", "Routes",
     "RowCodec", "Source", "StageLink", "Transport", "agree_on_codec", "by_base", "check_codec", "codec_of",
     "column_subset", "exponential", "grade_bits", "grade_counts", "leave_group", "linear", "parse_steps",
-    "row_subset", "run_threads", "sample_size", "sent_over", "stepped",
+    "row_subset", "run_threads", "sample_size", "sent_over", "stepped", "vector_on",
 ]  # fmt: skip

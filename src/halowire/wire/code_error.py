@@ -10,7 +10,7 @@ from torch import Tensor
 from halowire.events import Ledger
 from halowire.wire.codec import Full, Uniform
 from halowire.wire.message import Message
-from halowire.wire.route import sent_over
+from halowire.wire.placement import sent_over
 
 MEASURE_EVERY = 10
 """Number of epochs from one measurement of the error to the next."""

@@ -12,8 +12,9 @@ from torch import Tensor
 from halowire.kernels import Csr, code_for
 from halowire.partitioning import Shard
 from halowire.wire.codec import Codec, Source, Uniform, refuse_cut_off
+from halowire.wire.placement import sent_over
 from halowire.wire.policy import FORWARD, Policy, Rate, codec_of
-from halowire.wire.route import inverse_of, sent_over
+from halowire.wire.route import inverse_of
 from halowire.wire.terms import HOST, alike
 
 BASES = (1, 2, 4, 8)

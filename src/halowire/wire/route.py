@@ -12,6 +12,7 @@ from torch import Tensor
 
 from halowire.kernels import Csr, row_keys
 from halowire.partitioning import Shard
+from halowire.wire.placement import sent_over
 from halowire.wire.policy import FORWARD
 
 PIECES = 4
@@ -174,11 +175,6 @@ class HaloRoutes:
         turned = None if pieces is None else pieces.turned()
         back = Route(halo, places, None, received, sent, index.numel(), sums=inverse, share=share, pieces=turned)
         return out, back
-
-
-def sent_over(values: Tensor, device: torch.device) -> Tensor:
-    """``values`` of the host on ``device``; the host goes on at once, and may change them."""
-    return values.to(device, non_blocking=device.type != "cpu")
 
 
 def sample_size(count: int, share: float) -> int:

@@ -11,8 +11,8 @@ from torch import Tensor
 from halowire.kernels import stream_key
 from halowire.wire.codec import Codec, Full, Uniform
 from halowire.wire.memory import Delta
+from halowire.wire.placement import sent_over
 from halowire.wire.policy import BACKWARD, EXACT, FORWARD, Policy, Rate, codec_of
-from halowire.wire.route import sent_over
 
 HOST = torch.device("cpu")
 Codecs = Callable[[Policy, Rate, str], tuple[Codec, Codec]]

@@ -7,7 +7,8 @@ from functools import cache
 from typing import Any
 
 import torch
-from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
+from torch.autograd import Function
+from torch.utils.backend_registration import _DummyBackendModule, _setup_privateuseone_for_python_backend
 
 from tests.support.sim.rules import DeviceError
 
@@ -18,13 +19,25 @@ Dispatch = Callable[[Any, Sequence[type], tuple[Any, ...], dict[str, Any] | None
 _without_mode: list[Dispatch] = []
 
 
+class _Module(_DummyBackendModule):
+    """What torch finds as ``torch.sim``; values of the device are drawn from the CPU's generator."""
+
+    def get_rng_state(self, device: object = SIM) -> torch.Tensor:
+        """The state of the generator."""
+        return torch.get_rng_state()
+
+    def set_rng_state(self, state: torch.Tensor, device: object = SIM) -> None:
+        """Go on from ``state``."""
+        torch.set_rng_state(state)
+
+
 @cache
 def install() -> None:
     """Register the device `sim`, once per process; from then on torch believes that it has an accelerator.
 
     Autograd counts the devices at its first backward pass, so this must come before it.
     """
-    _setup_privateuseone_for_python_backend(SIM)
+    _setup_privateuseone_for_python_backend(SIM, backend_module=_Module())
 
 
 def have_device(rank: int) -> None:
@@ -62,6 +75,10 @@ class SimTensor(torch.Tensor):
         """Run ``func`` for a thread that did not enter the simulation."""
         return _without_mode[0](func, types, args, kwargs)
 
+    def as_subclass(self, cls: type[torch.Tensor]) -> torch.Tensor:
+        """The same values as a tensor of the device that is also a ``cls``; gradients pass."""
+        return _Mark.apply(self, _both(cls))
+
     def data_ptr(self) -> int:
         """An address that tells tensors apart, and that nobody can read from."""
         return self.inner.data_ptr() | FAR
@@ -84,3 +101,24 @@ class SimTensor(torch.Tensor):
     def __repr__(self, **kwargs: Any) -> str:
         """The type and shape; values would need a wait."""
         return f"SimTensor({self.inner.dtype}, {list(self.inner.shape)})"
+
+
+class _Mark(Function):
+    """Makes a tensor of the device one of another class, as ``as_subclass`` does for others."""
+
+    @staticmethod
+    def forward(ctx: Any, values: SimTensor, kind: type[SimTensor]) -> torch.Tensor:
+        return kind(values.inner)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor, None]:
+        return grads[0], None
+
+
+@cache
+def _both(cls: type[torch.Tensor]) -> type[SimTensor]:
+    """The class of tensors that are on the device and of ``cls``, whose rules for functions they keep."""
+    if cls is torch.Tensor:
+        return SimTensor
+    own = {"__new__": SimTensor.__new__, "__torch_dispatch__": SimTensor.__torch_dispatch__}
+    return type(f"Sim{cls.__name__}", (cls, SimTensor), own)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
-import torch
 
 from halowire.errors import InputError
-from halowire.launch import Place, choose_device, launched
+from halowire.launch import Place, launched
 
 NAMES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "TORCHELASTIC_RESTART_COUNT")
 
@@ -31,10 +30,3 @@ def test_nonsense_in_the_environment_is_named(monkeypatch):
     monkeypatch.setenv("RANK", "first")
     with pytest.raises(InputError, match="RANK is 'first'"):
         Place.here()
-
-
-def test_cuda_is_refused_where_there_is_none(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(InputError, match="use --device cpu"):
-        choose_device("cuda", Place.here())
-    assert choose_device("auto", Place.here()) == torch.device("cpu")

@@ -1,0 +1,39 @@
+"""PyG models and a model of one's own on the simulated device in two processes, in a loop of one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.support.device_case import config_of, few_waits, same_run
+from tests.support.device_pyg import MODELS, fit_on_both, loop_on_both
+
+MOST_WAITS = 6
+"""Two for the loss and the gradients of all workers; PyG's GCNConv removes self loops by a mask, in every layer."""
+QUICK = [("GCNConv", "exact"), ("SAGEConv and BatchNorm", "two-levels"), ("GATConv", "sylvie-a"), ("own", "exact")]
+
+
+def _check(on_sim: Callable[..., list[Any]], name: str, recipe: str) -> None:
+    both = on_sim(loop_on_both, name, recipe)
+    same_run(both)
+    few_waits(both, MOST_WAITS, first=1)  # the first epoch sorts the edges
+
+
+@pytest.mark.parametrize(("name", "recipe"), QUICK)
+def test_a_model_on_a_device(on_sim: Callable[..., list[Any]], name: str, recipe: str) -> None:
+    _check(on_sim, name, recipe)
+
+
+def test_fit_on_a_device(on_sim: Callable[..., list[Any]]) -> None:
+    both = on_sim(fit_on_both, config_of("sage", "two-levels"))
+    same_run(both)
+    few_waits(both, MOST_WAITS, first=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("recipe", ["exact", "half", "sylvie-a", "two-levels", "delta", "varco"])
+def test_every_model_and_recipe(on_sim: Callable[..., list[Any]], name: str, recipe: str) -> None:
+    _check(on_sim, name, recipe)

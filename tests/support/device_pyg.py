@@ -1,0 +1,118 @@
+"""PyG models and a user's own training loop, on the simulated device and on the CPU."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch_geometric import nn as pyg
+
+import halowire
+from halowire.pyg.own_model import own_runner
+from halowire.pyg.shard_data import cut_data, of_shard
+from halowire.training import Config, Hooks, Trainer
+from halowire.wire import Transport
+from tests.support.device_case import EpochCounts, Outcome, outcome_of, torch_kernels
+from tests.support.device_graphs import part_of
+from tests.support.pyg_case import make_graph, make_owner
+from tests.support.sim import SIM, Counts, Simulation
+
+
+class Two(nn.Module):
+    """Two layers, a norm of the whole graph between them, and dropout from torch's generator."""
+
+    def __init__(self, make: Callable[[int, int], nn.Module], norm: bool, features: int = 6, classes: int = 4) -> None:
+        super().__init__()
+        self.first = make(features, 8)
+        self.norm = nn.BatchNorm1d(8) if norm else nn.Identity()
+        self.second = make(8, classes)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        h = F.dropout(self.norm(self.first(x, edge_index)).relu(), 0.3, self.training)
+        return self.second(h, edge_index)
+
+
+class Own(nn.Module):
+    """A model that reads and adds rows by edges itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Linear(6, 4)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        source, target = edge_index
+        h = self.weight(x)
+        return torch.zeros_like(h).index_add(0, target, h[source])
+
+
+MODELS: dict[str, Callable[[], nn.Module]] = {
+    "GCNConv": lambda: Two(pyg.GCNConv, norm=False),
+    "SAGEConv and BatchNorm": lambda: Two(pyg.SAGEConv, norm=True),
+    "GATConv": lambda: Two(pyg.GATConv, norm=False),
+    "GINConv": lambda: Two(lambda i, o: pyg.GINConv(nn.Linear(i, o)), norm=False),
+    "TransformerConv": lambda: Two(pyg.TransformerConv, norm=False),
+    "SAGEConv max": lambda: Two(lambda i, o: pyg.SAGEConv(i, o, aggr="max"), norm=False),
+    "own": Own,
+}
+
+
+def loop_on(device: str, name: str, recipe: str, counts: Counts, epochs: int = 4) -> Outcome:
+    """Train a model in a loop of the user's own, on ``device``; the loss is read in every epoch."""
+    transport = Transport(deadline=60)
+    graph = make_graph()
+    data = cut_data({key: graph[key] for key in ("edge_index", "x")}, make_owner(2), transport, torch.device(device))
+    torch.manual_seed(0)
+    model = halowire.distribute(MODELS[name]().to(device), data, recipe).train()
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.01)
+    torch.manual_seed(5 + transport.rank)
+    waits: list[Counter[tuple[str, str]]] = []
+    for _ in range(epochs):
+        before = Counter(counts.waits)
+        optimiser.zero_grad()
+        loss = data.mean(model(data.x, data.edge_index).square())
+        loss.backward()
+        optimiser.step()
+        waits.append(counts.waits - before)
+        last = float(loss.detach())
+    model.eval()
+    with torch.no_grad():
+        out = model(data.x, data.edge_index)
+    transport.drain()
+    weights: dict[str, np.ndarray] = {key: value.cpu().numpy().copy() for key, value in model.state_dict().items()}
+    return Outcome(last, {}, weights | {"out": out.cpu().numpy()}, waits, dict(transport.ledger.totals))
+
+
+def fit_on(device: str, config: Config, counts: Counts) -> Outcome:
+    """What `fit` does in a worker: train a model with the library's loop, on ``device``."""
+    transport = Transport(deadline=60)
+    shard, _ = part_of("classes", config, transport, torch.device(device))
+    data = of_shard(shard, transport, torch.device(device))
+    torch.manual_seed(5 + transport.rank)
+    runner = own_runner(Two(pyg.GATConv, True, 12, 5), data, config, None, ("x", "edge_index"))
+    with tempfile.TemporaryDirectory() as folder:
+        trainer = Trainer(runner, config, transport, Path(folder))
+        watch = EpochCounts(counts)
+        trainer.run(Hooks(watch, keep=False))
+    return outcome_of(trainer, watch)
+
+
+def fit_on_both(rank: int, config: Config) -> tuple[Outcome, Outcome]:
+    """The same on the simulated device and, with the same torch code, on the CPU."""
+    with Simulation() as simulation:
+        device = fit_on(SIM, config, simulation.counts)
+    with torch_kernels():
+        return device, fit_on("cpu", config, Counts())
+
+
+def loop_on_both(rank: int, name: str, recipe: str) -> tuple[Outcome, Outcome]:
+    """The same loop on the simulated device and, with the same torch code, on the CPU."""
+    with Simulation() as simulation:
+        device = loop_on(SIM, name, recipe, simulation.counts)
+    with torch_kernels():
+        return device, loop_on("cpu", name, recipe, Counts())
