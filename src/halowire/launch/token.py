@@ -30,7 +30,7 @@ NONCE = 16
 """Bytes of a nonce."""
 POLL = 0.02
 LINGER = 5.0
-"""Seconds that a worker which refuses another one stays, so that all of them read the proofs and say the same."""
+"""Seconds that rank 0 stays when a worker is refused, so that all of them read the proofs and say the same."""
 
 
 def new_token() -> str:
@@ -81,8 +81,9 @@ def prove(store: Store, rank: int, size: int, token: bytes, deadline: float) -> 
         r for r, proof in enumerate(proofs) if not hmac.compare_digest(proof, _proof(token, r, nonces).hex().encode())
     ]
     if strange:
-        with contextlib.suppress(RuntimeError):
-            from_all(store, "checked", size, time.monotonic() + LINGER)
+        if rank == 0:  # it may serve the store; if others asked on, torch would warn of its end
+            with contextlib.suppress(RuntimeError):
+                from_all(store, "checked", size, time.monotonic() + LINGER)
         raise InputError(
             f"rank {rank} refuses to work with rank {', '.join(map(str, strange))}: the run tokens differ; set {TOKEN} "
             "to the same secret for all workers of a run"
