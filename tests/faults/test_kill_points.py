@@ -7,13 +7,14 @@ import json
 import pytest
 
 from tests.support.fit_case import run_script
-from tests.support.recipe_case import RECIPES
+from tests.support.recipe_case import ALL
 
 
 def killed(folder, recipe: str, workers: int, step: int) -> None:
     words = ("-m", "tests.support.scripts.kill_points_script", folder, recipe, workers, step)
     found = json.loads(run_script(*words, seconds=1200).splitlines()[-1])
-    assert found["bad"] == [] and found["kills"] > 0 and min(found["calls"]) > 3, found
+    assert found["bad"] == [] and found["kills"] >= 5, found
+    assert found["calls"][0] > 3, "rank 0 makes files last; a worker whose wire remembers nothing has none of its own"
 
 
 @pytest.mark.timeout(300)
@@ -36,6 +37,6 @@ def test_random_epochs_of_two_workers(tmp_path):
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("workers", [2, 4])
-@pytest.mark.parametrize("recipe", RECIPES)
-def test_random_epochs_of_every_kind_of_recipe(tmp_path, recipe, workers):
+@pytest.mark.parametrize("recipe", ALL)
+def test_random_epochs_of_every_recipe(tmp_path, recipe, workers):
     killed(tmp_path, recipe, workers, 0)

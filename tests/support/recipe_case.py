@@ -7,6 +7,7 @@ from typing import Any
 
 from halowire.graph import block_model
 from halowire.partitioning import cut, partition
+from halowire.training import RECIPES as PUBLISHED
 from halowire.training import Config, GraphParallel, Staged, Trainer, mesh_of, pipelined, recipe_config
 from halowire.wire import Transport
 
@@ -18,12 +19,14 @@ RECIPES: dict[str, dict[str, Any]] = {
     "gnnpipe": STAGED, "hybrid": STAGED,
 }  # fmt: skip
 """Recipes of every kind, each with the settings that make it small."""
+ALL = {name: RECIPES.get(name, STAGED if name.startswith("gnnpipe") else {}) for name in PUBLISHED}
+"""All recipes, each with the settings that make it small."""
 
 
 def config_of(recipe: str, **settings: object) -> Config:
     """The settings of ``recipe``, made small; ``settings`` have ``__`` for the dot."""
     more = {key.replace("__", "."): value for key, value in settings.items()}
-    return recipe_config(recipe).replace(SMALL | RECIPES[recipe] | more)
+    return recipe_config(recipe).replace(SMALL | ALL[recipe] | more)
 
 
 def recipe_trainer(rank: int, run: str, config: Config) -> Trainer:
