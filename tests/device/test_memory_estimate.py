@@ -91,11 +91,11 @@ def test_a_run_that_cannot_fit_is_refused_on_all_workers(on_sim: Callable[..., l
     both = on_sim(_told)
     for rank, (short, scarce, enough) in enumerate(both):
         assert short == (
-            "the share of rank 1 needs about 1000 B of memory on sim:0 (features 600 B, edges 100 B, halo rows 100 B, "
+            "rank 1 needs about 1000 B of memory on sim:0 (features 600 B, edges 100 B, halo rows 100 B, "
             "activations of 2 layers 150 B, gradients 20 B, optimiser 20 B, buffers 10 B), but 500 B are free; use "
-            "more workers, a smaller --model.hidden or fewer --model.layers, or --device cpu"
+            "more workers, a smaller --model.hidden, fewer --model.layers, or --device cpu"
         )
-        assert scarce.startswith(f"the share of rank {rank} needs about 1000 B") and "may end for lack" in scarce
+        assert scarce.startswith(f"rank {rank} needs about 1000 B") and "may end for lack" in scarce
         assert enough == ""
 
 

@@ -163,9 +163,11 @@ def refuse_too_large(
     ``factor`` says how far the run's need can lie below the estimate.
     """
     free = free_memory(device)
-    needs = f"the share of rank {rank} needs about {size_text(found.total)} of memory on {device} ({found.words()})"
-    hint = "use more workers, a smaller --model.hidden or fewer --model.layers"
+    needed = f"{size_text(found.total)} of memory on {device} ({found.words()})"
     if found.total > factor * free:
-        raise InputError(f"{needs}, but {size_text(free)} are free; {hint}, or --device cpu")
+        raise InputError(
+            f"rank {rank} needs about {needed}, but {size_text(free)} are free; use more workers, a smaller "
+            "--model.hidden, fewer --model.layers, or --device cpu"
+        )
     if found.total > free:
-        warn(f"{needs}, and {size_text(free)} are free: the run may end for lack of memory; then {hint}")
+        warn(f"rank {rank} needs about {needed}, but {size_text(free)} are free: it may end for lack of memory")
