@@ -87,7 +87,7 @@ def why_twins(device: torch.device) -> str | None:
         return "HALOWIRE_KERNELS is 'torch'"
     if device.type != "cpu":
         return reason_against(device)
-    return None if load_native() is not None else "halowire was installed without a C++ compiler"
+    return None if load_native() is not None else "there is no native module: install halowire with a C++ compiler"
 
 
 @cache
