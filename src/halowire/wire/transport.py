@@ -107,7 +107,7 @@ class Transport:
         """
         if self.size == 1:
             return Pending((), received, send, where)
-        if send.device.type != "cpu":
+        if send.device.type != "cpu" and tag is None:  # all members take part
             pending = self.open(send, received, [], where, tag, envelope)
             sizes = (list(recv_bytes), list(send_bytes))
             work = dist.all_to_all_single(received, send, *sizes, group=self._halos, async_op=True)
