@@ -39,7 +39,7 @@ def predicted_costs(model: Model, nodes: int, edges: int, features: int) -> list
 def measured_costs(model: Model, shard: Shard, alone: Transport) -> list[float]:
     """Seconds of every block, forward and backward, on the rows of ``shard``; ``alone`` has no other worker.
 
-    The blocks run on the device of ``model``. All of them but the first and the last are alike, so at most three are run.
+    The blocks run on the device of ``model``. All but the first and the last are alike, so at most three are run.
     Gradients stay as they were.
     """
     blocks = len(model.blocks)

@@ -24,7 +24,7 @@ from halowire.training.not_finite import Finding, look_at_inputs, look_at_pass, 
 from halowire.training.outcome import largest_memory, peak_memory, summarise, total_sent
 from halowire.training.run_state import NOTES, RunState
 from halowire.training.runner import Runner
-from halowire.wire import GradientCodec, HaloExchange, Transport
+from halowire.wire import GradientCodec, HaloExchange, HaloExchanges, Transport
 
 EXTRAS = 7 + NOTES
 """Numbers reduced with the gradients: loss, wish to stop, bytes, change and norm of halo rows, seconds of rank 0, how
@@ -341,7 +341,7 @@ class Trainer:
         return log
 
     @property
-    def exchange(self) -> HaloExchange:
+    def exchange(self) -> HaloExchange | HaloExchanges:
         """The exchange that training uses."""
         return self.runner.exchange
 

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Self
 from weakref import WeakKeyDictionary
 
 import torch
@@ -89,6 +90,10 @@ class Transport:
         self._outgoing: dict[int, Pending] = {}
         self._unchecked: dict[int, Headers] = {}
         self._expected: dict[int, Pending] = {} if self._halos is None else _EXPECTED.setdefault(self._halos, {})
+
+    def among(self, circle: Circle) -> Self:
+        """A transport of the same kind to the members of ``circle``, with the same ledger."""
+        return type(self)(self.ledger, self.deadline, circle, run=self.run)
 
     def all_to_all(
         self,
