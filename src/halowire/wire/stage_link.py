@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-<<<<<<< HEAD
-from collections.abc import Sequence
-
-=======
-import torch
->>>>>>> main
 from torch import Tensor
 
 from halowire.events import STAGE
