@@ -100,7 +100,7 @@ class ChunkSums:
         self._chunks = chunks
         self._rule = rule
         self._timeline = timeline
-        n, device = edges.num_rows, edges.exchange.halo_ids.device
+        n, device = edges.num_rows, edges.exchange.device
         self._own = History(n, widths, period, device)
         self._grads = [zeros(n, width, device) for width in widths]
         self._others = History(0, [], period, device)

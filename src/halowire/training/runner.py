@@ -61,7 +61,7 @@ class Runner(ABC):
     @property
     def device(self) -> torch.device:
         """The device on which this worker computes."""
-        return self.exchange.halo_ids.device
+        return self.exchange.device
 
     @property
     def remembers(self) -> bool:

@@ -86,7 +86,7 @@ class Routes:
         ``own`` ``[n]``, on the host, is the chunk of every owned row, ``count`` the number of chunks of a part. The
         routes are those of rows on the device of ``exchange``.
         """
-        device = exchange.halo_ids.device
+        device = exchange.device
         theirs = exchange.fetch(sent_over(own.float()[:, None], device))[:, 0].long().cpu()
         sent = torch.split(shard.send_index, list(shard.send_counts))
         forward = ChunkRoute.of(sent, own, torch.split(theirs, list(shard.recv_counts)), count)
