@@ -7,6 +7,7 @@ from statistics import median
 
 import torch
 
+from halowire.errors import MessageError
 from halowire.proving.kernel_proof import seconds_of
 from halowire.wire import Transport
 
@@ -48,5 +49,5 @@ def _turn(transport: Transport, device: torch.device, nbytes: int) -> float:
         times.append(time.perf_counter() - start)
         wanted = [[peer, peer] for peer in range(size) if peer != rank]
         if said != wanted:
-            raise RuntimeError(f"rank {rank} received rows that begin and end with {said}, but {wanted} were sent")
+            raise MessageError(f"rank {rank} received rows that begin and end with {said}, but {wanted} were sent")
     return median(times[1:])

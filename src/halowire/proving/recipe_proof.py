@@ -98,7 +98,7 @@ def small_runner(transport: Transport, config: Config, device: torch.device) -> 
     whole = small_shards(mesh.parts)[mesh.place(transport.rank)[1]]
     train = whole.isolated() if config.freshness.mode == "never" else whole
     if pipelined(config, mesh):
-        return Staged(train, whole, config, mesh, transport)
+        return Staged(train, whole, config, mesh, transport, device=device)
     return GraphParallel(train, whole, config, transport, device)
 
 
