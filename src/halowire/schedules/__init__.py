@@ -23,6 +23,7 @@ from halowire.schedules.boundary_first import BoundaryFirst, Complete, Part
 from halowire.schedules.chunk_sums import ChunkSums
 from halowire.schedules.chunks import Chunks, chunk_numbers, renumber
 from halowire.schedules.departure import BOUNDARY_FIRST, NOT_HIDDEN, plain_overlap
+from halowire.schedules.halo_copies import HaloCopies
 from halowire.schedules.mesh import Mesh, Seat, forget_circles
 from halowire.schedules.pipeline import Pipeline, Side
 from halowire.schedules.stage import Stage
@@ -39,6 +40,7 @@ __all__ = [
     "ChunkSums",
     "Chunks",
     "Complete",
+    "HaloCopies",
     "Mesh",
     "Part",
     "Pipeline",

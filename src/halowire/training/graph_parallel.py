@@ -12,7 +12,7 @@ from torch import Tensor
 from halowire.events import EVAL
 from halowire.layers import Inputs, Model, Rows
 from halowire.partitioning import Shard
-from halowire.schedules import BOUNDARY_FIRST, BoundaryFirst, Complete, Part, Stage, Watch, watched
+from halowire.schedules import BOUNDARY_FIRST, BoundaryFirst, Complete, HaloCopies, Part, Stage, Watch, watched
 from halowire.training.config import Config
 from halowire.training.model_setup import build_model, output_width, policy_for
 from halowire.training.runner import Runner, loss_gradient, overlap_of
@@ -50,6 +50,7 @@ class GraphParallel(Runner):
         policy = policy_for(train, config, transport, self.num_features)
         stage = Stage.of(self.model, 0, len(self.model.blocks), policy.decay is not None)
         self.parameters = stage.parameters
+        self._copies = config.wire.first_layer == "local" and transport.size > 1
         self.exchange = exchange(train, transport, device, policy)
         self._train = self._part(train, self.exchange)
         self._evaluation = self._train
@@ -63,7 +64,11 @@ class GraphParallel(Runner):
     def _part(self, shard: Shard, exchange: HaloExchange) -> Part:
         """Make ``shard`` ready; features that the model reads over edges cross the wire here, and only here."""
         edges = self.model.aggregation(shard, exchange)
-        return Part(shard.ids.to(exchange.halo_ids.device), Inputs.of(shard, edges, self.model.aggregates_input), edges)
+        inputs = Inputs.of(shard, edges, self.model.aggregates_input, self._copies)
+        copies = None
+        if inputs.copies is not None:
+            copies = HaloCopies(self.model.make_entry(), inputs.copies, exchange.halo_ids)
+        return Part(shard.ids.to(exchange.halo_ids.device), inputs, edges, copies)
 
     @property
     def boundary(self) -> int:
