@@ -14,7 +14,7 @@ install: $(STAMP)
 $(STAMP): pyproject.toml CMakeLists.txt $(NATIVE)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check "torch==2.13.0" numpy
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev,pyg,report]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev,partition,pyg,report]"
 	touch $(STAMP)
 
 demo: install
@@ -30,8 +30,9 @@ lint: install
 	$(BIN)/ruff format --check src tests bench tools examples
 	$(BIN)/mypy
 
+# Two processes at a time, each with whole files of tests, so that fixtures and resident workers are shared.
 test: lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 test-slow: install
 	HYPOTHESIS_PROFILE=search $(BIN)/python -m pytest -m slow

@@ -161,7 +161,7 @@ class Attention(Aggregation):
                 f"graph {shard.graph!r} has edge weights, which attention does not use; leave them out, or use "
                 "--model.name gcn or sage"
             )
-        (inner, halo), device = shard.looped(), exchange.halo_ids.device
+        (inner, halo), device = shard.looped(), exchange.device
         forth = side_by_side(inner, halo)
         edges = AttentionEdges.of(forth.to(device), forth.transpose().to(device))
         return Attention(boundary_of(halo, exchange), exchange, edges)

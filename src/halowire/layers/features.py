@@ -90,7 +90,7 @@ class Inputs:
         if shard.x is None:
             raise InputError(f"graph {shard.graph!r} has no features; give it `x` (one row per node) to train on it")
         x, exchange = densify(shard.x), aggregation.exchange
-        device = exchange.halo_ids.device
+        device = exchange.device
         # Sparse features are exchanged on the CPU.
         x = x if isinstance(x, Csr) else x.to(device)
         if not aggregates:
@@ -195,7 +195,7 @@ def _boundary_sums(edges: Sum, x: Tensor | Csr, halo: Tensor | Csr) -> Tensor | 
 
 def _copies(sums: Tensor | Csr, halo: Tensor | Csr, exchange: HaloExchange) -> Inputs:
     """What the first layer reads of the halo rows: their features ``halo``, and ``A x`` from their owners' ``sums``."""
-    device = exchange.halo_ids.device
+    device = exchange.device
     return Inputs(halo.to(device), Columns(_fetch(sums, exchange).to(device)))
 
 

@@ -68,7 +68,7 @@ class GraphParallel(Runner):
         copies = None
         if inputs.copies is not None:
             copies = HaloCopies(self.model.make_entry(), inputs.copies, exchange.halo_ids)
-        return Part(shard.ids.to(exchange.halo_ids.device), inputs, edges, copies)
+        return Part(shard.ids.to(exchange.device), inputs, edges, copies)
 
     @property
     def boundary(self) -> int:
