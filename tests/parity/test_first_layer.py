@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+import numpy as np
 import pytest
 
 from halowire.training import policy_of
@@ -59,9 +60,8 @@ def test_three_layers_send_one_instead_of_two(on_workers):
     assert [result["sent"] for result in both] == [[2 * bytes_ for bytes_ in result["sent"]] for result in one]
 
 
-def test_a_late_or_coded_second_exchange_is_what_it_would_be_alone(on_workers):
-    """Layer 2 of a model whose layer 1 is exact: the same with float32 rows of layer 1 that travel."""
-    wire = {"rate.layers": "2:1", "freshness.mode": "fresh"}
+def test_a_coded_second_exchange_is_that_of_a_model_whose_first_one_is_exact(on_workers):
+    wire = {"rate.layers": "2:1"}
     travels = make_config("gcn").replace(wire)
     local = make_config("gcn").replace(LOCAL | wire)
     want = on_workers(2, train_here, "plain", "random", travels)
@@ -70,8 +70,6 @@ def test_a_late_or_coded_second_exchange_is_what_it_would_be_alone(on_workers):
 
 def want_of(results):
     """What workers recorded, as a reference: the rows of all in the graph's order."""
-    import numpy as np
-
     order = np.argsort(np.concatenate([result["rows"] for result in results]))
     epochs = []
     for number, first in enumerate(results[0]["epochs"]):
@@ -80,7 +78,9 @@ def want_of(results):
     return epochs
 
 
-def test_the_policy_has_no_bits_for_rows_that_do_not_travel():
-    config = make_config("sage").replace({**LOCAL, "rate.bits": 1, "rate.share": 0.05})
-    narrow = policy_of(config, [16, 5], 100)
-    assert narrow.rates(0, 2, "forward").bits > 1, "the share is spent on the only rows that travel"
+def test_a_share_of_the_bytes_is_spent_on_the_rows_that_travel():
+    widths = [256, 16]
+    config = make_config("sage").replace({"rate.bits": 1, "rate.share": 0.1})
+    assert policy_of(config, widths, 100).rates(0, 2, "forward").bits > 1, "wide rows leave narrow ones some bytes"
+    alone = policy_of(config.replace(LOCAL), widths, 100)
+    assert alone.rates(0, 2, "forward").bits == 1, "4 bytes of headers on a row of 16 columns are too many for a tenth"

@@ -11,11 +11,11 @@ MOST_TERMS = 1 << 24
 """Terms that are expanded at a time: they take some hundred megabytes."""
 
 
-def sparse_product(a: Csr, b: Csr) -> Csr:
+def sparse_product(a: Csr, b: Csr, most: int = MOST_TERMS) -> Csr:
     """``a @ b``, ``[r, k]`` for ``a`` ``[r, m]`` and ``b`` ``[m, k]``, with one entry per row and column.
 
     Every entry ``a[i, j]`` contributes the terms ``a[i, j] b[j, :]``; terms of the same row and column are added in the
-    order of the entries. Rows are worked off in blocks, so that few terms are in memory at once.
+    order of the entries. Rows are worked off in blocks of ``most`` terms, so that few are in memory at once.
     """
     terms = torch.zeros(a.nnz + 1, dtype=torch.int64)
     torch.cumsum(b.indptr.diff()[a.indices.long()], 0, out=terms[1:])
@@ -23,7 +23,7 @@ def sparse_product(a: Csr, b: Csr) -> Csr:
     blocks: list[Csr] = []
     start = 0
     while start < a.num_rows:
-        within = int(torch.searchsorted(ends, ends[start] + MOST_TERMS, right=True)) - 1
+        within = int(torch.searchsorted(ends, ends[start] + most, right=True)) - 1
         stop = min(a.num_rows, max(start + 1, within))
         blocks.append(_block(row_range(a, start, stop), b))
         start = stop

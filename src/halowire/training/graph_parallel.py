@@ -12,9 +12,9 @@ from torch import Tensor
 from halowire.events import EVAL
 from halowire.layers import Inputs, Model, Rows
 from halowire.partitioning import Shard
-from halowire.schedules import BOUNDARY_FIRST, BoundaryFirst, Complete, HaloCopies, Part, Stage, Watch, watched
+from halowire.schedules import AT_HOME, BOUNDARY_FIRST, BoundaryFirst, Complete, HaloCopies, Part, Stage, Watch, watched
 from halowire.training.config import Config
-from halowire.training.model_setup import build_model, output_width, policy_for
+from halowire.training.model_setup import FIRST_EXCHANGE, build_model, output_width, policy_for
 from halowire.training.runner import Runner, loss_gradient, overlap_of
 from halowire.training.task import Learnt, Task
 from halowire.wire import HaloExchange, Transport
@@ -104,4 +104,6 @@ class GraphParallel(Runner):
     def facts(self) -> dict[str, Any]:
         """How every exchange is hidden behind computation, and the share of interior rows."""
         overlap = overlap_of(self.model, self.peers, self._config, BOUNDARY_FIRST)
+        if self._train.copies is not None:
+            overlap |= {str(FIRST_EXCHANGE): AT_HOME}
         return {"overlap": overlap, "interior_share": self._train.aggregation.interior_share}
