@@ -95,6 +95,8 @@ class Inputs:
         if exchange.policy.resend_input:
             _refuse_unsendable(x, shard.graph)
         halo = exchange.fetch_sparse(x) if isinstance(x, Csr) else exchange.fetch(x)
+        if isinstance(x, Csr) and isinstance(aggregation, Sum):
+            return Inputs(x.to(device), None, Columns(halo.to(device)), aggregation.over_rows())
         if isinstance(x, Csr) or x.shape[1] > WIDEST_CACHE or not isinstance(aggregation, Sum):
             return Inputs(x.to(device), None, Columns(halo.to(device)), aggregation)
         assert isinstance(halo, Tensor)

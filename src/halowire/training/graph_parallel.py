@@ -47,7 +47,7 @@ class GraphParallel(Runner):
         self.num_features = whole.num_features
         outputs = output_width(config, whole.num_classes)
         self.model: Model = build_model(config.model, self.num_features, outputs, config.seed).to(device)
-        policy = policy_for(train, config, transport, self.num_features)
+        policy = policy_for(train, config, transport, self.num_features, whole=True)
         stage = Stage.of(self.model, 0, len(self.model.blocks), policy.decay is not None)
         self.parameters = stage.parameters
         self.exchange = exchange(train, transport, device, policy)
@@ -97,6 +97,7 @@ class GraphParallel(Runner):
             self._schedule = unwatched
 
     def facts(self) -> dict[str, Any]:
-        """How every exchange is hidden behind computation, and the share of interior rows."""
+        """How every exchange is hidden behind computation, the share of interior rows, and the rows that arrive."""
         overlap = overlap_of(self.model, self.peers, self._config, BOUNDARY_FIRST)
-        return {"overlap": overlap, "interior_share": self._train.aggregation.interior_share}
+        edges = self._train.aggregation
+        return {"overlap": overlap, "interior_share": edges.interior_share, "wire_rows": edges.exchange.num_halo}
