@@ -50,6 +50,7 @@ def expected_arrays(manifest: Mapping[str, Any], entry: Mapping[str, Any], part:
         "symmetric_degree": Expected(("float32",), (n + h,), degree),
         "send_index": Expected(("int64",), (sum(entry["send_counts"]),), between(0, min(entry["num_boundary"], n))),
     }
+    wanted["halo_covered"] = Expected(("bool",), (h,), between(0, 2))
     wanted |= _matrix("inner", n, n, sizes["inner_indices"]) | _matrix("halo", n, h, sizes["halo_indices"])
     wanted |= {name: Expected(("bool",), (n,), between(0, 2)) for name in MASKS}
     wanted |= _features(entry, n) | {"y": _labels(manifest, files, n)}
