@@ -182,7 +182,7 @@ def read_file(folder: Path, manifest: Manifest, name: str) -> bytes:
 
 def publish(temporary: Path, final: Path, manifest: Manifest) -> None:
     """Complete the folder ``temporary`` with its manifest, and rename it to ``final``; on return that is on disk."""
-    write_synced(temporary / MANIFEST, manifest.to_bytes())
+    write_synced(temporary, {MANIFEST: manifest.to_bytes()})
     sync_folder(temporary)
     put_in_place(temporary, final)
     sync_folder(final.parent)
