@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from halowire.errors import InputError, in_one_line
 from halowire.training.checkpoint import RECORD, STATE, Progress
 from halowire.training.checkpoint_choice import under
+from halowire.training.generators import restore_generators
 
 STEP, MOMENTS = "step", ("exp_avg", "exp_avg_sq")
 KINDS = {
@@ -69,10 +70,11 @@ def restore(
     model: nn.Module,
     optimiser: torch.optim.Optimizer,
     places: list[int],
+    device: torch.device,
 ) -> None:
     """Put the ``tensors`` of a checkpoint into ``model``, ``optimiser`` and the best weights of ``progress``.
 
-    ``places`` are the places in the model of the parameters that ``optimiser`` steps.
+    ``places`` are the places in the model of the parameters that ``optimiser`` steps, ``device`` is where they are.
     """
     with understood(STATE):
         weights, best = under(tensors, "model."), under(tensors, "best.")
@@ -88,7 +90,7 @@ def restore(
             parameter = optimiser.param_groups[0]["params"][place]
             _require_like(state, {STEP: torch.zeros(()), **dict.fromkeys(MOMENTS, parameter)})
         optimiser.load_state_dict({"state": states, "param_groups": optimiser.state_dict()["param_groups"]})
-        torch.set_rng_state(tensors["random"])
+        restore_generators(tensors, device)
         progress.best_weights = best
 
 

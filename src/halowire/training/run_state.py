@@ -18,6 +18,7 @@ from halowire.training.checkpoint import MANIFEST, RECORD, STATE, Progress, wire
 from halowire.training.checkpoint_choice import Found, find_checkpoint, parse_tensors
 from halowire.training.checkpoint_writer import CheckpointWriter, Content
 from halowire.training.config import Config
+from halowire.training.generators import generator_states
 from halowire.training.job import MESH_SHAPE, refuse_raised
 from halowire.training.restoring import MOMENTS, STEP, parse_progress, restore, understood
 from halowire.training.rule import mesh_of
@@ -96,7 +97,7 @@ class RunState:
             _refuse_changes(self.settings_before, now)
             self.recut = _recut_words(self.settings_before, now)
         progress = parse_progress(record, found.manifest.epoch)
-        restore(progress, state, self._runner.model, self._optimiser, self._whole.own_places)
+        restore(progress, state, self._runner.model, self._optimiser, self._whole.own_places, self._runner.device)
         if self._base is not None:  # before the wire, because the bits of its messages depend on it
             with understood(STATE):
                 self._base.load_state({name: value for name, value in state.items() if name.startswith("base.")})
@@ -135,7 +136,7 @@ class RunState:
         whole = replace(progress, best_weights=self._whole.complete(best) if best else {})
         if self._transport.rank == 0:
             base = self._base.state() if self._base else {}
-            files |= _shared_files(whole, weights, moments, base)
+            files |= _shared_files(whole, weights, moments, base, generator_states(self._runner.device))
         self._writer.begin(progress.epoch, self._settings(), files, self._wire_remembers)
 
     def finish(self) -> None:
@@ -187,14 +188,21 @@ class RunState:
 
 
 def _shared_files(
-    progress: Progress, weights: dict[str, Tensor], optimiser: dict[int, dict[str, Tensor]], base: dict[str, Tensor]
+    progress: Progress,
+    weights: dict[str, Tensor],
+    optimiser: dict[int, dict[str, Tensor]],
+    base: dict[str, Tensor],
+    random: dict[str, Tensor],
 ) -> dict[str, Content]:
-    """The files that all workers go on from; ``optimiser`` is keyed by the places of the parameters in the model."""
+    """The files that all workers go on from; ``optimiser`` is keyed by the places of the parameters in the model.
+
+    ``base`` is the state of the base bit, ``random`` that of the generators.
+    """
     tensors = {f"model.{name}": value for name, value in weights.items()}
     tensors |= {f"best.{name}": value for name, value in progress.best_weights.items()}
     for index, state in optimiser.items():
         tensors |= {f"optim.{index}.{name}": value for name, value in state.items()}
-    tensors |= base | {"random": torch.get_rng_state()}
+    tensors |= base | random
     plain = {key: value for key, value in vars(progress).items() if key != "best_weights"}
     return {STATE: tensors, RECORD: json.dumps({"progress": plain}, indent=1).encode()}
 
