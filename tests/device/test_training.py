@@ -45,6 +45,7 @@ TASKS: list[tuple[str, str, str, dict[str, Any]]] = [
     ("values", "gcn", "delta", {}),
     ("links", "gat", "sylvie-a", LINKS),
     ("words", "gcnii", "exact", {"model__layers": 4}),
+    ("inductive", "sage", "half", {"task__inductive": True}),
 ]
 """Every kind of task once; words are sparse features."""
 
@@ -72,7 +73,8 @@ def test_every_model_and_recipe(on_sim: Callable[..., list[Any]], model: str, re
 @pytest.mark.parametrize("recipe", ["exact", "sylvie-a", "halowire"])
 @pytest.mark.parametrize("kind", [task[0] for task in TASKS])
 def test_every_model_and_task(on_sim: Callable[..., list[Any]], model: str, recipe: str, kind: str) -> None:
-    _check(on_sim, config_of(model, recipe, **(LINKS if kind == "links" else {})), kind)
+    more = {"links": LINKS, "inductive": {"task__inductive": True}}.get(kind, {})
+    _check(on_sim, config_of(model, recipe, **more), kind)
 
 
 WIRES: list[dict[str, Any]] = [
