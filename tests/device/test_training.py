@@ -30,6 +30,7 @@ QUICK: list[tuple[str, str, dict[str, Any]]] = [
     ("sage", "two-levels", {"rate__weights": 1}),
     ("sage", "bns", {}),
     ("resgcn", "sylvie-s", {"rate__nodes": "degree"}),
+    ("sage", "sylvie-a", {"wire__first_layer": "local"}),
 ]
 """Every kind of wire and every model once."""
 
@@ -46,11 +47,12 @@ TASKS: list[tuple[str, str, str, dict[str, Any]]] = [
     ("links", "gat", "sylvie-a", LINKS),
     ("words", "gcnii", "exact", {"model__layers": 4}),
     ("inductive", "sage", "half", {"task__inductive": True}),
+    ("words", "sage", "exact", {"wire__first_layer": "local"}),
 ]
 """Every kind of task once; words are sparse features."""
 
 
-@pytest.mark.parametrize(("kind", "model", "recipe", "more"), TASKS, ids=[task[0] for task in TASKS])
+@pytest.mark.parametrize(("kind", "model", "recipe", "more"), TASKS, ids=[f"{task[0]} {task[1]}" for task in TASKS])
 def test_every_task_on_a_device(
     on_sim: Callable[..., list[Any]], kind: str, model: str, recipe: str, more: dict[str, Any]
 ) -> None:
@@ -71,7 +73,7 @@ def test_every_model_and_recipe(on_sim: Callable[..., list[Any]], model: str, re
 @pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("recipe", ["exact", "sylvie-a", "halowire"])
-@pytest.mark.parametrize("kind", [task[0] for task in TASKS])
+@pytest.mark.parametrize("kind", dict.fromkeys(task[0] for task in TASKS))
 def test_every_model_and_task(on_sim: Callable[..., list[Any]], model: str, recipe: str, kind: str) -> None:
     more = {"links": LINKS, "inductive": {"task__inductive": True}}.get(kind, {})
     _check(on_sim, config_of(model, recipe, **more), kind)
