@@ -16,7 +16,7 @@ from tests.support.sim import SIM
 CASES: list[tuple[str, str, dict[str, Any]]] = [
     ("sage", "sylvie-a", {"rate__weights": 8}),
     ("gcn", "halowire", {}),
-    ("gcnii", "gnnpipe-1bit", {"model__layers": 4, "mesh__chunks": 3, "mesh__gradient_rule": "stale"}),
+    ("gcnii", "gnnpipe-1bit", {"model__layers": 3, "mesh__chunks": 2, "mesh__gradient_rule": "stale"}),
 ]
 """Wires that remember: late messages, the errors of the weight gradients, delta coding, historical rows."""
 
@@ -50,6 +50,6 @@ def test_a_run_may_go_on_on_another_device(
 def test_a_model_that_draws_goes_on_with_the_numbers_of_the_device(
     on_sim: Callable[..., list[Any]], tmp_path: Path
 ) -> None:
-    config = config_of("sage", "exact", checkpoint__every=1)
+    config = config_of("sage", "exact", epochs=2, checkpoint__every=1)
     for resumed, whole in on_sim(train_in_two_runs, config, str(tmp_path / "run"), SIM, SIM, fit_trainer_on):
         _same(resumed, whole)
