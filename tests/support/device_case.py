@@ -131,7 +131,9 @@ def train_in_two_runs(
 
     Both use the trainer that ``make`` gives. The generators must go on from where the first run left them.
     """
-    half = config.replace({"epochs": config.epochs // 2})
+    middle = config.epochs // 2
+    config = config.replace({"eval.every": middle})  # a run evaluates at its end, so all runs must evaluate there
+    half = config.replace({"epochs": middle})
     with torch_kernels(), Simulation() as simulation:
         watch = EpochCounts(simulation.counts)
         before = make(first, half, "classes", Path(folder))
