@@ -128,8 +128,11 @@ class RateConfig:
 
 @dataclass(frozen=True)
 class WireConfig:
-    """Rows that need not travel."""
+    """Rows that need not travel; the result stays exact."""
 
+    first_layer: Literal["exchange", "local"] = "exchange"
+    """the halo's rows of the first layer that exchanges rows. `exchange`: sent in every epoch; `local`: computed by
+    every worker itself, from features and their sums that are sent once"""
     cover: Literal["off", "auto", "on"] = "off"
     """`on`: where it makes fewer rows, the sender adds up the rows that a node of another worker reads, and sends the
     sum (a minimum vertex cover of the edges between each two workers decides); exact for all models but gat.

@@ -26,6 +26,8 @@ Change = tuple[float | Tensor, float | Tensor]
 """How far rows are from those before, and their size: sums of squares."""
 # Messages of set-up and evaluation have buffers of their own: a delayed message may be waiting in those of training.
 EXACT_SLOT = 2
+WIDEST = 1 << 20
+"""The most columns that a message in a checkpoint may have; nothing is allocated for more."""
 
 
 class HaloExchange:
@@ -120,6 +122,13 @@ class HaloExchange:
         assert message is not None
         message.wait()
         return message.rows().clone()
+
+    def fetch_rows(self, rows: Tensor) -> Tensor:
+        """The halo rows ``[h, k]`` themselves, also under a cover: for set-up."""
+        if self._cover is None:
+            return self.fetch(rows)
+        index, sent, received = self._plain
+        return self.transport.swap(rows[index.to(rows.device)], sent, received, "exchange of the features")
 
     def fetch_sparse(self, rows: Csr) -> Csr:
         """The halo rows ``[h, F]`` of the sparse matrix with the owned ``rows`` ``[n, F]``: for set-up."""
@@ -303,6 +312,8 @@ class HaloExchange:
     def _restore(self, name: str, place: Tensor, state: dict[str, Tensor]) -> None:
         epoch, layer, width, delta = (int(value) for value in place)
         direction = name.partition(".")[0]
+        if direction not in (FORWARD, BACKWARD) or not 0 < width <= WIDEST:  # columns are drawn among so many
+            raise ValueError(f"a message goes {direction!r} with {width} columns, expected some that a model has")
         data = state[f"flight.{name}.bytes"].to(self.device)
         agreed = self._agree(epoch, layer, direction, width, bool(delta))
         self._sent[layer, direction] = Message.restored(self._wire, *agreed, data)
