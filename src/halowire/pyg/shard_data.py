@@ -72,6 +72,21 @@ class ShardData:
         return self.passing.transport
 
     @property
+    def input_names(self) -> tuple[str, ...]:
+        """The names of the tensors that a model may be called with."""
+        return tuple(self.keys)
+
+    @property
+    def num_local_edges(self) -> int:
+        """The edges into this worker's rows."""
+        return int(self.edge_index.shape[1])
+
+    @property
+    def most_nodes(self) -> int:
+        """The number of nodes of the whole graph."""
+        return self.shard.num_nodes
+
+    @property
     def halos(self) -> dict[str, HaloLists]:
         """The rows that are sent and received, by the name of the halo: a graph of one edge type has one."""
         return {self.bridge.name: self.shard}
