@@ -52,7 +52,8 @@ def test_both_sides_book_their_waiting():
         for number, at in enumerate(places):
             link.send(rows[at], number, at, "forward", 7)
         link.settle()
-        link.expect(places, torch.ones(6, 4), "backward", 7)
+        for number, at in enumerate(places):
+            link.expect(number, at, torch.ones(6, 4), "backward", 7)
         for number in range(2):
             link.take(number)
         link.settle()
