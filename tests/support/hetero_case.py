@@ -180,7 +180,7 @@ def run_plain(model: nn.Module, data: HeteroData) -> dict[str, Any]:
 
 
 def rounding_of(model: nn.Module, data: HeteroData, want: dict[str, Any]) -> dict[str, float]:
-    """How far plain PyG's gradients are from those in float64: some are 0 but for rounding, as of a bias before a norm."""
+    """How far plain PyG's gradients are from those in float64; that of a bias before a norm is nothing but rounding."""
     double = copy.copy(data)
     for store in double.node_stores:
         store.x = store.x.double()
@@ -188,7 +188,11 @@ def rounding_of(model: nn.Module, data: HeteroData, want: dict[str, Any]) -> dic
     return {name: float((grad - exact[name]).abs().max()) for name, grad in want["grads"].items()}
 
 
-def run_part(transport: Transport, model: nn.Module, data: HeteroData, owner: dict[str, Tensor], recipe: str = "exact"):
+def run_part(
+    transport: Transport, model: nn.Module, data: HeteroData, owner: dict[str, Tensor], recipe: str = "exact",
+    steps: int = STEPS,
+    adam: bool = False,
+) -> dict[str, Any]:  # fmt: skip
     """The same on one worker's part."""
     part = cut_hetero(data, owner, transport)
     model = halowire.distribute(copy.deepcopy(model), part, recipe).train()
@@ -199,21 +203,26 @@ def run_part(transport: Transport, model: nn.Module, data: HeteroData, owner: di
             first = first + value
         return first
 
-    found = trained(model, part, loss) | {"rows": dict(part.shard.rows)}
+    found = trained(model, part, loss, steps, adam) | {"rows": dict(part.shard.rows)}
     transport.settle()
     return found
 
 
-def trained(model: nn.Module, data: HeteroData | HeteroShardData, loss_of_out: Any) -> dict[str, Any]:
-    optimiser = torch.optim.SGD(model.parameters(), lr=0.05)
+def trained(
+    model: nn.Module, data: HeteroData | HeteroShardData, loss_of_out: Any, steps: int = STEPS, adam: bool = False
+) -> dict[str, Any]:
+    kind = torch.optim.Adam if adam else torch.optim.SGD
+    optimiser = kind(model.parameters(), lr=0.02 if adam else 0.05)
     record: dict[str, Any] = {"losses": []}
-    for step in range(STEPS):
+    for step in range(steps):
         optimiser.zero_grad()
         out = model(data.x_dict, data.edge_index_dict)
         loss = loss_of_out(out)
         loss.backward()
         if step == 0:
-            record["out"] = {"paper": out.detach()} if isinstance(out, Tensor) else {k: v.detach() for k, v in out.items()}
+            record["out"] = (
+                {"paper": out.detach()} if isinstance(out, Tensor) else {k: v.detach() for k, v in out.items()}
+            )
             record["grads"] = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
         optimiser.step()
         record["losses"].append(loss.detach())

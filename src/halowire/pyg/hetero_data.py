@@ -17,7 +17,9 @@ import torch
 from torch import Tensor
 
 from halowire.errors import InputError
-from halowire.partitioning import EdgeType, HaloLists, TypedPart, cut_types
+from halowire.events import SETUP
+from halowire.launch import agreed
+from halowire.partitioning import EdgeType, HaloLists, TypedPart, cut_types, type_owners
 from halowire.pyg.bridge import Bridge
 from halowire.pyg.edges import Edges
 from halowire.pyg.model_pass import ModelPass
@@ -82,7 +84,7 @@ class HeteroShardData:
     @property
     def input_names(self) -> tuple[str, ...]:
         """The names of what a model may be called with: the tensors of one name by type, such as ``x_dict``."""
-        return tuple(dict.fromkeys(f"{key}_dict" for store in self.store.stores for key in store.keys()))
+        return tuple(dict.fromkeys(f"{key}_dict" for store in self.store.stores for key in dict(store.items())))
 
     @property
     def num_local_edges(self) -> int:
@@ -114,13 +116,34 @@ def halo_name(kind: EdgeType) -> str:
     return "__".join(kind)
 
 
+def shard_hetero(data: Any, method: str, seed: int, transport: Transport, device: torch.device) -> HeteroShardData:
+    """This worker's part of a ``HeteroData``; rank 0 decides on the owners of all types' nodes together."""
+
+    def decide() -> Tensor:
+        edges, counts = edges_of(data), nodes_of(data)
+        if transport.rank:
+            return torch.zeros(sum(counts.values()), dtype=torch.int64)
+        return torch.cat(list(type_owners(edges, counts, transport.size, method, seed).values()))
+
+    owner = transport.broadcast(agreed(decide, transport, "partitioning"), "broadcast of the owners", SETUP)
+    counts = nodes_of(data)
+    by_type = dict(zip(counts, torch.split(owner, list(counts.values())), strict=True))
+    part, store = agreed(lambda: _local(data, by_type, transport, device), transport, "cutting of the graph")
+    return HeteroShardData(part, ModelPass(transport, device), store)
+
+
 def cut_hetero(
     data: Any, owner: Mapping[str, Tensor], transport: Transport, device: torch.device | None = None
 ) -> HeteroShardData:
     """This worker's part of a ``HeteroData``; ``owner`` has the owner of every node, int64 ``[N]`` by node type."""
     where = device or torch.device("cpu")
+    part, store = _local(data, owner, transport, where)
+    return HeteroShardData(part, ModelPass(transport, where), store)
+
+
+def _local(data: Any, owner: Mapping[str, Tensor], transport: Transport, device: torch.device) -> tuple[TypedPart, Any]:
     part = cut_types(edges_of(data), owner, transport.rank, transport.size)
-    return HeteroShardData(part, ModelPass(transport, where), local_store(data, part, where))
+    return part, local_store(data, part, device)
 
 
 def local_store(data: Any, part: TypedPart, device: torch.device) -> Any:

@@ -17,6 +17,7 @@ from halowire.launch import Place, agreed, choose_device, join
 from halowire.partitioning import HaloLists, Partition, Shard, cut, cut_links, is_shard_folder, partition, read_shard
 from halowire.pyg.bridge import Bridge
 from halowire.pyg.edges import Edges
+from halowire.pyg.hetero_data import HeteroShardData, shard_hetero
 from halowire.pyg.model_pass import ModelPass
 from halowire.pyg.whole_loss import Reduction, WholeLoss, WholeMean
 from halowire.training import Config, Decoder, LinkTask, Situation, dot_product, hold_out, refuse
@@ -122,7 +123,7 @@ class Links:
 
 def shard(
     data: Any, *, method: str = "metis", seed: int = 0, device: str = "auto", transport: Transport | None = None
-) -> ShardData:
+) -> ShardData | HeteroShardData:
     """This worker's part of ``data``: one part per process under torchrun, the whole graph in a single process.
 
     Example:
@@ -130,7 +131,7 @@ def shard(
         >>> model = halowire.distribute(model, data)
 
     Args:
-        data: a PyG ``Data``, a `Graph`, anything `halowire.load` reads, or a folder of shards.
+        data: a PyG ``Data`` or ``HeteroData``, a `Graph`, anything `halowire.load` reads, or a folder of shards.
         method: the partitioner, unless ``data`` is a folder of shards.
         seed: the seed of the partitioner.
         device: ``cpu``, ``cuda`` or ``auto``.
@@ -143,6 +144,8 @@ def shard(
         if part.num_parts != transport.size:
             raise InputError(f"{data} holds {part.num_parts} shards, but there are {transport.size} workers")
         return of_shard(part, transport, place)
+    if is_hetero(data):
+        return shard_hetero(data, method, seed, transport, place)
     tensors, num_nodes = agreed(lambda: tensors_of(data), transport, "reading of the graph")
     return cut_data(tensors, _owners(tensors, num_nodes, method, seed, transport), transport, place)
 
