@@ -39,6 +39,7 @@ class HaloExchange:
         self, shard: HaloLists, transport: Transport, device: torch.device, policy: Policy | None = None
     ) -> None:
         self.transport = transport
+        self.device = device
         self.policy = policy or Policy()
         self.memory = Memory(device)
         self.num_boundary = shard.num_boundary
