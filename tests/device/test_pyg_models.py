@@ -8,11 +8,14 @@ from typing import Any
 import pytest
 
 from tests.support.device_case import config_of, few_waits, same_run
-from tests.support.device_pyg import MODELS, fit_on_both, loop_on_both
+from tests.support.device_pyg import HETERO, MODELS, fit_on_both, loop_on_both
 
 MOST_WAITS = 6
 """Two for the loss and the gradients of all workers; PyG's GCNConv removes self loops by a mask, in every layer."""
-QUICK = [("GCNConv", "exact"), ("SAGEConv and BatchNorm", "two-levels"), ("GATConv", "sylvie-a"), ("own", "exact")]
+QUICK = [
+    ("GCNConv", "exact"), ("SAGEConv and BatchNorm", "two-levels"), ("GATConv", "sylvie-a"), ("own", "exact"),
+    ("HeteroConv SAGE", "exact"),
+]  # fmt: skip
 
 
 def _check(on_sim: Callable[..., list[Any]], name: str, recipe: str) -> None:
@@ -33,7 +36,7 @@ def test_fit_on_a_device(on_sim: Callable[..., list[Any]]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", [*MODELS, *HETERO])
 @pytest.mark.parametrize("recipe", ["exact", "half", "sylvie-a", "two-levels", "delta", "varco"])
 def test_every_model_and_recipe(on_sim: Callable[..., list[Any]], name: str, recipe: str) -> None:
     _check(on_sim, name, recipe)

@@ -21,6 +21,7 @@ from torch import Tensor
 from halowire.errors import InputError
 from halowire.pyg.bridge import Bridge
 from halowire.pyg.model_pass import ModelPass
+from halowire.wire import sent_over
 
 Renumber = Callable[[Tensor], Tensor]
 
@@ -101,4 +102,4 @@ class Stacked:
             for (bridge, _), start in zip(inner.blocks, starts, strict=True)
         ]
         table = torch.cat([torch.arange(owned), *ranges])
-        return lambda numbers: table.to(numbers.device)[numbers]
+        return lambda numbers: sent_over(table, numbers.device)[numbers]
