@@ -48,7 +48,7 @@ from halowire.launch import (
     tell_launcher,
 )
 from halowire.partitioning import Shard, is_shard_folder, read_links, read_manifest, read_shard
-from halowire.pyg import HandOver, own_facts, own_runner, place_data, read_tensors
+from halowire.pyg import HandOver, own_facts, own_runner, read_data
 from halowire.report import Console, write_report, write_tensorboard
 from halowire.schedules import Mesh
 from halowire.training import (
@@ -187,7 +187,7 @@ def fit_worker(job: Job, folder: Path) -> dict[str, Any]:
         if device.type != "cpu":
             needed = least(part, given.model)
             agreed(lambda: refuse_too_large(needed, device, place.rank, console.warn, 1.0), transport, FITS)
-        data = place_data(part, read_tensors(folder, transport.rank), transport, device)
+        data = read_data(folder, part, transport, device)
         decoder = given.decoder.to(device) if isinstance(given.decoder, nn.Module) else given.decoder
         links = link_task(job, part, transport, device, decoder)
         runner = own_runner(given.model, data, job.config, given.loss, given.inputs, links, given.codec)

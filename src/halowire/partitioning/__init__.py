@@ -11,10 +11,11 @@ from halowire.partitioning.quality import Quality, measure
 from halowire.partitioning.relation import EdgeType, Relation, TypedPart, cut_types
 from halowire.partitioning.shard import Shard, cut
 from halowire.partitioning.store import read_shard, write_shards
-from halowire.partitioning.type_balance import type_owners
+from halowire.partitioning.type_balance import type_owners, union_edges
 
 __all__ = [
     "EDGE", "Cutting", "EdgeType", "HaloLists", "PartLinks", "Partition", "Quality", "Relation", "Shard", "TypedPart",
     "cut", "cut_links", "cut_shards", "cut_types", "fill_empty", "is_shard_folder", "links_record", "measure",
-    "metis_owners", "partition", "read_links", "read_manifest", "read_shard", "type_owners", "write_shards",
+    "metis_owners", "partition", "read_links", "read_manifest", "read_shard", "type_owners", "union_edges",
+    "write_shards",
 ]  # fmt: skip

@@ -8,14 +8,15 @@ move to parts that have too few, those first whose move cuts the fewest edges.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import accumulate
 
 import torch
 from torch import Tensor
 
 from halowire.graph import Graph
-from halowire.partitioning.partition import partition
+from halowire.partitioning.partition import Partition, partition
 from halowire.partitioning.relation import EdgeType
 
 SLACK = 1.05
@@ -26,13 +27,17 @@ def type_owners(
     edges: Mapping[EdgeType, Tensor], num_nodes: Mapping[str, int], parts: int, method: str, seed: int
 ) -> dict[str, Tensor]:
     """The owner of every node, int64 ``[N]`` by node type."""
-    first = dict(zip(num_nodes, accumulate(num_nodes.values(), initial=0), strict=False))
-    together = union_edges(edges, num_nodes)
-    graph = Graph.from_edge_index(together, sum(num_nodes.values()))
-    owner = partition(graph, parts, method, seed).owner.clone()
-    for name, count in num_nodes.items():
-        level(owner, slice(first[name], first[name] + count), together, parts)
+    graph = Graph.from_edge_index(union_edges(edges, num_nodes), sum(num_nodes.values()))
+    owner = levelled(partition(graph, parts, method, seed), graph, tuple(num_nodes.values())).owner
     return dict(zip(num_nodes, torch.split(owner, list(num_nodes.values())), strict=True))
+
+
+def levelled(found: Partition, graph: Graph, sizes: Sequence[int]) -> Partition:
+    """The same partition with every type shared; nodes are numbered type after type, ``sizes`` of each."""
+    owner, edges = found.owner.clone(), graph.edge_index()
+    for first, count in zip(accumulate(sizes, initial=0), sizes, strict=False):
+        level(owner, slice(first, first + count), edges, found.num_parts)
+    return replace(found, owner=owner)
 
 
 def union_edges(edges: Mapping[EdgeType, Tensor], num_nodes: Mapping[str, int]) -> Tensor:

@@ -19,7 +19,7 @@ from torch import Tensor
 from halowire.errors import InputError
 from halowire.events import SETUP
 from halowire.launch import agreed
-from halowire.partitioning import EdgeType, HaloLists, TypedPart, cut_types, type_owners
+from halowire.partitioning import EdgeType, HaloLists, Shard, TypedPart, cut_types, type_owners
 from halowire.pyg.bridge import Bridge
 from halowire.pyg.edges import Edges
 from halowire.pyg.model_pass import ModelPass
@@ -46,6 +46,8 @@ class HeteroShardData:
         self.passing = passing
         self.reduction = Reduction(passing.transport)
         self.bridges: dict[EdgeType, Bridge] = {}
+        self.union: Shard
+        self.learnt = ""
         self.store = store
         for kind, relation in part.relations.items():
             bridge = Bridge(relation, passing, halo_name(kind), part.rows[kind[2]])
@@ -53,6 +55,30 @@ class HeteroShardData:
             store[kind].edge_index = Edges.of(relation.edge_index.to(passing.device), bridge)
             if isinstance(x := store[kind[0]].get("x"), Tensor):
                 bridge.keep(x)
+
+    def learn(self, union: Shard, learnt: str) -> None:
+        """Learn the nodes of type ``learnt``, which come first in the shard ``union`` of all nodes together."""
+        places = torch.full((union.num_nodes,), -1)
+        places[union.rows] = torch.arange(union.num_owned)
+        self.union = union
+        self.learnt = learnt
+        self._places = places[self.shard.rows[learnt]].to(self.passing.device)
+
+    @property
+    def task_shard(self) -> Shard:
+        """The shard of all nodes together, with the labels and masks of the learnt type."""
+        return self.union
+
+    def task_rows(self, out: Any) -> Any:
+        """The model's output for the learnt type, as rows of `task_shard`: zeros for nodes of other types."""
+        rows = out.get(self.learnt) if isinstance(out, dict) else out
+        if not isinstance(rows, Tensor) or rows.shape[:1] != self._places.shape:
+            return rows
+        return rows.new_zeros(self.union.num_owned, *rows.shape[1:]).index_copy(0, self._places, rows)
+
+    def own_rows(self, rows: Tensor) -> Tensor:
+        """The rows of the learnt type among those of `task_shard`."""
+        return rows[self._places]
 
     def __getitem__(self, *kind: Any) -> Any:
         return self.store.__getitem__(*kind)

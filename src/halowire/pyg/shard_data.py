@@ -78,6 +78,19 @@ class ShardData:
         return tuple(self.keys)
 
     @property
+    def task_shard(self) -> Shard:
+        """The shard that has the labels and masks."""
+        return self.shard
+
+    def task_rows(self, out: Any) -> Any:
+        """The model's output as rows of `task_shard`."""
+        return out
+
+    def own_rows(self, rows: Tensor) -> Tensor:
+        """The rows of the model's output among those of `task_shard`: all of them."""
+        return rows
+
+    @property
     def num_local_edges(self) -> int:
         """The edges into this worker's rows."""
         return int(self.edge_index.shape[1])
