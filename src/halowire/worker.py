@@ -204,8 +204,10 @@ def fit_worker(job: Job, folder: Path) -> dict[str, Any]:
                 runner.model.load_state_dict(trainer.progress.best_weights)
             found = gather_predictions(trainer.logits(), runner.shard, transport)
             if found is not None:
-                with written_whole(job.run / PREDICTIONS, found[0].nbytes) as temporary:
-                    np.save(temporary, found[0].numpy(), allow_pickle=False)
+                learnt = found[0][: data.num_learnt]
+                summary |= {} if len(learnt) == len(found[0]) else {"predicted_nodes": len(learnt)}
+                with written_whole(job.run / PREDICTIONS, learnt.nbytes) as temporary:
+                    np.save(temporary, learnt.numpy(), allow_pickle=False)
                 write_results(job, summary, console)
     return summary
 

@@ -51,8 +51,9 @@ from halowire.wire import RowCodec, check_codec
 class Fit(Run):
     """A trained ``model``, its run folder and summary, and its output for every node (``predictions``).
 
-    Predictions are in the user's order. For ``task="link"`` they are rows of nodes; the trained ``decoder``, or the dot
-    product if none was given, scores pairs of them.
+    Predictions are in the user's order; of a ``HeteroData`` they are those of the node type that is learnt. For
+    ``task="link"`` they are rows of nodes; the trained ``decoder``, or the dot product if none was given, scores pairs
+    of them.
 
     Example:
         >>> done = halowire.fit(model, data, workers=2)
@@ -90,7 +91,8 @@ def fit(
 
     Args:
         model: a module of PyG layers, as for `halowire.distribute`; it is not changed.
-        data: a PyG ``Data`` (or anything `halowire.load` reads) with features, labels and the three masks.
+        data: a PyG ``Data`` (or anything `halowire.load` reads) with features, labels and the three masks; or a
+            ``HeteroData`` of which one node type has labels and masks, for a model that takes ``x_dict`` and the like.
         workers: number of local workers.
         recipe: a named, complete setting.
         task: ``classification`` (classes or several labels), ``regression`` (values ``[N]`` or ``[N, k]``) or ``link``
@@ -139,8 +141,7 @@ def fit(
         with private_folder() as folder:
             hand_over(folder.path, job, tensors, graph.num_nodes, packed)
             summary = _train(job, folder.path, max_restarts)
-        learnt = tensors.counts[tensors.learnt] if isinstance(tensors, TypedTensors) else graph.num_nodes
-        return _trained(finished(job, summary), model, decoder, learnt)
+        return _trained(finished(job, summary), model, decoder)
 
 
 def _needs_types(model: nn.Module, inputs: Sequence[str] | None) -> bool:
@@ -148,8 +149,8 @@ def _needs_types(model: nn.Module, inputs: Sequence[str] | None) -> bool:
     return any(name.endswith("_dict") for name in inputs or needed_inputs(model))
 
 
-def _trained(run: Run, model: nn.Module, decoder: Decoder | None, learnt: int) -> Fit:
-    """Copies of the user's ``model`` and ``decoder`` with the best weights; predictions of the ``learnt`` nodes."""
+def _trained(run: Run, model: nn.Module, decoder: Decoder | None) -> Fit:
+    """Copies of the user's ``model`` and ``decoder`` with the best weights of the run."""
     weights = parse_weights(best_weights(run.folder))
     trained = cpu_copy(model)
     scores = cpu_copy(decoder)
@@ -157,7 +158,7 @@ def _trained(run: Run, model: nn.Module, decoder: Decoder | None, learnt: int) -
     if isinstance(scores, nn.Module):
         scores.load_state_dict(trained_weights(weights, DECODER))
         scores.eval()
-    predictions = torch.from_numpy(np.load(run.folder / PREDICTIONS))[:learnt]
+    predictions = torch.from_numpy(np.load(run.folder / PREDICTIONS))
     return Fit(run.folder, run.summary, trained.eval(), predictions, scores)
 
 
@@ -193,7 +194,7 @@ def _read_types(data: Any, config: Config, regression: bool) -> tuple[TypedTenso
     graph = typed.graph(regression)
     if missing := [name for name in LABELS if getattr(graph, name) is None]:
         raise InputError(
-            f"{typed.learnt!r} has no {', '.join(missing)}; training needs labels and a split of its nodes"
+            f"nodes of type {typed.learnt!r} have no {', '.join(missing)}; fit needs labels and a split of them"
         )
     return typed, graph, None
 

@@ -76,6 +76,11 @@ class HeteroShardData:
             return rows
         return rows.new_zeros(self.union.num_owned, *rows.shape[1:]).index_copy(0, self._places, rows)
 
+    @property
+    def num_learnt(self) -> int:
+        """The number of nodes, of the whole graph, whose type is learnt; they come first among all nodes."""
+        return self.shard.num_nodes[self.learnt]
+
     def own_rows(self, rows: Tensor) -> Tensor:
         """The rows of the learnt type among those of `task_shard`."""
         return rows[self._places]

@@ -86,6 +86,11 @@ class ShardData:
         """The model's output as rows of `task_shard`."""
         return out
 
+    @property
+    def num_learnt(self) -> int:
+        """The number of nodes of the whole graph."""
+        return self.shard.num_nodes
+
     def own_rows(self, rows: Tensor) -> Tensor:
         """The rows of the model's output among those of `task_shard`: all of them."""
         return rows
