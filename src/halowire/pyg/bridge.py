@@ -15,7 +15,7 @@ from halowire.errors import InputError
 from halowire.events import TRAIN
 from halowire.partitioning import HaloLists
 from halowire.pyg.model_pass import ModelPass, carries_gradient
-from halowire.wire import Crossing, Extend, HaloExchange, Policy, Transport
+from halowire.wire import Crossing, Extend, HaloExchange, Policy, Transport, sent_over
 
 
 class Bridge:
@@ -64,7 +64,7 @@ class Bridge:
         """The ids, in the whole graph, of the nodes at one end of edges."""
         shard = self.shard
         ids = torch.cat([shard.ids, shard.halo_ids]) if is_source else self._target_ids
-        return ids.to(ends.device)[ends]
+        return sent_over(ids, ends.device)[ends]
 
     def keep(self, rows: Tensor) -> None:
         """Fetch the halo's rows of ``rows`` ``[n, ...]`` now, and again only when ``rows`` were changed."""
