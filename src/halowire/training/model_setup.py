@@ -13,7 +13,7 @@ from halowire.layers import MODELS, Model, Shape
 from halowire.partitioning import Shard
 from halowire.training.config import Config, ModelConfig
 from halowire.training.cover_choice import use_cover
-from halowire.training.rate_plan import BorderRows, GradeCounts, RatePlan, Traffic, ratio_schedule
+from halowire.training.rate_plan import BorderRows, GradeCounts, RatePlan, Traffic, by_layer, ratio_schedule
 from halowire.training.rule import Situation
 from halowire.training.rules import refuse
 from halowire.wire import (
@@ -88,15 +88,16 @@ def policy_for(
 def policy_of(
     config: Config,
     widths: Sequence[int],
-    halo_rows: int,
+    halo_rows: int | Sequence[int],
     grades: GradeCounts | None = None,
     input_width: int = 0,
     links: Sequence[BorderRows] = (),
-    pairs: int = 0,
+    pairs: int | Sequence[int] = 0,
 ) -> Policy:
     """The policy of a run in which layers 1, 2, ... exchange rows of ``widths`` columns, ``halo_rows`` rows each.
 
-    ``halo_rows`` counts the halo rows of all workers; where rows are sampled, only those that travel in an epoch.
+    ``halo_rows`` counts the halo rows of all workers, for every layer if layers have halos of their own; where rows are
+    sampled, only those that travel in an epoch.
     ``grades`` says how many halo rows each grade of a base has; only a budget of graded rows needs it.
     ``input_width`` is the number of columns of the raw features, which are layer 0 where every epoch sends them.
     ``links`` are the borders of the stages. Without halo rows, only rows that cross a border travel, so only the layers
@@ -106,11 +107,12 @@ def policy_of(
     layers = {0: input_width} | layers if rate.resend_input else layers
     if config.wire.first_layer == "local":
         layers.pop(FIRST_EXCHANGE, None)
+    rows_of, pairs_of = by_layer(halo_rows, layers), by_layer(pairs, layers)
+    any_halo = any(rows_of.values())
     refuse(config)
-    plan = RatePlan.of(rate, layers, {link.layer for link in links} if links and not halo_rows else set(layers))
-    traffic = Traffic(layers, halo_rows, pairs, tuple(links), grades)
-    cost = partial(traffic.cost, plan) if (halo_rows and layers) or links else None
-    ratios = ratio_schedule(rate, config.epochs, cost)
+    plan = RatePlan.of(rate, layers, {link.layer for link in links} if links and not any_halo else set(layers))
+    traffic = Traffic(layers, rows_of, pairs_of, tuple(links), grades)
+    ratios = ratio_schedule(rate, config.epochs, partial(traffic.cost, plan) if any_halo or links else None)
 
     def rates(epoch: int, layer: int, direction: str) -> Rate:
         return plan.at(ratios(epoch), layer, direction, epoch)

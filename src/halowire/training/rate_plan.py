@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -83,26 +83,35 @@ class Traffic:
 
     Attributes:
         layers: columns of the rows of every layer that exchanges rows.
-        halo_rows: halo rows that travel in each of these layers and directions.
-        pairs: messages of one exchange.
+        halo_rows: halo rows that travel in every layer, in one direction.
+        pairs: messages of the exchange of every layer, in one direction.
         links: the borders of the stages.
         grades: how many halo rows each grade of a base has; only graded rates need it.
     """
 
     layers: Mapping[int, int]
-    halo_rows: int
-    pairs: int
+    halo_rows: Mapping[int, int]
+    pairs: Mapping[int, int]
     links: tuple[BorderRows, ...]
     grades: GradeCounts | None
 
     def cost(self, plan: RatePlan, share: float) -> int:
         """Bytes of an epoch in which this ``share`` of the columns travels."""
         rates = partial(plan.at, _ratio(share))
-        halo = epoch_bytes(rates, self.layers, self.halo_rows, self.grades)
+        rows = self.halo_rows
+        halo = sum(epoch_bytes(rates, {at: width}, rows[at], self.grades) for at, width in self.layers.items())
         # Between stages every row travels, forward and backward.
         stages = sum(epoch_bytes(rates, {link.layer: link.width}, link.rows) for link in self.links)
-        exchanges = sum(2 if layer > 0 else 1 for layer in self.layers)
-        return halo + stages + HEADER_BYTES * (self.pairs * exchanges + 2 * sum(link.messages for link in self.links))
+        messages = sum((2 if layer > 0 else 1) * self.pairs[layer] for layer in self.layers)
+        return halo + stages + HEADER_BYTES * (messages + 2 * sum(link.messages for link in self.links))
+
+
+def by_layer(counts: int | Sequence[int], layers: Mapping[int, int]) -> dict[int, int]:
+    """``counts`` for every layer: one number for all, or one for each of the layers 1, 2, ..."""
+    if isinstance(counts, int):
+        return dict.fromkeys(layers, counts)
+    # The raw features, layer 0, are read through the halo of the first layer.
+    return {layer: counts[max(layer - 1, 0)] for layer in layers} if counts else dict.fromkeys(layers, 0)
 
 
 def ratio_schedule(rate: RateConfig, epochs: int, cost: Callable[[float], int] | None) -> Callable[[int], float]:
