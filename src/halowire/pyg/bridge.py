@@ -119,6 +119,11 @@ class Bridge:
         out: Tensor = total.to(kind).view(self.num_owned, *first.shape[1:]).movedim(0, dim)
         return out
 
+    def whole_ids(self, rows: Tensor) -> Tensor:
+        """The ids in the whole graph of nodes that this part counts as ``rows``: owned ones first, then the halo's."""
+        numbers = torch.cat([self.shard.ids, self.shard.halo_ids]).to(rows.device)
+        return numbers[rows]
+
     def whole_sum(self, value: Tensor) -> Tensor:
         """The sum of ``value`` over all workers."""
         if self.transport.size == 1:

@@ -14,10 +14,10 @@ from torch import Tensor, nn
 
 from halowire.errors import InputError
 from halowire.events import EVAL, SETUP, TRAIN
+from halowire.pyg.data_part import ShardData
 from halowire.pyg.edges import changed, holds
 from halowire.pyg.fast_path import LayerPath, use_fast_paths
 from halowire.pyg.rehearsal import UncheckableError, rehearse
-from halowire.pyg.shard_data import ShardData
 from halowire.pyg.trial import Call, Rehearsed, needed_inputs
 from halowire.pyg.whole_layers import refuse_unsupported, spread_norms
 from halowire.pyg.whole_loss import Guarded

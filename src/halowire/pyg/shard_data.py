@@ -16,62 +16,11 @@ from halowire.kernels import Csr
 from halowire.launch import Place, agreed, choose_device, join
 from halowire.partitioning import Partition, Shard, cut, cut_links, is_shard_folder, partition, read_shard
 from halowire.pyg.bridge import Bridge
+from halowire.pyg.data_part import ShardData
 from halowire.pyg.edges import Edges
-from halowire.pyg.whole_loss import Reduction, WholeLoss, WholeMean
+from halowire.pyg.same_graph import require_same_graph
 from halowire.training import Config, Decoder, LinkTask, Situation, dot_product, hold_out, refuse
 from halowire.wire import Transport
-
-
-class ShardData:
-    """One worker's part of a graph under PyG's names: ``x``, ``edge_index``, ``y``, masks, edge tensors.
-
-    Node tensors hold the ``n`` owned rows; edge tensors hold the edges into these rows, in the user's order.
-    ``rows`` are the owned rows' places in the user's graph, ``num_nodes`` is ``n``, ``keys`` are the tensors' names.
-    """
-
-    def __init__(self, shard: Shard, bridge: Bridge, edge_index: Tensor, tensors: Mapping[str, Any]) -> None:
-        self.shard = shard
-        self.bridge = bridge
-        self.reduction = Reduction(bridge.transport)
-        self.edge_index = edge_index
-        self.rows = shard.rows
-        self.num_nodes = shard.num_owned
-        self.keys = ("edge_index", *tensors)
-        for name, value in tensors.items():
-            setattr(self, name, value)
-        if isinstance(x := tensors.get("x"), Tensor):
-            bridge.keep(x)
-
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(
-            f"this part of the graph has no {name!r}; it has {', '.join(self.__dict__.get('keys', ()))}"
-        )
-
-    def mean(self, values: Tensor, penalty: Tensor | float = 0.0) -> Tensor:
-        """The mean of all workers' ``values``, one or more for each of this worker's rows: the loss of the whole graph.
-
-        The mean is the same on every worker, and after ``backward`` so are the weights' gradients. The mean may be
-        scaled, and added to other such means; nothing else may be added to it.
-
-        Args:
-            values: the values of this worker's rows, in any shape.
-            penalty: a number that depends on weights alone, so that all workers have the same; it counts once.
-        """
-        out: Tensor = WholeMean.apply(values, self.reduction)  # type: ignore[no-untyped-call]
-        if isinstance(penalty, Tensor) and penalty.requires_grad:
-            if penalty.dim():
-                raise InputError(f"the penalty has shape {list(penalty.shape)}; give one number, such as its sum")
-            penalty = WholeMean.apply(penalty, self.reduction, True)  # type: ignore[no-untyped-call]
-        return WholeLoss.of(out + penalty, self.reduction)
-
-    @property
-    def transport(self) -> Transport:
-        """The connection to the other workers."""
-        return self.bridge.transport
-
-    def __repr__(self) -> str:
-        rank, size = self.shard.rank, self.shard.num_parts
-        return f"ShardData(part {rank} of {size}: {self.num_nodes:,} nodes, {self.edge_index.shape[1]:,} edges)"
 
 
 class Links:
@@ -118,6 +67,7 @@ def shard(
             raise InputError(f"{data} holds {part.num_parts} shards, but there are {transport.size} workers")
         return of_shard(part, transport, place)
     tensors, num_nodes = agreed(lambda: tensors_of(data), transport, "reading of the graph")
+    require_same_graph(tensors, num_nodes, transport)
     return cut_data(tensors, _owners(tensors, num_nodes, method, seed, transport), transport, place)
 
 
@@ -151,6 +101,7 @@ def shard_links(
     place = choose_device(device, Place.here())
     transport = transport or join(place)
     tensors, num_nodes = agreed(lambda: tensors_of(data), transport, "reading of the graph")
+    require_same_graph(tensors, num_nodes, transport)
     split = agreed(lambda: hold_out(tensors["edge_index"].cpu(), num_nodes, config), transport, "split of the edges")
     tensors = only_edges(tensors, num_nodes, split.message)
     owner = _owners(tensors, num_nodes, method, config.seed, transport)

@@ -14,9 +14,9 @@ from torch.overrides import TorchFunctionMode
 
 from halowire.errors import InputError
 from halowire.pyg.bridge import Bridge
+from halowire.pyg.data_part import ShardData
 from halowire.pyg.drop_edges import DropEdges
 from halowire.pyg.edges import Edges, leaves
-from halowire.pyg.shard_data import ShardData
 
 DRAWS = {
     "rand", "rand_like", "randn", "randn_like", "randint", "randint_like", "randperm", "bernoulli", "bernoulli_",

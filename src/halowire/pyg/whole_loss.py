@@ -14,6 +14,7 @@ from torch.autograd import Function, Variable
 from halowire.errors import InputError
 from halowire.events import SETUP
 from halowire.pyg.edges import leaves
+from halowire.pyg.outside_weights import RowTensors, leaf_tensors, told_apart
 from halowire.wire import HaloExchange, Transport, vector_on
 
 SPREAD = 1e-9
@@ -37,16 +38,18 @@ class Reduction:
     accumulated before a step. ``running`` says whether a pass has begun, ``heard`` is what is known from the passes.
     """
 
-    def __init__(self, transport: Transport) -> None:
+    def __init__(self, transport: Transport, extents: Sequence[int] = ()) -> None:
+        """Sum over the workers of ``transport``; ``extents`` are this worker's numbers of nodes and edges."""
         self.transport = transport
         self.running = False
         self.heard = Heard()
         self._handed_over = False
         self._time = time.perf_counter()
-        self._parameters: list[nn.Parameter] = []
+        self._parameters: list[Tensor] = []
         self._exchanges: list[HaloExchange] = []
         self._earlier: list[Tensor | None] = []
         self._told: list[tuple[float, Tensor]] = []
+        self._rows = RowTensors(extents)
 
     def add(self, parameters: Iterable[nn.Parameter]) -> None:
         """Sum the gradients of these ``parameters`` too from now on."""
@@ -81,6 +84,35 @@ class Reduction:
         """Whether one of ``values`` is a weight whose gradient is summed."""
         known = {id(parameter) for parameter in self._parameters}
         return any(id(value) in known for value in values)
+
+    def unknown_leaves(self, terms: Iterable[Tensor]) -> list[Tensor]:
+        """The tensors that ``terms`` learn and that are neither known weights nor known rows."""
+        if self.transport.size == 1:
+            return []
+        known = {id(parameter) for parameter in self._parameters}
+        return [leaf for leaf in leaf_tensors(terms) if id(leaf) not in known and leaf not in self._rows]
+
+    def adopt(self, leaves: Sequence[Tensor], total: int) -> None:
+        """Sum the gradients of those ``leaves`` that are weights outside of the model; see `told_apart`."""
+        self._parameters += told_apart(leaves, total, self._rows, self.transport)
+
+    def once(self, penalty: Tensor) -> Tensor:
+        """``penalty``, which all workers have, as a term that counts once: each takes an equal share of its gradient.
+
+        The workers' gradients are summed at the end, so without the shares it would count once per worker.
+        """
+        size = self.transport.size
+        value = penalty.detach().double()
+        sums = torch.stack([value, value.square()])
+        total, square = self.transport.all_reduce(sums, "reduction of the penalty", account=None).tolist()
+        mean = total / size
+        if square / size - mean * mean > SPREAD * (mean * mean):
+            raise InputError(
+                "the penalty of the loss is not the same on all workers, so it depends on rows; put what depends on "
+                "rows into the values: data.mean(values + ..., penalty=...)"
+            )
+        out: Tensor = WholeMean.apply(penalty, self, mean, float(size))  # type: ignore[no-untyped-call]
+        return out
 
     def steer(self, exchanges: Sequence[HaloExchange], epoch: int, before: Heard) -> Heard:
         """Decide on the bits of training pass ``epoch`` by the losses since ``before``; return what is known now."""
@@ -198,28 +230,11 @@ class WholeLoss(Tensor):
 
 
 class WholeMean(Function):
-    """The mean of all workers' values, the same on every worker; each value has the gradient ``1 / count``.
-
-    With ``same``, the value is one number that must be the same on all workers, such as a penalty on the weights. Each
-    worker takes an equal share of its gradient, because the workers' gradients are summed at the end.
-    """
+    """The mean of all workers' values, the same on every worker; each value has the gradient ``1 / count``."""
 
     @staticmethod
-    def forward(ctx: Any, values: Tensor, reduction: Reduction, same: bool = False) -> Tensor:
-        """``sum over workers of sum(values) / sum over workers of the number of values``."""
-        total = values.sum().double()
-        sums = torch.stack([total, total.square() if same else total.new_full((), values.numel())])
-        sums = reduction.transport.all_reduce(sums, "reduction of the loss", account=None)
-        whole, second = sums.tolist()  # on a device, the one wait of the host
-        count = float(reduction.transport.size if same else second)
-        if not count:
-            raise InputError("the loss has no rows on any worker; check the mask")
-        mean = whole / count
-        if same and second / count - mean * mean > SPREAD * (mean * mean):
-            raise InputError(
-                "the penalty of the loss is not the same on all workers, so it depends on rows; put what depends on "
-                "rows into the values: data.mean(values + ..., penalty=...)"
-            )
+    def forward(ctx: Any, values: Tensor, reduction: Reduction, mean: float, count: float) -> Tensor:
+        """``mean``, which is ``sum over workers of sum(values) / count``."""
         ctx.reduction = reduction
         ctx.count = count
         ctx.shape = values.shape
@@ -231,7 +246,7 @@ class WholeMean(Function):
         """The gradient ``1 / count`` of every value; the reduction of the weights' gradients begins here."""
         ctx.reduction.begin()
         ctx.reduction.hear(ctx.mean, grads[0])
-        return (grads[0] / ctx.count).expand(ctx.shape), None, None
+        return (grads[0] / ctx.count).expand(ctx.shape), None, None, None
 
 
 class Guarded(Function):

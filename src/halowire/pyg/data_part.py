@@ -1,0 +1,84 @@
+"""``ShardData`` is one worker's part of a graph; to a script it looks like PyG's ``Data``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch import Tensor
+
+from halowire.errors import InputError
+from halowire.partitioning import Shard
+from halowire.pyg.bridge import Bridge
+from halowire.pyg.data_habits import DataHabits, whole_only
+from halowire.pyg.edges import Edges
+from halowire.pyg.losses import Losses
+from halowire.pyg.whole_loss import Reduction
+from halowire.wire import Transport
+
+OWN = frozenset({"shard", "bridge", "reduction", "rows"})
+"""Attributes that are no tensors of the graph."""
+ABSENT = frozenset({"x", "edge_attr", "edge_weight", "edge_type", "y", "pos", "batch", "time", "face"})
+"""Tensors that PyG's ``Data`` gives as None where a graph has none."""
+
+
+class ShardData(DataHabits, Losses):
+    """One worker's part of a graph under PyG's names: ``x``, ``edge_index``, ``y``, masks, edge tensors.
+
+    Node tensors hold the ``n`` owned rows; edge tensors hold the edges into these rows, in the user's order.
+    ``rows`` are the owned rows' places in the user's graph, ``num_nodes`` is ``n``, ``keys`` are the tensors' names.
+    """
+
+    shard: Shard
+    bridge: Bridge
+    reduction: Reduction
+    rows: Tensor
+    tensors: dict[str, Any]
+
+    def __init__(self, shard: Shard, bridge: Bridge, edge_index: Tensor, tensors: Mapping[str, Any]) -> None:
+        object.__setattr__(self, "tensors", {"edge_index": edge_index, **tensors})
+        self.shard = shard
+        self.bridge = bridge
+        self.reduction = Reduction(bridge.transport, (shard.num_owned, edge_index.shape[1]))
+        self.rows = shard.rows
+        if isinstance(x := tensors.get("x"), Tensor):
+            bridge.keep(x)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set a tensor of this part under the name that the script gives it, as PyG's ``Data`` does."""
+        if name in OWN:
+            object.__setattr__(self, name, value)
+        elif name == "edge_index" and not isinstance(value, Edges):
+            raise InputError(
+                "data.edge_index of a part is replaced by edges that are not its own; change the edges of the whole "
+                "graph before halowire.shard cuts it"
+            )
+        elif name == "num_nodes":
+            raise InputError("data.num_nodes of a part is the number of its rows; set it before halowire.shard")
+        else:
+            self.tensors[name] = value
+
+    def __delattr__(self, name: str) -> None:
+        """Forget a tensor of this part."""
+        if self.tensors.pop(name, None) is None:
+            raise AttributeError(f"this part of the graph has no {name!r} to delete; it has {', '.join(self.tensors)}")
+
+    def __getattr__(self, name: str) -> Any:
+        """The tensor ``name`` of this part; None where PyG's ``Data`` would give None."""
+        tensors = self.__dict__.get("tensors", {})
+        if name in tensors:
+            return tensors[name]
+        if name in ABSENT and tensors:
+            return None
+        if (refused := whole_only(name)) is not None:
+            raise refused
+        raise AttributeError(f"this part of the graph has no {name!r}; it has {', '.join(tensors)}")
+
+    @property
+    def transport(self) -> Transport:
+        """The connection to the other workers."""
+        return self.bridge.transport
+
+    def __repr__(self) -> str:
+        rank, size = self.shard.rank, self.shard.num_parts
+        return f"ShardData(part {rank} of {size}: {self.num_nodes:,} nodes, {self.edge_index.shape[1]:,} edges)"
