@@ -18,7 +18,9 @@ from halowire.kernels import row_keys
 from halowire.pyg.edges import Edges, unmarked
 
 if TYPE_CHECKING:
+    from halowire.partitioning import Shard
     from halowire.pyg.bridge import Bridge
+    from halowire.pyg.model_pass import ModelPass
 
 WHOLE_ONLY = frozenset({
     "coalesce", "sort", "subgraph", "edge_subgraph", "to_heterogeneous", "to_homogeneous", "connected_components",
@@ -44,12 +46,14 @@ class DataHabits:
     """The attributes and methods of PyG's ``Data`` that scripts use."""
 
     tensors: dict[str, Any]
+    shard: Shard
     bridge: Bridge
+    passing: ModelPass
 
     @property
     def num_nodes(self) -> int:
         """The nodes of this worker; `num_whole_nodes` are those of the whole graph."""
-        return self.bridge.num_owned
+        return self.shard.num_owned
 
     @property
     def keys(self) -> Names:
@@ -112,7 +116,7 @@ class DataHabits:
     @property
     def num_whole_nodes(self) -> int:
         """The nodes of the whole graph; ``num_nodes`` are this worker's."""
-        return self.bridge.shard.num_nodes
+        return self.shard.num_nodes
 
     @property
     def num_node_features(self) -> int:
@@ -173,7 +177,7 @@ class DataHabits:
 
         ``sum of h(u, v, a) over edges = sum of h(v, u, a)`` for a random function ``h`` into 64 bits.
         """
-        ends = self.bridge.whole_ids(unmarked(self.tensors["edge_index"])).cpu()
+        ends = torch.cat([self.shard.ids, self.shard.halo_ids])[unmarked(self.tensors["edge_index"]).cpu()]
         first, second = row_keys(0, 0, 0, ends.reshape(-1), STREAM).view(2, -1)
         forth = row_keys(0, 1, 0, first ^ ends[1], STREAM)
         back = row_keys(0, 1, 0, second ^ ends[0], STREAM)
@@ -202,14 +206,14 @@ class DataHabits:
     @property
     def is_cuda(self) -> bool:
         """Whether the part lies on a GPU."""
-        return self.bridge.device.type == "cuda"
+        return self.passing.device.type == "cuda"
 
     def to(self, device: Any, *names: str, non_blocking: bool = False) -> Self:
         """Return the part itself: `halowire.shard` has put it on its device. Another device is refused."""
         wanted = torch.device(device)
-        if wanted.type != self.bridge.device.type:
+        if wanted.type != self.passing.device.type:
             raise InputError(
-                f"data.to({str(wanted)!r}): this part lies on {self.bridge.device}, with its connections; choose the "
+                f"data.to({str(wanted)!r}): this part lies on {self.passing.device}, with its connections; choose the "
                 f"device when the graph is cut: halowire.shard(data, device={wanted.type!r})"
             )
         return self
@@ -272,13 +276,13 @@ class DataHabits:
 
     def _largest(self, value: Tensor) -> int:
         """The largest number in the ``value`` of any worker; -1 where there is none."""
-        largest = torch.zeros(self.bridge.transport.size, dtype=torch.int64)
-        largest[self.bridge.transport.rank] = int(value.max()) if value.numel() else -1
+        largest = torch.zeros(self.passing.transport.size, dtype=torch.int64)
+        largest[self.passing.transport.rank] = int(value.max()) if value.numel() else -1
         return int(self._sum(largest).max())
 
     def _sum(self, value: Tensor) -> Tensor:
         """The sum of all workers' ``value``."""
-        return self.bridge.transport.all_reduce(value, "question about the whole graph", SETUP)
+        return self.passing.transport.all_reduce(value, "question about the whole graph", SETUP)
 
 
 def whole_only(name: str) -> InputError | None:

@@ -8,15 +8,16 @@ from typing import Any
 from torch import Tensor
 
 from halowire.errors import InputError
-from halowire.partitioning import Shard
+from halowire.partitioning import HaloLists, Shard
 from halowire.pyg.bridge import Bridge
 from halowire.pyg.data_habits import DataHabits, whole_only
 from halowire.pyg.edges import Edges
 from halowire.pyg.losses import Losses
+from halowire.pyg.model_pass import ModelPass
 from halowire.pyg.whole_loss import Reduction
-from halowire.wire import Transport
+from halowire.wire import HaloExchanges, Policy, Transport
 
-OWN = frozenset({"shard", "bridge", "reduction", "rows"})
+OWN = frozenset({"shard", "bridge", "passing", "reduction", "rows"})
 """Attributes that are no tensors of the graph."""
 ABSENT = frozenset({"x", "edge_attr", "edge_weight", "edge_type", "y", "pos", "batch", "time", "face"})
 """Tensors that PyG's ``Data`` gives as None where a graph has none."""
@@ -31,6 +32,7 @@ class ShardData(DataHabits, Losses):
 
     shard: Shard
     bridge: Bridge
+    passing: ModelPass
     reduction: Reduction
     rows: Tensor
     tensors: dict[str, Any]
@@ -39,6 +41,7 @@ class ShardData(DataHabits, Losses):
         object.__setattr__(self, "tensors", {"edge_index": edge_index, **tensors})
         self.shard = shard
         self.bridge = bridge
+        self.passing = bridge.passing
         self.reduction = Reduction(bridge.transport, (shard.num_owned, edge_index.shape[1]))
         self.rows = shard.rows
         if isinstance(x := tensors.get("x"), Tensor):
@@ -77,7 +80,16 @@ class ShardData(DataHabits, Losses):
     @property
     def transport(self) -> Transport:
         """The connection to the other workers."""
-        return self.bridge.transport
+        return self.passing.transport
+
+    @property
+    def halos(self) -> dict[str, HaloLists]:
+        """The rows that are sent and received, by the name of the halo: a graph of one edge type has one."""
+        return {self.bridge.name: self.shard}
+
+    def exchanges(self, policy: Policy) -> HaloExchanges:
+        """New exchanges of this part's halos under ``policy``."""
+        return HaloExchanges(self.halos, self.transport, self.passing.device, policy)
 
     def __repr__(self) -> str:
         rank, size = self.shard.rank, self.shard.num_parts

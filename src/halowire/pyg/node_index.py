@@ -35,7 +35,7 @@ def names_nodes(name: str, value: Any, num_nodes: int, told: Collection[str] = (
 
 def _is_index(value: Any, num_nodes: int) -> bool:
     whole = isinstance(value, Tensor) and value.dim() == 1 and value.dtype in (torch.int64, torch.int32)
-    return whole and (not value.numel() or (0 <= int(value.min()) and int(value.max()) < num_nodes))
+    return whole and (not value.numel() or (int(value.min()) >= 0 and int(value.max()) < num_nodes))
 
 
 def translated(value: Any, place: Tensor, name: str = "index") -> Any:
@@ -57,7 +57,7 @@ def refuse_no_index(value: Any, num_nodes: int, name: str) -> Tensor:
             f"{name} has shape {list(index.shape)} and type {index.dtype}; node numbers are a list of whole numbers, "
             f"and a mask has one entry for each of the {num_nodes} nodes"
         )
-    if index.numel() and not (0 <= int(index.min()) and int(index.max()) < num_nodes):
+    if index.numel() and not (int(index.min()) >= 0 and int(index.max()) < num_nodes):
         raise InputError(
             f"{name} names node {int(index.max()) if int(index.max()) >= num_nodes else int(index.min())}, but the "
             f"graph has {num_nodes} nodes; give numbers of the whole graph, from 0 to {num_nodes - 1}"

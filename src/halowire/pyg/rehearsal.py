@@ -120,7 +120,7 @@ def _attempt(model: nn.Module, call: Call, seed: int, size: Size, notes: Notes) 
     def work(transport: InProcessTransport) -> Outcome:
         part = cut_data(graph, owner, transport)
         own = copy.deepcopy(model)
-        spread_norms(own, part.bridge)
+        spread_norms(own, part.passing)
         use_fast_paths(own)
         return try_pass(own, call, part, part.rows, size, Notes())
 

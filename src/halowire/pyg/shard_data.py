@@ -18,6 +18,7 @@ from halowire.partitioning import Partition, Shard, cut, cut_links, is_shard_fol
 from halowire.pyg.bridge import Bridge
 from halowire.pyg.data_part import ShardData
 from halowire.pyg.edges import Edges
+from halowire.pyg.model_pass import ModelPass
 from halowire.pyg.same_graph import require_same_graph
 from halowire.training import Config, Decoder, LinkTask, Situation, dot_product, hold_out, refuse
 from halowire.wire import Transport
@@ -191,7 +192,7 @@ def only_edges(tensors: Mapping[str, Any], num_nodes: int, kept: Tensor) -> dict
 
 def place_data(shard: Shard, tensors: Mapping[str, Any], transport: Transport, device: torch.device) -> ShardData:
     """The part of a graph made of ``tensors``, as `local_tensors` gives them, connected to the other workers."""
-    bridge = Bridge(shard, transport, device)
+    bridge = Bridge(shard, ModelPass(transport, device))
     placed = {name: value.to(device) if isinstance(value, Tensor) else value for name, value in tensors.items()}
     edges = placed.pop("edge_index")
     return ShardData(shard, bridge, Edges.of(edges, bridge), placed)

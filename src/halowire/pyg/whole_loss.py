@@ -15,7 +15,7 @@ from halowire.errors import InputError
 from halowire.events import SETUP
 from halowire.pyg.edges import leaves
 from halowire.pyg.outside_weights import RowTensors, leaf_tensors, told_apart
-from halowire.wire import HaloExchange, Transport, vector_on
+from halowire.wire import HaloExchanges, Transport, vector_on
 
 SPREAD = 1e-9
 """The largest relative variance of a number over the workers that rounding may cause."""
@@ -46,7 +46,7 @@ class Reduction:
         self._handed_over = False
         self._time = time.perf_counter()
         self._parameters: list[Tensor] = []
-        self._exchanges: list[HaloExchange] = []
+        self._exchanges: list[HaloExchanges] = []
         self._earlier: list[Tensor | None] = []
         self._told: list[tuple[float, Tensor]] = []
         self._rows = RowTensors(extents)
@@ -63,7 +63,7 @@ class Reduction:
                 value.copy_(self.transport.broadcast(value.detach().clone(), what, SETUP))
         self.add(module.parameters())
 
-    def watch(self, exchange: HaloExchange) -> None:
+    def watch(self, exchange: HaloExchanges) -> None:
         """Synchronise the next epoch of ``exchange`` when its rows have changed too much."""
         self._exchanges.append(exchange)
 
@@ -114,7 +114,7 @@ class Reduction:
         out: Tensor = WholeMean.apply(penalty, self, mean, float(size))  # type: ignore[no-untyped-call]
         return out
 
-    def steer(self, exchanges: Sequence[HaloExchange], epoch: int, before: Heard) -> Heard:
+    def steer(self, exchanges: Sequence[HaloExchanges], epoch: int, before: Heard) -> Heard:
         """Decide on the bits of training pass ``epoch`` by the losses since ``before``; return what is known now."""
         now = self.heard
         for exchange in () if self._handed_over else exchanges:

@@ -43,12 +43,14 @@ class Border:
         return self._before + self._after
 
     def expect(self, places: Sequence[slice], direction: str, epoch: int | None) -> None:
-        """Post the receives of all chunks, in the order in which they arrive."""
+        """Post the receives of all chunks in the order in which they are sent: all kinds of a chunk, then the next."""
         forward = direction == FORWARD
         into = (self._arrived, self._initial) if forward else (self._left, self._initial_grad)
-        for link, matrix in zip(self._before if forward else self._after, into, strict=False):
-            assert matrix is not None
-            link.expect(places, matrix, direction, epoch)
+        links = self._before if forward else self._after
+        for number, at in enumerate(places):
+            for link, matrix in zip(links, into, strict=False):
+                assert matrix is not None
+                link.expect(number, at, matrix, direction, epoch)
         if not forward and self._last and self._initial_grad is not None:
             self._initial_grad.zero_()
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from halowire.errors import InputError
 from halowire.kernels import Csr, Drop, activate
-from halowire.partitioning import Shard
+from halowire.partitioning import HaloLists
 from halowire.wire.code_error import CodeError
 from halowire.wire.graded import HaloCodecs
 from halowire.wire.memory import Memory
@@ -35,8 +35,11 @@ class HaloExchange:
     epoch's message, while this epoch's message is under way; in the first epoch nothing is added.
     """
 
-    def __init__(self, shard: Shard, transport: Transport, device: torch.device, policy: Policy | None = None) -> None:
+    def __init__(
+        self, shard: HaloLists, transport: Transport, device: torch.device, policy: Policy | None = None
+    ) -> None:
         self.transport = transport
+        self.device = device
         self.policy = policy or Policy()
         self.memory = Memory(device)
         self.num_boundary = shard.num_boundary

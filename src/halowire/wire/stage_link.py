@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 
@@ -41,14 +39,17 @@ class StageLink:
         self._arrived: Message | None = None
         self._terms_of: dict[tuple[int, str, int], Terms] = {}
 
-    def expect(self, places: Sequence[slice], into: Tensor, direction: str, epoch: int | None) -> None:
-        """Post the receives of all chunks, in order of arrival; chunk ``i`` fills rows ``places[i]`` of ``into``."""
+    def expect(self, number: int, at: slice, into: Tensor, direction: str, epoch: int | None) -> None:
+        """Post the receive of the ``number``-th chunk, which fills the rows ``at`` of ``into``.
+
+        All links between two stages post in one order: chunk after chunk, and within a chunk kind after kind, as the
+        sender does. NCCL knows no tags, so the ``k``-th receive of a pair of workers meets its ``k``-th send.
+        """
         self._into = into
         terms = self._terms(epoch, direction, into.shape[1])
-        for number, at in enumerate(places):
-            message = self._message(number, at, terms, sends=False)
-            message.open(direction, number, received=into[at] if terms.plain else None).expect()
-            self._incoming[number] = message
+        message = self._message(number, at, terms, sends=False)
+        message.open(direction, number, received=into[at] if terms.plain else None).expect()
+        self._incoming[number] = message
 
     def take(self, number: int) -> None:
         """Wait for the ``number``-th chunk; :meth:`unpack` then puts its rows in place."""

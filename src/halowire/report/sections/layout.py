@@ -7,6 +7,7 @@ from statistics import fmean
 
 from halowire.report.charts import legend, timeline_chart
 from halowire.report.facts import ShownRun, served_layers, workers_said
+from halowire.report.machine_words import stand_in_words
 from halowire.report.markup import Html, figure, join, table, tag
 from halowire.report.run_files import KINDS, RunFiles, WorkerTimeline, mean_bubble, timelines
 from halowire.report.units import (
@@ -87,8 +88,7 @@ def serving_kernels(one: ShownRun) -> Html | None:
         return None
     native = sum(layer.get("path") == "native" for layer in layers.values())
     words = f"In training, halowire's kernels serve {native} of {len(layers)} layers; PyG's own code serves the others."
-    if summary.get("kernels") not in (None, "native"):
-        words += " This machine has no native kernels: torch stands in for them."
+    words = f"{words} {stand_in_words(summary)}".rstrip()
     if summary.get("rows_as_they_are") is True:
         words += " Rows travel after dropout, so they are coded as they are, not as changes since the last epoch: "
         words += "--rate.decay is not used."
