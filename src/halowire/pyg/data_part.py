@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from halowire.errors import InputError
+from halowire.events import EVAL
 from halowire.partitioning import HaloLists, Shard
 from halowire.pyg.bridge import Bridge
 from halowire.pyg.data_habits import DataHabits, whole_only
 from halowire.pyg.edges import Edges
 from halowire.pyg.losses import Losses
 from halowire.pyg.model_pass import ModelPass
+from halowire.pyg.node_index import refuse_no_index, translated
+from halowire.pyg.own_rows import Owner, OwnIndex, OwnRows, plain
 from halowire.pyg.whole_loss import Reduction
 from halowire.wire import HaloExchanges, Policy, Transport
 
-OWN = frozenset({"shard", "bridge", "passing", "reduction", "rows"})
+OWN = frozenset({"shard", "bridge", "passing", "reduction", "rows", "owner"})
 """Attributes that are no tensors of the graph."""
 ABSENT = frozenset({"x", "edge_attr", "edge_weight", "edge_type", "y", "pos", "batch", "time", "face"})
 """Tensors that PyG's ``Data`` gives as None where a graph has none."""
@@ -35,6 +39,7 @@ class ShardData(DataHabits, Losses):
     passing: ModelPass
     reduction: Reduction
     rows: Tensor
+    owner: Owner
     tensors: dict[str, Any]
 
     def __init__(self, shard: Shard, bridge: Bridge, edge_index: Tensor, tensors: Mapping[str, Any]) -> None:
@@ -44,6 +49,10 @@ class ShardData(DataHabits, Losses):
         self.passing = bridge.passing
         self.reduction = Reduction(bridge.transport, (shard.num_owned, edge_index.shape[1]))
         self.rows = shard.rows
+        self.owner = Owner(shard.num_owned, shard.num_nodes, bridge.passing)
+        for name, value in tensors.items():
+            if _is_mask_or_label(name, value, shard.num_owned):
+                self.tensors[name] = OwnRows.of(value, self.owner)
         if isinstance(x := tensors.get("x"), Tensor):
             bridge.keep(x)
 
@@ -77,6 +86,53 @@ class ShardData(DataHabits, Losses):
             raise refused
         raise AttributeError(f"this part of the graph has no {name!r}; it has {', '.join(tensors)}")
 
+    def translate(self, index: Any) -> Any:
+        """Numbers of nodes of the whole graph as numbers of this worker's rows; nodes of other workers are left out.
+
+        Example:
+            >>> out[data.translate(split_idx["train"])]
+
+        Args:
+            index: node numbers ``[k]``, a mask of all nodes, bool ``[N]``, or a dictionary of these.
+        """
+        if isinstance(index, Mapping):
+            return {name: self.translate(item) for name, item in index.items()}
+        if isinstance(index, Tensor) and index.dtype == torch.bool and index.shape == (self.shard.num_nodes,):
+            return OwnRows.of(index[self.rows.to(index.device)], self.owner)
+        return OwnIndex.of(translated(index, self.places(), "the index"), self.owner)
+
+    def own(self, index: Any) -> Tensor:
+        """``index``, numbers of this worker's rows from 0 to ``data.num_nodes - 1``, marked as such."""
+        found: Tensor = OwnIndex.of(refuse_no_index(index, self.num_nodes, "the index of own rows"), self.owner)
+        return found
+
+    def places(self) -> Tensor:
+        """This worker's row of every node of the whole graph, int64 ``[N]``; -1 for nodes of other workers."""
+        place = torch.full((self.shard.num_nodes,), -1)
+        place[self.rows] = torch.arange(self.num_nodes)
+        return place
+
+    def gather(self, values: Tensor) -> Tensor:
+        """All workers' ``values``, the same on every worker and without gradients.
+
+        Rows of nodes ``[n, ...]`` come in the order of the user's graph, ``[N, ...]``; anything else, such as the
+        scores of pairs, comes worker after worker.
+        """
+        values = plain(values).detach().cpu().contiguous()
+        transport = self.transport
+        counts = torch.zeros(2, transport.size, dtype=torch.int64)
+        counts[0, transport.rank], counts[1, transport.rank] = values.shape[0], self.num_nodes
+        first, nodes = transport.all_reduce(counts, "counts of gathered rows", EVAL)
+        whole = values.new_zeros(int(first.sum()), *values.shape[1:])
+        before = int(first[: transport.rank].sum())
+        rows = torch.arange(before, before + values.shape[0])
+        if torch.equal(first, nodes):
+            rows = self.rows
+        kind = torch.uint8 if values.dtype == torch.bool else values.dtype
+        whole = whole.to(kind)
+        whole[rows] = values.to(kind)
+        return transport.all_reduce(whole, "gathering of rows", EVAL).to(values.dtype)
+
     @property
     def transport(self) -> Transport:
         """The connection to the other workers."""
@@ -94,3 +150,9 @@ class ShardData(DataHabits, Losses):
     def __repr__(self) -> str:
         rank, size = self.shard.rank, self.shard.num_parts
         return f"ShardData(part {rank} of {size}: {self.num_nodes:,} nodes, {self.edge_index.shape[1]:,} edges)"
+
+
+def _is_mask_or_label(name: str, value: Any, num_owned: int) -> bool:
+    """Whether indices are made of this tensor of rows, as by ``mask.nonzero()`` and ``data.y == 3``."""
+    rows = isinstance(value, Tensor) and value.shape[:1] == (num_owned,) and not isinstance(value, Edges)
+    return rows and (name == "y" or value.dtype == torch.bool)

@@ -17,9 +17,10 @@ from halowire.events import EVAL, SETUP, TRAIN
 from halowire.pyg.data_part import ShardData
 from halowire.pyg.edges import changed, holds
 from halowire.pyg.fast_path import LayerPath, use_fast_paths
+from halowire.pyg.own_rows import OwnRows, is_marked, plain
 from halowire.pyg.rehearsal import UncheckableError, rehearse
 from halowire.pyg.trial import Call, Rehearsed, needed_inputs
-from halowire.pyg.whole_layers import refuse_unsupported, spread_norms
+from halowire.pyg.whole_layers import refuse_unsupported, refuse_wrapped, spread_norms
 from halowire.pyg.whole_loss import Guarded
 from halowire.training import Config, Situation, agree, model_facts, policy_of, recipe_config, refuse, settled
 from halowire.wire import HaloExchanges, RowCodec, agree_on_codec, sample_size
@@ -162,8 +163,9 @@ class Attachment:
             with contextlib.suppress(UncheckableError):
                 self.exchange_of(args)
 
-    def _before(self, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Begin a pass of the model."""
+    def _before(self, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any] | None:
+        """Begin a pass of the model; inside it, rows need no marks, since every call is rehearsed."""
+        refuse_wrapped()
         known = self._known(args, kwargs)
         exchange = self._exchange(known)
         training = model.training and torch.is_grad_enabled()
@@ -175,6 +177,7 @@ class Attachment:
         self._account.__enter__()
         self.data.passing.begin(exchange, *((self.epoch, known.widths) if training else ()))
         self.epoch += training
+        return (plain(args), plain(kwargs)) if is_marked((args, kwargs)) else None
 
     def _after(self, model: nn.Module, args: Any, out: Any) -> Any:
         """End a pass of the model, also where forward failed and ``out`` is None."""
@@ -189,10 +192,11 @@ class Attachment:
             self.data.passing.refuse_outside()
 
     def _guarded(self, out: Any) -> Any:
-        if not (isinstance(out, Tensor) and out.requires_grad):
+        if not isinstance(out, Tensor):
             return out
-        guarded: Tensor = Guarded.apply(out, self.data.reduction)  # type: ignore[no-untyped-call]
-        return guarded
+        guarded = Guarded.apply(out, self.data.reduction) if out.requires_grad else out  # type: ignore[no-untyped-call]
+        is_rows = out.shape[:1] == (self.data.num_nodes,) and not self.data.reduction.handed_over
+        return OwnRows.of(guarded, self.data.owner) if is_rows else guarded
 
     def exchange_of(self, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> HaloExchanges:
         """The exchange for calls with such arguments."""

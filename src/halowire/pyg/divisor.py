@@ -8,7 +8,8 @@ from torch import Tensor
 
 CLASS_LOSSES = ("NllLossBackward0", "NllLoss2DBackward0")
 """The autograd nodes of ``F.cross_entropy`` and ``F.nll_loss`` of class labels."""
-SCALING = ("AddBackward0", "MulBackward0", "MulBackward1", "DivBackward0", "NegBackward0", "ViewBackward0")
+SCALING = ("AddBackward0", "MulBackward0", "MulBackward1", "DivBackward0", "NegBackward0", "ViewBackward0",
+           "AliasBackward0")  # fmt: skip
 """The nodes between a loss's values and its classes, such as those of label smoothing."""
 
 

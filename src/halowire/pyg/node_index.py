@@ -10,9 +10,9 @@ from torch import Tensor
 
 from halowire.errors import InputError
 
-ROLES = ("train", "val", "valid", "validation", "test", "node", "seed", "target", "root", "labeled", "labelled",
-         "unlabeled", "unlabelled", "input", "split")  # fmt: skip
-ENDINGS = ("idx", "index", "indices", "nodes", "ids", "id")
+ROLES = ("train", "val", "valid", "validation", "test", "seed", "target", "root", "labeled", "labelled", "unlabeled",
+         "unlabelled")  # fmt: skip
+ENDINGS = ("idx", "index", "indices", "nodes")
 NAMES = frozenset(f"{role}_{ending}" for role in ROLES for ending in ENDINGS) | {"split_idx", "splits"}
 """Attributes that name nodes, where their values are numbers of nodes."""
 

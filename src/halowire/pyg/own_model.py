@@ -19,6 +19,7 @@ from halowire.pyg.distribute import attach, layer_paths, state_of
 from halowire.pyg.drop_edges import DropEdges
 from halowire.pyg.fast_path import NATIVE, overlap_by_layer
 from halowire.pyg.module_watch import modules_watched
+from halowire.pyg.own_rows import OwnRows
 from halowire.pyg.trial import needed_inputs
 from halowire.schedules import Complete, Watch
 from halowire.training import Config, Decoder, Learnt, LinkTask, Runner, Task, generator_states, restore_generators
@@ -76,7 +77,7 @@ class OwnTask(Task):
         """This worker's share of the loss: the sum of its values, divided by the number of all workers' values."""
         if self.function is None or self.data is None:
             return super().loss(logits, epoch)
-        values = self.function(logits, self.data)
+        values = self.function(OwnRows.of(logits, self.data.owner), self.data)
         if not isinstance(values, Tensor) or values.dim() == 0:
             raise InputError("the loss must give one value per row, which halowire averages; use reduction='none'")
         count = self.data.transport.all_reduce(torch.tensor([float(values.numel())]), "count of the loss's rows")

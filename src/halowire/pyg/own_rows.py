@@ -8,40 +8,54 @@ and an index that was made of them, or translated when the graph was cut, knows 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from halowire.errors import InputError
-from halowire.pyg.bridge import Bridge
-from halowire.pyg.edges import changed
+from halowire.pyg.edges import changed, leaves
+from halowire.pyg.model_pass import ModelPass
 
 FINDING = {"nonzero", "argwhere", "where"}
 """Functions that give the places where a mask is true."""
 PICKING = {"view", "reshape", "flatten", "squeeze", "unsqueeze", "contiguous", "clone", "to", "cpu", "cuda", "long",
            "detach", "__getitem__", "index_select", "masked_select", "sort", "unique", "flip", "t", "unbind", "split",
-           "chunk", "expand", "repeat"}  # fmt: skip
+           "chunk", "expand", "repeat", "__deepcopy__"}  # fmt: skip
 """Functions whose results name the same nodes as their first argument, or some of them."""
 JOINING = {"cat", "concat", "concatenate", "stack", "hstack"}
 """Functions whose results name all the nodes of their arguments."""
-COPYING = {"__reduce_ex__"}
-"""Functions that write a tensor to a file, where connections do not belong."""
+COPYING = {"__reduce_ex__", "__deepcopy__"}
+"""Functions that copy a tensor to a file or another one, without its connections."""
+
+
+@dataclass(frozen=True, eq=False)
+class Owner:
+    """Whose rows they are: a worker with ``owned`` of the ``whole`` nodes, whose models run in ``passing``."""
+
+    owned: int
+    whole: int
+    passing: ModelPass
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Owner:
+        """Return the same owner: a copy of rows is this worker's too."""
+        return self
 
 
 class _Marked(Tensor):
     """A tensor with a mark that tells what its first dimension, or its numbers, mean on this worker."""
 
-    bridge: Bridge
+    owner: Owner
 
     @classmethod
-    def of(cls, value: Any, bridge: Bridge) -> Any:
+    def of(cls, value: Any, owner: Owner) -> Any:
         """``value`` with this mark; unchanged with one worker, whose nodes are those of the whole graph."""
-        if bridge.transport.size == 1 or not isinstance(value, Tensor) or isinstance(value, cls):
+        if owner.passing.transport.size == 1 or not isinstance(value, Tensor) or isinstance(value, cls):
             return value
         with torch._C.DisableTorchFunctionSubclass():
             marked: _Marked = plain(value).as_subclass(cls)
-        marked.bridge = bridge
+        marked.owner = owner
         return marked
 
     @classmethod
@@ -73,6 +87,11 @@ def plain(value: Any) -> Any:
     return changed(value, _plain)
 
 
+def is_marked(value: Any) -> bool:
+    """Whether there is such a mark in ``value``."""
+    return any(isinstance(leaf, _Marked) for leaf in leaves(value))
+
+
 def _plain(value: Any) -> Any:
     if isinstance(value, _Marked):
         with torch._C.DisableTorchFunctionSubclass():
@@ -80,18 +99,9 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _bridge_of(args: Any) -> Bridge:
-    """The bridge of the first marked tensor in ``args``."""
-    stack = [args]
-    while stack:
-        value = stack.pop(0)
-        if isinstance(value, _Marked):
-            return value.bridge
-        if isinstance(value, tuple | list):
-            stack += value
-        elif isinstance(value, dict):
-            stack += value.values()
-    raise AssertionError("a marked tensor is always among the arguments")
+def _owner_of(args: Any) -> Owner:
+    """The owner of the first marked tensor in ``args``."""
+    return next(value.owner for value in leaves(args) if isinstance(value, _Marked))
 
 
 def _marked_result(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
@@ -99,15 +109,15 @@ def _marked_result(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], out
     first: Any = args[0] if args else None
     if isinstance(out, Tensor) and type(out) is not Tensor:
         return out
-    bridge = _bridge_of((args, kwargs))
+    owner = _owner_of((args, kwargs))
     if name in FINDING and len(args) + len(kwargs) == 1 and isinstance(first, OwnRows):
-        return changed(out, lambda found: OwnIndex.of(found, bridge))
+        return changed(out, lambda found: OwnIndex.of(found, owner))
     indices = isinstance(first, OwnIndex) and name in PICKING
     joined = name in JOINING and all(isinstance(item, OwnIndex) for item in first)
     if indices or joined:
-        return changed(out, lambda found: OwnIndex.of(found, bridge) if _whole_numbers(found) else found)
-    if isinstance(out, Tensor) and out.dim() and out.shape[0] == bridge.num_owned and isinstance(first, OwnRows):
-        return OwnRows.of(out, bridge)
+        return changed(out, lambda found: OwnIndex.of(found, owner) if _whole_numbers(found) else found)
+    if isinstance(out, Tensor) and out.dim() and out.shape[0] == owner.owned and isinstance(first, OwnRows):
+        return OwnRows.of(out, owner)
     return out
 
 
@@ -119,23 +129,23 @@ def _refuse_foreign(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
         target, index = args[0], args[2] if len(args) > 2 else kwargs.get("index")
     else:
         return
-    bridge = _bridge_of((args, kwargs))
-    if bridge.inside or not isinstance(target, Tensor):
+    owner = _owner_of((args, kwargs))
+    if owner.passing.inside or not isinstance(target, Tensor):
         return
     if isinstance(target, OwnRows):
-        _refuse_index(index, bridge)
+        _refuse_index(index, owner)
     elif isinstance(index, OwnIndex) and not isinstance(target, OwnIndex):
-        whole = bridge.shard.num_nodes
-        if target.shape[0] == whole != bridge.num_owned:
+        whole = owner.whole
+        if target.shape[0] == whole != owner.owned:
             raise InputError(
                 f"a tensor of all {whole} nodes is indexed by numbers of this worker's rows; take its part first: "
                 "tensor[data.rows]"
             )
 
 
-def _refuse_index(index: Any, bridge: Bridge) -> None:
+def _refuse_index(index: Any, owner: Owner) -> None:
     """Refuse ``index`` unless it names rows of this worker."""
-    owned, whole = bridge.num_owned, bridge.shard.num_nodes
+    owned, whole = owner.owned, owner.whole
     if index is None or index is Ellipsis or isinstance(index, OwnIndex):
         return
     if isinstance(index, slice):

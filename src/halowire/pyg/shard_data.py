@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from halowire.pyg.bridge import Bridge
 from halowire.pyg.data_part import ShardData
 from halowire.pyg.edges import Edges
 from halowire.pyg.model_pass import ModelPass
+from halowire.pyg.node_index import names_nodes
 from halowire.pyg.same_graph import require_same_graph
 from halowire.training import Config, Decoder, LinkTask, Situation, dot_product, hold_out, refuse
 from halowire.wire import Transport
@@ -45,7 +46,13 @@ class Links:
 
 
 def shard(
-    data: Any, *, method: str = "metis", seed: int = 0, device: str = "auto", transport: Transport | None = None
+    data: Any,
+    *,
+    method: str = "metis",
+    seed: int = 0,
+    device: str = "auto",
+    node_index: Sequence[str] = (),
+    transport: Transport | None = None,
 ) -> ShardData:
     """This worker's part of ``data``: one part per process under torchrun, the whole graph in a single process.
 
@@ -58,6 +65,8 @@ def shard(
         method: the partitioner, unless ``data`` is a folder of shards.
         seed: the seed of the partitioner.
         device: ``cpu``, ``cuda`` or ``auto``.
+        node_index: names of attributes that hold numbers of nodes and are to be translated into numbers of this
+            worker's rows; ``train_idx`` and its like are translated anyway.
         transport: the connection to the other workers; left out, the process joins them, until it ends.
     """
     place = choose_device(device, Place.here())
@@ -69,7 +78,8 @@ def shard(
         return of_shard(part, transport, place)
     tensors, num_nodes = agreed(lambda: tensors_of(data), transport, "reading of the graph")
     require_same_graph(tensors, num_nodes, transport)
-    return cut_data(tensors, _owners(tensors, num_nodes, method, seed, transport), transport, place)
+    _refuse_missing(node_index, tensors)
+    return cut_data(tensors, _owners(tensors, num_nodes, method, seed, transport), transport, place, node_index)
 
 
 def shard_links(
@@ -147,7 +157,11 @@ def tensors_of(data: Any, regression: bool = False) -> tuple[dict[str, Any], int
 
 
 def cut_data(
-    tensors: Mapping[str, Any], owner: Tensor, transport: Transport, device: torch.device | None = None
+    tensors: Mapping[str, Any],
+    owner: Tensor,
+    transport: Transport,
+    device: torch.device | None = None,
+    node_index: Sequence[str] = (),
 ) -> ShardData:
     """This worker's part of a graph whose tensors have PyG's names; ``owner`` ``[N]`` is the owner of every node.
 
@@ -158,20 +172,24 @@ def cut_data(
         owner: the owner of every node.
         transport: the connection to the other workers.
         device: where the part is put.
+        node_index: names of further tensors that hold numbers of nodes.
     """
     graph = Graph.from_edge_index(tensors["edge_index"].cpu(), owner.numel())
     shard = cut(graph, Partition(owner, transport.size))[transport.rank]
-    return place_data(shard, local_tensors(tensors, owner, shard), transport, device or torch.device("cpu"))
+    parts = local_tensors(tensors, owner, shard, node_index)
+    return place_data(shard, parts, transport, device or torch.device("cpu"), node_index)
 
 
-def local_tensors(tensors: Mapping[str, Any], owner: Tensor, shard: Shard) -> dict[str, Any]:
+def local_tensors(
+    tensors: Mapping[str, Any], owner: Tensor, shard: Shard, node_index: Sequence[str] = ()
+) -> dict[str, Any]:
     """The part of ``tensors`` that belongs to ``shard``; ``edge_index`` numbers owned rows first, then the halo's."""
     edge_index, num_nodes = tensors["edge_index"].cpu(), owner.numel()
     place = torch.full((num_nodes,), -1)
     held = torch.cat([shard.rows, shard.halo_ids])
     place[held] = torch.arange(held.numel())
     mine = (owner[edge_index[1]] == shard.rank).nonzero()[:, 0]
-    kinds = tensor_kinds(tensors, num_nodes, edge_index.shape[1])
+    kinds = tensor_kinds(tensors, num_nodes, edge_index.shape[1], node_index)
     chosen = {"node": shard.rows, "edge": mine}
     parts = {
         name: _pick(value, chosen[kinds[name]]) if name in kinds else value
@@ -190,12 +208,22 @@ def only_edges(tensors: Mapping[str, Any], num_nodes: int, kept: Tensor) -> dict
     return {**tensors, **edges, "edge_index": edge_index[:, kept.to(edge_index.device)]}
 
 
-def place_data(shard: Shard, tensors: Mapping[str, Any], transport: Transport, device: torch.device) -> ShardData:
+def place_data(
+    shard: Shard,
+    tensors: Mapping[str, Any],
+    transport: Transport,
+    device: torch.device,
+    node_index: Sequence[str] = (),
+) -> ShardData:
     """The part of a graph made of ``tensors``, as `local_tensors` gives them, connected to the other workers."""
     bridge = Bridge(shard, ModelPass(transport, device))
     placed = {name: value.to(device) if isinstance(value, Tensor) else value for name, value in tensors.items()}
     edges = placed.pop("edge_index")
-    return ShardData(shard, bridge, Edges.of(edges, bridge), placed)
+    data = ShardData(shard, bridge, Edges.of(edges, bridge), placed)
+    for name, value in placed.items():
+        if names_nodes(name, value, shard.num_nodes, node_index):
+            data[name] = data.translate(value)
+    return data
 
 
 def of_shard(shard: Shard, transport: Transport, device: torch.device) -> ShardData:
@@ -220,11 +248,15 @@ def node_tensors(source: Graph | Shard) -> dict[str, Tensor]:
     return {name: value.to_dense() if isinstance(value, Csr) else value for name, value in found.items()}
 
 
-def tensor_kinds(tensors: Mapping[str, Any], num_nodes: int, num_edges: int) -> dict[str, str]:
+def tensor_kinds(
+    tensors: Mapping[str, Any], num_nodes: int, num_edges: int, node_index: Sequence[str] = ()
+) -> dict[str, str]:
     """``node`` or ``edge``, by name, for every tensor that has one row for each node or edge."""
     kinds = {}
     for name, value in tensors.items():
         if name == "edge_index" or not isinstance(value, Tensor) or value.dim() == 0:
+            continue
+        if names_nodes(name, value, num_nodes, node_index):
             continue
         if name in ("x", "y", "pos", "n_id") or name.endswith("mask"):
             likely, extent = "node", num_nodes
@@ -237,6 +269,14 @@ def tensor_kinds(tensors: Mapping[str, Any], num_nodes: int, num_edges: int) -> 
         elif name in ("x", "y") or name.startswith("edge_"):
             raise InputError(f"{name} has {value.shape[0]} rows, expected one for each of the {extent} {likely}s")
     return kinds
+
+
+def _refuse_missing(node_index: Sequence[str], tensors: Mapping[str, Any]) -> None:
+    missing = [name for name in node_index if name not in tensors]
+    if missing:
+        raise InputError(
+            f"node_index names {', '.join(missing)}, which the graph does not have; it has {', '.join(tensors)}"
+        )
 
 
 def _pick(value: Tensor, rows: Tensor) -> Tensor:

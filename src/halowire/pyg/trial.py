@@ -17,6 +17,7 @@ from halowire.pyg.data_part import ShardData
 from halowire.pyg.drop_edges import DropEdges
 from halowire.pyg.edges import Edges, leaves
 from halowire.pyg.model_pass import ModelPass
+from halowire.pyg.own_rows import plain
 
 DRAWS = {
     "rand", "rand_like", "randn", "randn_like", "randint", "randint_like", "randperm", "bernoulli", "bernoulli_",
@@ -93,7 +94,7 @@ class Call:
         like_edge = any(known) if known else value.shape[0] == num_edges != num_nodes
         if value.shape[0] != (num_edges if like_edge else num_nodes):
             return False
-        self.samples[name] = ("edge" if like_edge else "node", value)
+        self.samples[name] = ("edge" if like_edge else "node", plain(value))
         return True
 
 
@@ -107,7 +108,7 @@ class Slot:
 def _fill(value: Any, graph: Any) -> Any:
     if not isinstance(value, Slot):
         return value
-    return getattr(graph, value.name) if value.name else graph
+    return plain(getattr(graph, value.name)) if value.name else graph
 
 
 def _form(value: Any) -> Any:

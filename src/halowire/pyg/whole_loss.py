@@ -35,7 +35,8 @@ class Reduction:
 
     A pass begins at the loss (`halowire.pyg.whole_loss.WholeMean`). Gradients of earlier passes, which are summed
     already, are put aside; at the end the new gradients are summed and added to them, so that several losses may be
-    accumulated before a step. ``running`` says whether a pass has begun, ``heard`` is what is known from the passes.
+    accumulated before a step. ``running`` says whether a pass has begun, ``heard`` is what is known from the passes,
+    ``handed_over`` whether another loop sums.
     """
 
     def __init__(self, transport: Transport, extents: Sequence[int] = ()) -> None:
@@ -43,7 +44,7 @@ class Reduction:
         self.transport = transport
         self.running = False
         self.heard = Heard()
-        self._handed_over = False
+        self.handed_over = False
         self._time = time.perf_counter()
         self._parameters: list[Tensor] = []
         self._exchanges: list[HaloExchanges] = []
@@ -70,14 +71,14 @@ class Reduction:
     def hand_over(self) -> None:
         """Leave it to another loop to sum the gradients and to steer the exchanges by its losses."""
         self.running = True
-        self._handed_over = True
+        self.handed_over = True
 
     def hear(self, mean: float, grad: Tensor) -> None:
         """Note that a loss of the whole graph, or a term of it, went backward: ``grad``, its factor, times ``mean``.
 
         The factor is read at the end of the pass, together with what all workers tell each other there.
         """
-        if not self._handed_over:
+        if not self.handed_over:
             self._told.append((mean, grad.detach().reshape(1)))
 
     def knows(self, values: Iterable[Tensor]) -> bool:
@@ -117,7 +118,7 @@ class Reduction:
     def steer(self, exchanges: Sequence[HaloExchanges], epoch: int, before: Heard) -> Heard:
         """Decide on the bits of training pass ``epoch`` by the losses since ``before``; return what is known now."""
         now = self.heard
-        for exchange in () if self._handed_over else exchanges:
+        for exchange in () if self.handed_over else exchanges:
             base = exchange.policy.base
             if base is None:
                 continue
