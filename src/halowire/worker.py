@@ -142,7 +142,7 @@ def train_worker(job: Job, prepare: Callable[[], None] | None = None) -> dict[st
     ``prepare`` makes the shards, once per machine; it is given if they were not made before the workers started.
     """
     place = Place.here()
-    device = _device(job, place)
+    device = choose_device(job.config.device, place)
     threads = set_threads(job.config.threads, place)
     console = Console(quiet=job.quiet or place.rank > 0)
     with joined(device, job.config.deadline) as (transport, network), stop_wish() as wish:
@@ -238,7 +238,7 @@ def _train(job: Job, trainer: Trainer, console: Console, wish: Callable[[], bool
 def predict_worker(job: Job, out: Path) -> None:
     """Write the predictions of a finished run."""
     place = Place.here()
-    device = _device(job, place)
+    device = choose_device(job.config.device, place)
     set_threads(job.config.threads, place)
     with joined(device, job.config.deadline) as (transport, _):
         agree(job_facts(job, transport.size, device, cuts=False), transport)
@@ -311,14 +311,6 @@ def _say_where(trainer: Trainer, place: Place, console: Console) -> None:
         console.line(f"resume      {text}")
 
 
-def _device(job: Job, place: Place) -> torch.device:
-    """The device to compute on: the CPU for the pipeline, what the settings say for graph parallelism."""
-    staged = pipelined(job.config, mesh_of(job.config, place.size))
-    if staged and job.config.device == "cuda":
-        raise InputError("the pipeline runs on the CPU; leave --device cuda out")
-    return choose_device("cpu" if staged else job.config.device, place)
-
-
 def _say_kernels(device: torch.device, place: Place, console: Console) -> None:
     """Say once, for all workers, that a GPU has to do without kernels of its own."""
     with warnings.catch_warnings():
@@ -334,7 +326,7 @@ def _runner(
     """The runner of the schedule that the settings ask for; ``found`` is the checkpoint that the run goes on from."""
     config, mesh = job.config, mesh_of(job.config, transport.size)
     if pipelined(config, mesh):
-        return Staged(train, whole, config, mesh, transport, _split_before(found, job, mesh))
+        return Staged(train, whole, config, mesh, transport, _split_before(found, job, mesh), device)
     return GraphParallel(train, whole, config, transport, device, link_task(job, whole, transport, device))
 
 

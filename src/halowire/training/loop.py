@@ -89,7 +89,9 @@ class Trainer:
         broadcast_parameters(list(self.model.parameters()), transport)
         bits = config.rate.weights
         codec = None if bits == 32 else GradientCodec(bits, runner.peers, config.seed)
-        self.flat = FlatGradients(self.parameters, EXTRAS, transport, codec, runner.peers, runner.one_backward)
+        self.flat = FlatGradients(
+            self.parameters, EXTRAS, transport, codec, runner.peers, runner.one_backward, device=runner.device
+        )
         # A stage without parameters takes every step with the others, but Adam refuses an empty list.
         trained = self.parameters or [nn.Parameter(torch.empty(0))]
         optim = config.optim
@@ -97,7 +99,7 @@ class Trainer:
         self.progress = Progress()
         self._state = RunState(runner, self.optimiser, codec, config, transport, run)
         self._sent_before: dict[str, int] = {}
-        self._random = generator_states(self.flat.gradients.device)
+        self._random = generator_states(runner.device)
         self._news: list[dict[str, Any]] = []
         self._notes: list[float] = []
 
@@ -185,7 +187,7 @@ class Trainer:
         """Train one epoch; return whether some worker was asked to stop."""
         epoch, ledger = self.progress.epoch, self.transport.ledger
         rate = learning_rate(self.config.optim, epoch, self.config.epochs) * LOWER**self.progress.lowered
-        self._random = generator_states(self.flat.gradients.device)
+        self._random = generator_states(self.runner.device)
         wire = self._wire_facts(epoch)
         start = time.perf_counter()
         with ledger.account(TRAIN):
@@ -305,7 +307,7 @@ class Trainer:
         """Run ``epoch`` again under a watch, with the same random numbers and every row fresh."""
         self.settle()
         self.runner.forget()
-        restore_generators(self._random, self.flat.gradients.device)
+        restore_generators(self._random, self.runner.device)
         watch = Watch()
         with self.transport.ledger.account(SETUP), self.runner.watched(watch):
             loss = self.forward_backward(epoch)

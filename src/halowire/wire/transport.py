@@ -113,7 +113,7 @@ class Transport:
         """
         if self.size == 1:
             return Pending((), received, send, where)
-        if send.device.type != "cpu":
+        if send.device.type != "cpu" and tag is None:  # all members take part
             pending = self.open(send, received, [], where, tag, envelope)
             self._send_headers(pending)
             sizes = (list(recv_bytes), list(send_bytes))

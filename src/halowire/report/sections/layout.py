@@ -40,6 +40,7 @@ BALANCE = (
     ("node_imbalance", "nodes, largest part / mean"),
     ("edge_imbalance", "edges, largest part / mean"),
     ("work_imbalance", "work, largest part / mean"),
+    ("memory_imbalance", "memory, largest part / mean"),
 )
 """For every row: its key in the quality figures, its words."""
 BOUNDARY_FIRST = "boundary first"
@@ -163,6 +164,7 @@ def _cut_table(quality: Json) -> Html | None:
     for key, words in BALANCE:
         if math.isfinite(number(quality.get(key))):
             rows.append([words, f"{number(quality[key]):.2f}"])
+    rows += [["choice", str(sentence)] for sentence in as_list(quality.get("choices"))]
     predicted = as_object(quality.get("bytes_per_epoch"))
     # When the graph is cut, the widths of a PyG model's rows are not known yet, and its bytes are predicted as 0.
     foretold = any(number(value) > 0 for value in predicted.values())
