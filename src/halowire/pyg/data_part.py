@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import torch
@@ -13,11 +15,12 @@ from halowire.events import EVAL
 from halowire.partitioning import HaloLists, Shard
 from halowire.pyg.bridge import Bridge
 from halowire.pyg.data_habits import DataHabits, whole_only
-from halowire.pyg.edges import Edges
+from halowire.pyg.edges import Edges, leaves
 from halowire.pyg.losses import Losses
 from halowire.pyg.model_pass import ModelPass
 from halowire.pyg.node_index import refuse_no_index, translated
 from halowire.pyg.own_rows import Owner, OwnIndex, OwnRows, plain
+from halowire.pyg.pair_habits import PairHabits
 from halowire.pyg.whole_loss import Reduction
 from halowire.wire import HaloExchanges, Policy, Transport
 
@@ -27,7 +30,23 @@ ABSENT = frozenset({"x", "edge_attr", "edge_weight", "edge_type", "y", "pos", "b
 """Tensors that PyG's ``Data`` gives as None where a graph has none."""
 
 
-class ShardData(DataHabits, Losses):
+_STAND_IN: ContextVar[tuple[Any, Any]] = ContextVar("stand-in", default=(None, None))
+
+
+@contextmanager
+def standing_in(data: ShardData, graph: Any) -> Iterator[None]:
+    """Inside the block, and in this thread, whoever reads ``data`` reads ``graph``.
+
+    So a model that reads the part from outside of its forward can be rehearsed on another graph.
+    """
+    token = _STAND_IN.set((data, graph))
+    try:
+        yield
+    finally:
+        _STAND_IN.reset(token)
+
+
+class ShardData(DataHabits, PairHabits, Losses):
     """One worker's part of a graph under PyG's names: ``x``, ``edge_index``, ``y``, masks, edge tensors.
 
     Node tensors hold the ``n`` owned rows; edge tensors hold the edges into these rows, in the user's order.
@@ -47,6 +66,7 @@ class ShardData(DataHabits, Losses):
         self.shard = shard
         self.bridge = bridge
         self.passing = bridge.passing
+        self.passing.part = self
         self.reduction = Reduction(bridge.transport, (shard.num_owned, edge_index.shape[1]))
         self.rows = shard.rows
         self.owner = Owner(shard.num_owned, shard.num_nodes, bridge.passing)
@@ -55,6 +75,13 @@ class ShardData(DataHabits, Losses):
                 self.tensors[name] = OwnRows.of(value, self.owner)
         if isinstance(x := tensors.get("x"), Tensor):
             bridge.keep(x)
+
+    def __getattribute__(self, name: str) -> Any:
+        """The attribute of this part, or of the graph that stands in for it."""
+        data, graph = _STAND_IN.get()
+        if data is self and not name.startswith("_"):
+            return getattr(graph, name)
+        return object.__getattribute__(self, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set a tensor of this part under the name that the script gives it, as PyG's ``Data`` does."""
@@ -156,3 +183,19 @@ def _is_mask_or_label(name: str, value: Any, num_owned: int) -> bool:
     """Whether indices are made of this tensor of rows, as by ``mask.nonzero()`` and ``data.y == 3``."""
     rows = isinstance(value, Tensor) and value.shape[:1] == (num_owned,) and not isinstance(value, Edges)
     return rows and (name == "y" or value.dtype == torch.bool)
+
+
+def holds_graph(value: Any) -> bool:
+    """Whether there is a part, or edges of one, in ``value``."""
+    return any(isinstance(leaf, Edges | ShardData) for leaf in leaves(value))
+
+
+def part_of(value: Any) -> ShardData | None:
+    """The part whose edges are in ``value``, or the part itself; None where there is neither."""
+    for leaf in leaves(value):
+        if isinstance(leaf, ShardData):
+            return leaf
+        if isinstance(leaf, Edges):
+            part: ShardData = leaf.bridge.passing.part
+            return part
+    return None

@@ -64,6 +64,10 @@ class _Marked(Tensor):
     ) -> Any:
         """Call ``func`` on the plain tensors, refuse an index of the whole graph, and mark the result."""
         kwargs, name = kwargs or {}, getattr(func, "__name__", "")
+        for kind in types:
+            if getattr(kind, "reads_rows", False):  # pairs of nodes of the whole graph fetch the rows that they name
+                reader: Any = kind
+                return reader.__torch_function__(func, types, args, kwargs)
         _refuse_foreign(name, args, kwargs)
         if name in COPYING or not set(types) <= {OwnRows, OwnIndex, Tensor}:
             # Other classes of tensors, such as edges, have rules of their own and see plain rows.

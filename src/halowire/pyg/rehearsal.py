@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -162,7 +163,7 @@ def _random(call: Call, generator: torch.Generator, size: Size) -> tuple[dict[st
 
 def _plain_pass(model: nn.Module, call: Call, graph: dict[str, Any], rows: Tensor, size: Size, notes: Notes) -> Outcome:
     """A pass of a copy of ``model`` over the whole random ``graph``, whose nodes have the numbers ``rows``."""
-    whole = SimpleNamespace(**graph, num_nodes=size.nodes)
+    whole = _whole_data(graph, size.nodes)
     try:
         return try_pass(copy.deepcopy(model), call, whole, rows, size, notes)
     except InputError:
@@ -172,6 +173,12 @@ def _plain_pass(model: nn.Module, call: Call, graph: dict[str, Any], rows: Tenso
             f"the model cannot be checked: it fails on a random graph of {size.nodes} nodes ({_short(error)}); it "
             "must not depend on the number of nodes or on tensors that it was not called with"
         ) from error
+
+
+def _whole_data(graph: dict[str, Any], num_nodes: int) -> Any:
+    """The graph as the plain model knows it: PyG's ``Data``, where PyG is in use."""
+    package = sys.modules.get("torch_geometric.data")
+    return (SimpleNamespace if package is None else package.Data)(**graph, num_nodes=num_nodes)
 
 
 def _rounding(model: nn.Module, call: Call, graph: dict[str, Any], want: Outcome) -> dict[str, float]:

@@ -20,6 +20,7 @@ from halowire.pyg.data_part import ShardData
 from halowire.pyg.edges import Edges
 from halowire.pyg.model_pass import ModelPass
 from halowire.pyg.node_index import names_nodes
+from halowire.pyg.pairs import pair_names
 from halowire.pyg.same_graph import require_same_graph
 from halowire.training import Config, Decoder, LinkTask, Situation, dot_product, hold_out, refuse
 from halowire.wire import Transport
@@ -223,6 +224,8 @@ def place_data(
     for name, value in placed.items():
         if names_nodes(name, value, shard.num_nodes, node_index):
             data[name] = data.translate(value)
+    if pair_names(placed):
+        data.cut_pairs()
     return data
 
 
@@ -253,8 +256,9 @@ def tensor_kinds(
 ) -> dict[str, str]:
     """``node`` or ``edge``, by name, for every tensor that has one row for each node or edge."""
     kinds = {}
+    pairs = pair_names(tensors)
     for name, value in tensors.items():
-        if name == "edge_index" or not isinstance(value, Tensor) or value.dim() == 0:
+        if name == "edge_index" or name in pairs or not isinstance(value, Tensor) or value.dim() == 0:
             continue
         if names_nodes(name, value, num_nodes, node_index):
             continue

@@ -6,6 +6,7 @@ import inspect
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -13,11 +14,12 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from halowire.errors import InputError
-from halowire.pyg.data_part import ShardData
+from halowire.pyg.data_part import ShardData, holds_graph, standing_in
 from halowire.pyg.drop_edges import DropEdges
 from halowire.pyg.edges import Edges, leaves
 from halowire.pyg.model_pass import ModelPass
 from halowire.pyg.own_rows import plain
+from halowire.pyg.pairs import Pairs
 
 DRAWS = {
     "rand", "rand_like", "randn", "randn_like", "randint", "randint_like", "randperm", "bernoulli", "bernoulli_",
@@ -37,23 +39,35 @@ def needed_inputs(model: nn.Module) -> list[str]:
 class Call:
     """The arguments of a call, ``args`` and ``kwargs``, where a `Slot` stands for a tensor of the graph.
 
-    ``samples`` are the tensors of the graph by name, each with its kind, ``node`` or ``edge``.
+    ``samples`` are the tensors of the graph by name, each with its kind, ``node`` or ``edge``. ``entry`` is the path
+    from the model to what is called: empty for the model itself, else a method or a module of it (``encode``).
     """
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     data: ShardData
     samples: dict[str, tuple[str, Tensor]] = field(default_factory=dict)
+    entry: str = ""
 
     @staticmethod
-    def of(args: tuple[Any, ...], kwargs: Mapping[str, Any], data: ShardData) -> Call:
-        """The call with a `Slot` in place of every tensor that has one row for each node or edge."""
-        call = Call((), {}, data)
+    def of(args: tuple[Any, ...], kwargs: Mapping[str, Any], data: ShardData, entry: str = "") -> Call:
+        """The call with a `Slot` in place of every tensor that has one row for each node or edge.
+
+        A call without edges reads them from the part itself, which stands outside of the model.
+        """
+        call = Call((), {}, data, entry=entry)
         edges = [value for value in (*args, *kwargs.values()) if isinstance(value, Edges)]
         num_edges = edges[0].shape[-1] if edges else data.edge_index.shape[1]
         call.args = tuple(call._slot(value, num_edges) for value in args)
         call.kwargs = {name: call._slot(value, num_edges) for name, value in kwargs.items()}
+        if not holds_graph((args, kwargs)):
+            call._slot(data, num_edges)
         return call
+
+    def function(self, model: nn.Module) -> Callable[..., Any]:
+        """What is called: ``model``, or a method or a module of it."""
+        found: Callable[..., Any] = attrgetter(self.entry)(model) if self.entry else model
+        return found
 
     def key(self) -> str:
         """A text that is equal for calls that differ only in the values of their tensors and numbers."""
@@ -61,7 +75,7 @@ class Call:
             name: (kind, value.dtype, tuple(value.shape[1:]), value.shape[0] == 0, value.requires_grad)
             for name, (kind, value) in self.samples.items()
         }
-        return repr((_form(self.args), _form(self.kwargs), shapes))
+        return repr((self.entry, _form(self.args), _form(self.kwargs), shapes))
 
     @property
     def with_gradient(self) -> dict[str, str]:
@@ -78,6 +92,12 @@ class Call:
             for name in value.keys:
                 self._sample(name, getattr(value, name), value.edge_index.shape[1])
             return Slot("")
+        if isinstance(value, Pairs):
+            raise InputError(
+                "the model is called with pairs of nodes, whose rows are not those of the worker's nodes; call it "
+                "without them and score the pairs by its output: z = model.encode(x, edge_index), then "
+                "model.decode(z, data.edge_label_index)"
+            )
         if not isinstance(value, Tensor):
             return value
         name = "edge_index" if isinstance(value, Edges) else f"sample{len(self.samples)}"
@@ -195,7 +215,9 @@ def try_pass(model: nn.Module, call: Call, graph: Any, rows: Tensor, size: Size,
         if passing is not None:
             passing.begin()
         with Still(notes, lambda: 0 if passing is None else len(passing.coded_widths)):
-            return _rows(model(*args, **kwargs), rows.numel())
+            with standing_in(call.data, graph):
+                out = call.function(model)(*args, **kwargs)
+            return _rows(out, rows.numel())
 
     model.train()
     with torch.set_grad_enabled(size.gradients):

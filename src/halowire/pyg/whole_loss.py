@@ -147,9 +147,11 @@ class Reduction:
         numbers = [value for exchange in self._exchanges for value in exchange.take_change()]
         numbers.append(self._seconds())
         device = (parts or [grad for _, grad in self._told])[0].device
-        flat = torch.cat([*parts, vector_on(device, numbers)])
+        # The bytes of the losses' factors, and their squares: float32 sums of both are exact.
+        factors = torch.cat([grad.float() for _, grad in self._told]).view(torch.uint8).float()
+        flat = torch.cat([*parts, vector_on(device, numbers), factors, factors.square()])
         self.transport.all_reduce(flat, "reduction of the weight gradients")
-        pieces = iter(torch.split(flat, [*(part.numel() for part in parts), len(numbers)]))
+        pieces = iter(torch.split(flat, [*(part.numel() for part in parts), len(numbers) + 2 * factors.numel()]))
         for parameter, grad, earlier in zip(self._parameters, new, self._earlier, strict=True):
             if grad is not None:
                 grad.copy_(next(pieces).view_as(grad))
@@ -158,11 +160,26 @@ class Reduction:
                 parameter.grad = earlier
         self._earlier = []
         found = torch.cat([next(pieces), *(grad for _, grad in self._told)]).tolist()
-        changes, seconds, factors = found[: len(numbers) - 1], found[len(numbers) - 1], found[len(numbers) :]
-        self._hear_all(factors, seconds)
+        changes, seconds = found[: len(numbers) - 1], found[len(numbers) - 1]
+        last = len(numbers) + 2 * factors.numel()
+        self._refuse_other_factors(found[len(numbers) : last])
+        self._hear_all(found[last:], seconds)
         for exchange, change, norm in zip(self._exchanges, changes[::2], changes[1::2], strict=True):
             threshold = exchange.policy.freshness.threshold
             exchange.synchronise_next = 0 < threshold**2 * norm < change
+
+    def _refuse_other_factors(self, sums: list[float]) -> None:
+        """Refuse losses that the workers multiplied by different numbers; ``sums`` are those of bytes and squares."""
+        half = len(sums) // 2
+        same = (
+            self.transport.size * square == total * total
+            for total, square in zip(sums[:half], sums[half:], strict=True)
+        )
+        if not all(same):
+            raise InputError(
+                "the loss is multiplied by a number that is not the same on all workers, such as 1 / data.num_nodes, "
+                "which counts this worker's nodes; use data.num_whole_nodes, or put the number into the values"
+            )
 
     def _hear_all(self, factors: list[float], seconds: float) -> None:
         """Note the losses that went backward in this pass, with the factors that were read, and its ``seconds``."""
@@ -208,7 +225,13 @@ class WholeLoss(Tensor):
         """Call ``func``, or refuse it where a gradient would be wrong."""
         kwargs, name = kwargs or {}, getattr(func, "__name__", "")
         given = [leaf for leaf in leaves((args, kwargs)) if isinstance(leaf, Tensor)]
-        reduction = next(value.reduction for value in given if isinstance(value, WholeLoss))
+        reductions = [value.reduction for value in given if isinstance(value, WholeLoss)]
+        reduction = reductions[0]
+        if any(other is not reduction for other in reductions):
+            raise InputError(
+                "losses of two parts, from two calls of halowire.shard, are combined; call backward of each: the "
+                "gradients add up until optimizer.zero_grad()"
+            )
         if kwargs.get("create_graph"):
             raise InputError(
                 "second derivatives (create_graph=True) do not cross to other workers; leave create_graph out"
