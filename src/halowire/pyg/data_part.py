@@ -13,6 +13,7 @@ from torch import Tensor
 from halowire.errors import InputError
 from halowire.events import EVAL
 from halowire.partitioning import HaloLists, Shard
+from halowire.pyg.adjacency import Adjacency
 from halowire.pyg.bridge import Bridge
 from halowire.pyg.data_habits import DataHabits, whole_only
 from halowire.pyg.edges import Edges, leaves
@@ -187,7 +188,7 @@ def _is_mask_or_label(name: str, value: Any, num_owned: int) -> bool:
 
 def holds_graph(value: Any) -> bool:
     """Whether there is a part, or edges of one, in ``value``."""
-    return any(isinstance(leaf, Edges | ShardData) for leaf in leaves(value))
+    return any(isinstance(leaf, Adjacency | Edges | ShardData) for leaf in leaves(value))
 
 
 def part_of(value: Any) -> ShardData | None:
@@ -195,7 +196,8 @@ def part_of(value: Any) -> ShardData | None:
     for leaf in leaves(value):
         if isinstance(leaf, ShardData):
             return leaf
-        if isinstance(leaf, Edges):
-            part: ShardData = leaf.bridge.passing.part
+        edges = leaf.edges if isinstance(leaf, Adjacency) else leaf
+        if isinstance(edges, Edges):
+            part: ShardData = edges.bridge.passing.part
             return part
     return None

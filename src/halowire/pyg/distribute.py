@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from halowire.errors import InputError
 from halowire.events import EVAL, SETUP, TRAIN
+from halowire.pyg.adjacency import take_adjacency
 from halowire.pyg.autoencoders import spread_autoencoder
 from halowire.pyg.data_part import ShardData, part_of
 from halowire.pyg.edges import changed
@@ -132,6 +133,7 @@ class Attachment:
         self.paths = use_fast_paths(model)
         data.reduction.share(model, "broadcast of the weights")
         spread_autoencoder(model, data)
+        take_adjacency(model)
         for name, module in model.named_modules():
             entry = ModuleEntry(self, name)
             module.register_forward_pre_hook(entry.before, with_kwargs=True)

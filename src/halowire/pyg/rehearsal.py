@@ -12,6 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from halowire.errors import InputError
+from halowire.pyg.adjacency import NAMES as SPARSE
+from halowire.pyg.adjacency import plain_adjacency, take_adjacency
 from halowire.pyg.edges import unmarked
 from halowire.pyg.fast_path import use_fast_paths
 from halowire.pyg.shard_data import cut_data
@@ -123,6 +125,7 @@ def _attempt(model: nn.Module, call: Call, seed: int, size: Size, notes: Notes) 
         own = copy.deepcopy(model)
         spread_norms(own, part.passing)
         use_fast_paths(own)
+        take_adjacency(own)
         return try_pass(own, call, part, part.rows, size, Notes())
 
     try:
@@ -177,6 +180,11 @@ def _plain_pass(model: nn.Module, call: Call, graph: dict[str, Any], rows: Tenso
 
 def _whole_data(graph: dict[str, Any], num_nodes: int) -> Any:
     """The graph as the plain model knows it: PyG's ``Data``, where PyG is in use."""
+    sparse = {
+        name: plain_adjacency(graph["edge_index"], graph[name], num_nodes, name)
+        for name in SPARSE.keys() & graph.keys()
+    }
+    graph = graph | sparse
     package = sys.modules.get("torch_geometric.data")
     return (SimpleNamespace if package is None else package.Data)(**graph, num_nodes=num_nodes)
 

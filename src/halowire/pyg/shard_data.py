@@ -15,6 +15,8 @@ from halowire.graph import Graph, homogeneous, is_hetero, load
 from halowire.kernels import Csr
 from halowire.launch import Place, agreed, choose_device, join
 from halowire.partitioning import Partition, Shard, cut, cut_links, is_shard_folder, partition, read_shard
+from halowire.pyg.adjacency import NAMES as SPARSE
+from halowire.pyg.adjacency import Adjacency, with_edges
 from halowire.pyg.bridge import Bridge
 from halowire.pyg.data_part import ShardData
 from halowire.pyg.edges import Edges
@@ -151,10 +153,12 @@ def tensors_of(data: Any, regression: bool = False) -> tuple[dict[str, Any], int
         weight = {} if graph.adj.weight is None else {"edge_weight": graph.adj.weight}
         tensors = {"edge_index": graph.edge_index(), **node_tensors(graph), **weight, **graph.edge_tensors}
         return tensors, graph.num_nodes
-    if getattr(data, "edge_index", None) is None:
+    names: Any = getattr(data, "keys", ())
+    keys = names() if callable(names) else names
+    tensors = with_edges({key: data[key] for key in keys if key not in ("num_nodes", "ptr")})
+    if tensors.get("edge_index") is None:
         raise InputError(f"got a {type(data).__name__}, expected a torch_geometric.data.Data with edge_index")
-    keys = data.keys() if callable(data.keys) else data.keys
-    return {key: data[key] for key in keys if key not in ("num_nodes", "ptr")}, int(data.num_nodes)
+    return tensors, int(data.num_nodes)
 
 
 def cut_data(
@@ -224,6 +228,8 @@ def place_data(
     for name, value in placed.items():
         if names_nodes(name, value, shard.num_nodes, node_index):
             data[name] = data.translate(value)
+    for name in SPARSE.keys() & placed.keys():
+        data[name] = Adjacency(data.edge_index, placed[name], SPARSE[name])
     if pair_names(placed):
         data.cut_pairs()
     return data
@@ -264,7 +270,7 @@ def tensor_kinds(
             continue
         if name in ("x", "y", "pos", "n_id") or name.endswith("mask"):
             likely, extent = "node", num_nodes
-        elif name.startswith("edge_"):
+        elif name.startswith("edge_") or name in SPARSE:
             likely, extent = "edge", num_edges
         else:
             likely, extent = ("edge", num_edges) if value.shape[0] == num_edges != num_nodes else ("node", num_nodes)

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from halowire.errors import InputError
+from halowire.pyg.adjacency import Adjacency
 from halowire.pyg.data_part import ShardData, holds_graph, standing_in
 from halowire.pyg.drop_edges import DropEdges
 from halowire.pyg.edges import Edges, leaves
@@ -98,6 +99,12 @@ class Call:
                 "without them and score the pairs by its output: z = model.encode(x, edge_index), then "
                 "model.decode(z, data.edge_label_index)"
             )
+        if isinstance(value, Adjacency):
+            name = next(
+                (key for key in self.data.keys if self.data[key] is value), "adj_t" if value.by_target else "adj"
+            )
+            self._sample(name, value, num_edges)
+            return Slot(name)
         if not isinstance(value, Tensor):
             return value
         name = "edge_index" if isinstance(value, Edges) else f"sample{len(self.samples)}"
@@ -105,6 +112,10 @@ class Call:
 
     def _sample(self, name: str, value: Any, num_edges: int) -> bool:
         """Add ``value`` to the samples; return False if it is no tensor of the graph."""
+        if isinstance(value, Adjacency):
+            weight = value.value
+            self.samples[name] = ("edge", torch.ones(num_edges) if weight is None else weight)
+            return True
         if isinstance(value, Edges):
             return len(value.sources) == 2
         if not isinstance(value, Tensor) or value.dim() == 0:
