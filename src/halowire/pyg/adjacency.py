@@ -35,7 +35,7 @@ class Adjacency:
     @property
     def shape(self) -> torch.Size:
         """``[n, n]``, the nodes of this worker."""
-        count = self._marked.bridge.num_targets
+        count = self._marked.bridge.num_owned
         return torch.Size((count, count))
 
     @property

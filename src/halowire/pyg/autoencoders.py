@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from halowire.errors import InputError
 from halowire.pyg.edges import Edges
+from halowire.pyg.hetero_data import HeteroShardData
 from halowire.pyg.pairs import Pairs
 
 if TYPE_CHECKING:
@@ -20,11 +21,16 @@ LARGEST_LOGSTD = 10
 """Constants of PyG's ``autoencoder.py``."""
 
 
-def spread_autoencoder(model: nn.Module, data: ShardData) -> None:
+def spread_autoencoder(model: nn.Module, data: ShardData | HeteroShardData) -> None:
     """Give a ``GAE`` or ``VGAE`` losses of the whole graph."""
     package = sys.modules.get("torch_geometric.nn")
     if package is None or not isinstance(model, package.GAE):
         return
+    if isinstance(data, HeteroShardData):
+        raise InputError(
+            f"{type(model).__name__} rebuilds the edges of one type of nodes; distribute its encoder, and write the "
+            "loss with data.mean"
+        )
     if isinstance(model, package.ARGA):
         raise InputError(
             f"{type(model).__name__} learns against a discriminator, by a loss of this worker's rows alone; use GAE or "

@@ -17,6 +17,7 @@ from halowire.pyg.adjacency import Adjacency
 from halowire.pyg.bridge import Bridge
 from halowire.pyg.data_habits import DataHabits, whole_only
 from halowire.pyg.edges import Edges, leaves
+from halowire.pyg.hetero_data import HeteroShardData
 from halowire.pyg.losses import Losses
 from halowire.pyg.model_pass import ModelPass
 from halowire.pyg.node_index import refuse_no_index, translated
@@ -35,7 +36,7 @@ _STAND_IN: ContextVar[tuple[Any, Any]] = ContextVar("stand-in", default=(None, N
 
 
 @contextmanager
-def standing_in(data: ShardData, graph: Any) -> Iterator[None]:
+def standing_in(data: ShardData | HeteroShardData, graph: Any) -> Iterator[None]:
     """Inside the block, and in this thread, whoever reads ``data`` reads ``graph``.
 
     So a model that reads the part from outside of its forward can be rehearsed on another graph.
@@ -167,6 +168,40 @@ class ShardData(DataHabits, PairHabits, Losses):
         return self.passing.transport
 
     @property
+    def input_names(self) -> tuple[str, ...]:
+        """The names of the tensors that a model may be called with."""
+        return tuple(self.keys)
+
+    @property
+    def task_shard(self) -> Shard:
+        """The shard that has the labels and masks."""
+        return self.shard
+
+    def task_rows(self, out: Any) -> Any:
+        """The model's output as rows of `task_shard`."""
+        return out
+
+    @property
+    def num_learnt(self) -> int:
+        """The number of nodes of the whole graph."""
+        return self.shard.num_nodes
+
+    def own_rows(self, rows: Tensor) -> Tensor:
+        """The rows of the model's output among those of `task_shard`: all of them, marked as this worker's."""
+        found: Tensor = OwnRows.of(rows, self.owner)
+        return found
+
+    @property
+    def num_local_edges(self) -> int:
+        """The edges into this worker's rows."""
+        return self.num_edges
+
+    @property
+    def most_nodes(self) -> int:
+        """The number of nodes of the whole graph."""
+        return self.shard.num_nodes
+
+    @property
     def halos(self) -> dict[str, HaloLists]:
         """The rows that are sent and received, by the name of the halo: a graph of one edge type has one."""
         return {self.bridge.name: self.shard}
@@ -188,16 +223,16 @@ def _is_mask_or_label(name: str, value: Any, num_owned: int) -> bool:
 
 def holds_graph(value: Any) -> bool:
     """Whether there is a part, or edges of one, in ``value``."""
-    return any(isinstance(leaf, Adjacency | Edges | ShardData) for leaf in leaves(value))
+    return any(isinstance(leaf, Adjacency | Edges | HeteroShardData | ShardData) for leaf in leaves(value))
 
 
-def part_of(value: Any) -> ShardData | None:
+def part_of(value: Any) -> ShardData | HeteroShardData | None:
     """The part whose edges are in ``value``, or the part itself; None where there is neither."""
     for leaf in leaves(value):
-        if isinstance(leaf, ShardData):
+        if isinstance(leaf, HeteroShardData | ShardData):
             return leaf
         edges = leaf.edges if isinstance(leaf, Adjacency) else leaf
         if isinstance(edges, Edges):
-            part: ShardData = edges.bridge.passing.part
+            part: ShardData | HeteroShardData = edges.bridge.passing.part
             return part
     return None

@@ -20,6 +20,7 @@ from halowire.pyg.adjacency import Adjacency, with_edges
 from halowire.pyg.bridge import Bridge
 from halowire.pyg.data_part import ShardData
 from halowire.pyg.edges import Edges
+from halowire.pyg.hetero_data import HeteroShardData, shard_hetero
 from halowire.pyg.model_pass import ModelPass
 from halowire.pyg.node_index import names_nodes
 from halowire.pyg.pairs import pair_names
@@ -56,7 +57,7 @@ def shard(
     device: str = "auto",
     node_index: Sequence[str] = (),
     transport: Transport | None = None,
-) -> ShardData:
+) -> ShardData | HeteroShardData:
     """This worker's part of ``data``: one part per process under torchrun, the whole graph in a single process.
 
     Example:
@@ -64,7 +65,7 @@ def shard(
         >>> model = halowire.distribute(model, data)
 
     Args:
-        data: a PyG ``Data``, a `Graph`, anything `halowire.load` reads, or a folder of shards.
+        data: a PyG ``Data`` or ``HeteroData``, a `Graph`, anything `halowire.load` reads, or a folder of shards.
         method: the partitioner, unless ``data`` is a folder of shards.
         seed: the seed of the partitioner.
         device: ``cpu``, ``cuda`` or ``auto``.
@@ -79,6 +80,8 @@ def shard(
         if part.num_parts != transport.size:
             raise InputError(f"{data} holds {part.num_parts} shards, but there are {transport.size} workers")
         return of_shard(part, transport, place)
+    if is_hetero(data):
+        return shard_hetero(data, method, seed, transport, place)
     tensors, num_nodes = agreed(lambda: tensors_of(data), transport, "reading of the graph")
     require_same_graph(tensors, num_nodes, transport)
     _refuse_missing(node_index, tensors)
