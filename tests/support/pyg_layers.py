@@ -106,6 +106,3 @@ def build_layer(name: str) -> tuple[nn.Module, tuple[str, ...]]:
     with torch.random.fork_rng():
         torch.manual_seed(5)
         return make(), inputs
-
-
-
