@@ -16,6 +16,7 @@ from halowire.errors import InputError
 from halowire.events import EVAL, SETUP, TRAIN
 from halowire.pyg.edges import changed, holds
 from halowire.pyg.fast_path import LayerPath, use_fast_paths
+from halowire.pyg.hetero_data import HeteroShardData
 from halowire.pyg.rehearsal import UncheckableError, rehearse
 from halowire.pyg.shard_data import ShardData
 from halowire.pyg.trial import Call, Rehearsed, needed_inputs
@@ -31,7 +32,7 @@ Model = TypeVar("Model", bound=nn.Module)
 
 def distribute(
     model: Model,
-    data: ShardData,
+    data: ShardData | HeteroShardData,
     recipe: str = "exact",
     settings: Mapping[str, Any] | None = None,
     *,
@@ -82,7 +83,7 @@ def layer_paths(model: nn.Module) -> dict[str, LayerPath]:
     return state_of(model).paths
 
 
-def attach(model: nn.Module, data: ShardData, config: Config, codec: RowCodec | None = None) -> None:
+def attach(model: nn.Module, data: ShardData | HeteroShardData, config: Config, codec: RowCodec | None = None) -> None:
     """Attach ``model`` to ``data``; its rows travel as ``config`` says, coded by ``codec`` if one is given."""
     if codec is not None:
         agree_on_codec(codec, data.transport)
@@ -111,7 +112,9 @@ class Attachment:
     say what serves every PyG layer.
     """
 
-    def __init__(self, model: nn.Module, data: ShardData, config: Config, codec: RowCodec | None) -> None:
+    def __init__(
+        self, model: nn.Module, data: ShardData | HeteroShardData, config: Config, codec: RowCodec | None
+    ) -> None:
         self.data = data
         self.epoch = 0
         self._model = model
@@ -153,7 +156,7 @@ class Attachment:
         """Rehearse with forward's required inputs if their names are known; other calls are rehearsed as they come."""
         needed = needed_inputs(self._pristine)
         args: tuple[Any, ...] = ()
-        if all(name in self.data.keys for name in needed):
+        if all(name in self.data.input_names for name in needed):
             args = tuple(getattr(self.data, name) for name in needed)
         elif len(needed) == 1 and needed[0] in ("data", "batch", "graph", "g"):
             args = (self.data,)
@@ -212,13 +215,20 @@ class Attachment:
         if known not in self._exchanges:
             here = Situation(caller="fit", codec=self._codec is not None, drops=known.drops)
             used, data = settled(self._config, here), self.data
-            counts = data.shard.recv_counts
-            sampled = self._total(sum(sample_size(count, used.rate.rows) for count in counts))
-            pairs = self._total(sum(count > 0 for count in counts))
-            policy = replace(policy_of(used, known.widths, sampled, pairs=pairs), codec=self._codec)
+            sizes = self._halo_sizes(used.rate.rows)
+            rows, pairs = ([sizes[name][place] for name in known.halos] for place in range(2))
+            policy = replace(policy_of(used, known.widths, rows, pairs=pairs), codec=self._codec)
             self._exchanges[known] = data.exchanges(policy)
             data.reduction.watch(self._exchanges[known])
         return self._exchanges[known]
+
+    def _halo_sizes(self, share: float) -> dict[str, tuple[int, int]]:
+        """By halo, how many rows of all workers travel where a ``share`` does, and in how many messages."""
+        halos = self.data.halos
+        counts = [halo.recv_counts for halo in halos.values()]
+        mine = [(sum(sample_size(count, share) for count in of), sum(count > 0 for count in of)) for of in counts]
+        total = self.data.transport.all_reduce(torch.tensor(mine), "reduction of the sizes", SETUP).tolist()
+        return dict(zip(halos, total, strict=True))
 
     def _total(self, count: int) -> int:
         """The sum of all workers' ``count``."""
@@ -228,7 +238,7 @@ class Attachment:
         """Rehearse ``call`` on every worker; if one worker cannot go on, raise on all of them."""
         failure: InputError | None = None
         known = Rehearsed((), False)
-        most = self.data.shard.num_nodes + self._total(self.data.edge_index.shape[1])
+        most = self.data.most_nodes + self._total(self.data.num_local_edges)
         for parameter, is_trained in zip(self._pristine.parameters(), trained, strict=True):
             parameter.requires_grad_(is_trained)
         try:
