@@ -56,7 +56,7 @@ HABITS = [
         f"{UNIT}/test_pairs.py::test_wrong_uses_of_pairs_are_refused_with_what_to_write"),
     Row("`DistributedDataParallel(model)`", "refused; leave it out",
         f"{UNIT}/test_distribute.py::test_a_wrapped_model_is_refused"),
-    Row("an unseeded `RandomNodeSplit` or `RandomLinkSplit`", "refused; `torch.manual_seed(0)`",
+    Row("an unseeded `RandomNodeSplit` or `RandomLinkSplit`", "refused; `torch_geometric.seed_everything(0)`",
         f"{UNIT}/test_same_graph.py::test_a_difference_is_refused_by_its_name"),
     Row("`model.encode(x, edge_index)`, `model.encoder(...)`, layers by themselves", "nothing",
         f"{UNIT}/test_entries.py::test_three_steps_equal_those_of_plain_pyg"),
