@@ -12,6 +12,7 @@ from torch import Tensor
 from halowire.errors import InputError
 from halowire.pyg.bridge import Bridge
 from halowire.pyg.stacked import Stacked
+from halowire.pyg.written import written
 
 KEEPING = {"clone", "detach", "contiguous", "to", "long", "cpu", "cuda", "requires_grad_", "alias", "int"}
 """Operations that leave the numbers and their places as they are."""
@@ -65,6 +66,8 @@ class Edges(Tensor):
         kwargs, name = kwargs or {}, getattr(func, "__name__", str(func))
         if name == "__get__":
             return _property(func, args)
+        if name in ("__set__", "__delete__"):
+            raise _refusal(f".{getattr(getattr(func, '__self__', None), '__name__', '')} = ...")
         if name in ASKING:
             return func(*unmarked(args), **unmarked(kwargs))
         handler = HANDLERS.get(name)
@@ -121,16 +124,16 @@ def holds(value: Any) -> bool:
 
 def _refusal(name: str) -> InputError:
     return InputError(
-        f"the model calls `{name}` on edge_index, whose result depends on how a worker numbers its nodes; it can index "
-        "nodes by edges, add to nodes by edges, remove or add edges and self loops. Where a function wants to know the "
-        "number of nodes, pass num_nodes=x.size(0); do everything else before the graph is cut"
+        f"{written(name)} depends on how a worker numbers its nodes; a model can index nodes by edges, add to nodes by "
+        "edges, remove or add edges and self loops. Where a function wants to know the number of nodes, pass "
+        "num_nodes=x.size(0); do everything else before the graph is cut"
     )
 
 
 def _property(func: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     name = getattr(getattr(func, "__self__", None), "__name__", "")
     if name in TENSORS:
-        raise _refusal(name)
+        raise _refusal(f".{name}")
     return func(*unmarked(args))
 
 
@@ -257,7 +260,7 @@ def _bound(args: tuple[Any, ...], kwargs: Any, *names: str) -> list[Any]:
     """``args`` and ``kwargs`` as one list: the tensor, then the arguments ``names``."""
     values = list(args) + [kwargs[name] for name in ("input", *names)[len(args) :] if name in kwargs]
     if len(values) != len(names) + 1:
-        raise _refusal("a scatter or gather with more arguments")
+        raise _refusal("scatter")
     return values
 
 

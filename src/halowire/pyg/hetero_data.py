@@ -22,8 +22,10 @@ from halowire.launch import agreed
 from halowire.partitioning import EdgeType, HaloLists, Shard, TypedPart, cut_types, type_owners
 from halowire.pyg.bridge import Bridge
 from halowire.pyg.edges import Edges
+from halowire.pyg.losses import Losses
 from halowire.pyg.model_pass import ModelPass
-from halowire.pyg.whole_loss import Reduction, WholeLoss, WholeMean
+from halowire.pyg.same_graph import require_same_graph
+from halowire.pyg.whole_loss import Reduction
 from halowire.wire import HaloExchanges, Policy, Transport
 
 ASKED = frozenset({
@@ -33,7 +35,7 @@ ASKED = frozenset({
 """What a script may ask PyG's ``HeteroData`` about this part; names that end in ``_dict`` are served too."""
 
 
-class HeteroShardData:
+class HeteroShardData(Losses):
     """One worker's part of a graph of several node types: ``x_dict``, ``data["paper"].x``, ``edge_index_dict``.
 
     Tensors of nodes hold the owned rows of their type, ``data["paper"].rows`` says which rows of the user's graph these
@@ -44,7 +46,8 @@ class HeteroShardData:
         """``store`` is a ``HeteroData`` of this part's tensors, with plain ``edge_index``, whose edges are marked."""
         self.shard = part
         self.passing = passing
-        self.reduction = Reduction(passing.transport)
+        passing.part = self
+        self.reduction = Reduction(passing.transport, [rows.numel() for rows in part.rows.values()])
         self.bridges: dict[EdgeType, Bridge] = {}
         self.union: Shard
         self.learnt = ""
@@ -97,11 +100,6 @@ class HeteroShardData:
             "data.edge_index_dict and the like"
         )
 
-    def mean(self, values: Tensor) -> Tensor:
-        """The mean of all workers' ``values``."""
-        out: Tensor = WholeMean.apply(values, self.reduction)  # type: ignore[no-untyped-call]
-        return WholeLoss.of(out, self.reduction)
-
     @property
     def transport(self) -> Transport:
         """The connection to the other workers."""
@@ -150,14 +148,17 @@ def halo_name(kind: EdgeType) -> str:
 def shard_hetero(data: Any, method: str, seed: int, transport: Transport, device: torch.device) -> HeteroShardData:
     """This worker's part of a ``HeteroData``; rank 0 decides on the owners of all types' nodes together."""
 
+    counts = agreed(lambda: nodes_of(data), transport, "reading of the graph")
+    tensors = {f"{key} of {kind!r}": value for kind in (*counts, *data.edge_types) for key, value in data[kind].items()}
+    require_same_graph(tensors, sum(counts.values()), transport)
+
     def decide() -> Tensor:
-        edges, counts = edges_of(data), nodes_of(data)
+        edges = edges_of(data)
         if transport.rank:
             return torch.zeros(sum(counts.values()), dtype=torch.int64)
         return torch.cat(list(type_owners(edges, counts, transport.size, method, seed).values()))
 
     owner = transport.broadcast(agreed(decide, transport, "partitioning"), "broadcast of the owners", SETUP)
-    counts = nodes_of(data)
     by_type = dict(zip(counts, torch.split(owner, list(counts.values())), strict=True))
     part, store = agreed(lambda: _local(data, by_type, transport, device), transport, "cutting of the graph")
     return HeteroShardData(part, ModelPass(transport, device), store)
