@@ -6,8 +6,7 @@ The pass computes the checksum and looks at the values while a piece of the file
 from __future__ import annotations
 
 import mmap
-import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -19,7 +18,7 @@ from torch import Tensor
 from halowire.errors import InputError, in_one_line
 from halowire.graph import NpyHeader, read_npy_header
 from halowire.inputs import file_size, open_file
-from halowire.kernels import first_fall, first_not_finite, first_outside
+from halowire.kernels import Kind, Rule, look
 from halowire.partitioning.schema import Check, listed, named, record, text, whole
 
 PIECE_BYTES = 1 << 22
@@ -32,38 +31,27 @@ REMEDY = "partition the graph again or copy the folder again"
 
 @dataclass(frozen=True)
 class Values:
-    """Which values an array may hold.
-
-    Attributes:
-        words: the rule, for messages.
-        first_bad: the first place in a piece of the array that breaks the rule, from the piece and the value before it.
-        ordered: whether the rule needs the value before; else it is given as 0.
-    """
+    """Which values an array may hold: the ``rule``, and its ``words`` for messages."""
 
     words: str
-    first_bad: Callable[[Tensor, int], int | None]
-    ordered: bool = False
+    rule: Rule
 
 
 def between(low: int, high: int) -> Values:
     """Whole numbers from ``low`` to ``high - 1``."""
     words = f"whole numbers from {low} to {high - 1}" if high > low else "no entry, because there is nothing to name"
-    return Values(words, lambda piece, before: first_outside(piece, low, high))
+    return Values(words, Rule(Kind.RANGE, low, high))
 
 
 def finite(positive: bool = False) -> Values:
     """Finite numbers, not below zero where ``positive``."""
     words = "finite numbers >= 0" if positive else "finite numbers"
-    return Values(words, lambda piece, before: first_not_finite(piece, positive))
+    return Values(words, Rule(Kind.POSITIVE if positive else Kind.FINITE))
 
 
 def rising(last: int) -> Values:
     """Whole numbers that begin at 0, never fall and end at ``last``; where they do must be asked of the array."""
-
-    def first_bad(piece: Tensor, before: int) -> int | None:
-        return 0 if piece.numel() and int(piece[0]) < before else first_fall(piece)
-
-    return Values(f"whole numbers that rise from 0 to {last}", first_bad, ordered=True)
+    return Values(f"whole numbers that rise from 0 to {last}", Rule(Kind.RISING))
 
 
 @dataclass(frozen=True)
@@ -143,7 +131,7 @@ def _read_array(path: Path, entry: Mapping[str, Any], values: Values | None, ver
             bad = None
             if verify:
                 # Before the header is parsed: what does not match its checksum is damaged, whatever else it is.
-                header = _header(file, size)
+                header = _header(file, size, entry["dtype"])
                 found, bad = _pass(file, header, values)
                 if found != entry["crc32"]:
                     raise InputError(f"{path} does not match its checksum, so its content has changed: {REMEDY}")
@@ -165,10 +153,11 @@ def _read_array(path: Path, entry: Mapping[str, Any], values: Values | None, ver
     return array
 
 
-def _header(file: IO[bytes], size: int) -> NpyHeader | None:
-    """The header, or None where it is damaged; the file is at its beginning again."""
+def _header(file: IO[bytes], size: int, dtype: str) -> NpyHeader | None:
+    """The header, or None where it is damaged or names another type; the file is at its beginning again."""
     try:
-        return _aligned(read_npy_header(file, size))
+        header = _aligned(read_npy_header(file, size))
+        return header if header.dtype.name == dtype else None
     except ValueError:
         return None
     finally:
@@ -184,19 +173,21 @@ def _aligned(header: NpyHeader) -> NpyHeader:
 
 def _pass(file: IO[bytes], header: NpyHeader | None, values: Values | None) -> tuple[int, int | None]:
     """Read a file once, piece by piece: its checksum, and the first place whose value breaks the rule ``values``."""
-    buffer = np.empty(PIECE_BYTES, dtype=np.uint8)
-    piece, memory = torch.from_numpy(buffer), buffer.data
+    buffer = torch.empty(PIECE_BYTES, dtype=torch.uint8)
+    memory = buffer.numpy().data
     crc, before, place, bad = 0, 0, 0, None
     start = 0 if header is None else header.offset
     kind = None if header is None or values is None else getattr(torch, header.dtype.name, None)
+    rule = Rule() if kind is None or values is None else values.rule
     while count := file.readinto(memory):  # type: ignore[attr-defined]
-        crc = zlib.crc32(memory[:count], crc)
-        if kind is not None and values is not None and bad is None and start < count:
-            data = piece[start:count].view(kind)
-            found = values.first_bad(data, before)
+        piece = buffer[:count]
+        if rule.kind == Kind.ANY or kind is None or bad is not None or start >= count:
+            crc, _ = look(piece, 0, torch.uint8, Rule(), crc)
+        else:
+            crc, found = look(piece, start, kind, rule, crc, before)
             bad = None if found is None else place + found
-            place += data.numel()
-            before = int(data[-1]) if values.ordered else 0
+            place += (count - start) // kind.itemsize
+            before = int(piece[-8:].view(torch.int64)) if rule.kind == Kind.RISING else 0
         start = max(0, start - count)
     file.seek(0)
     return crc, bad

@@ -6,7 +6,6 @@ together from several cuts, or changed on purpose.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ import torch
 from torch import Tensor
 
 from halowire.errors import InputError
-from halowire.kernels import Csr, first_fall, first_outside
+from halowire.kernels import Csr, first_fall, first_outside, mark, peer_digests
 from halowire.partitioning.array_files import REMEDY, Expected, between, finite, rising
 from halowire.partitioning.shard import Shard
 
@@ -28,6 +27,8 @@ NEEDED = (
 )  # fmt: skip
 MASKS = ("train_mask", "val_mask", "test_mask")
 LIMIT = 2**63 - 1
+SPARSE = 64
+"""Bytes of the largest table for each number that is marked in it: no number from a file decides what is allocated."""
 NUMBERS = (
     "bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64",
 )  # fmt: skip
@@ -90,11 +91,6 @@ def _labels(manifest: Mapping[str, Any], files: Mapping[str, Any], n: int) -> Ex
     return Expected(("int64",), (n,), between(-1, classes))
 
 
-def digests(ids: Tensor, counts: Sequence[int]) -> list[int]:
-    """A checksum of the ``ids`` of every peer, which follow each other with ``counts`` ids each."""
-    return [zlib.crc32(one.contiguous().numpy().data) for one in torch.split(ids, list(counts))]
-
-
 def check_shard(shard: Shard, entry: Mapping[str, Any], part: Path) -> None:
     """Refuse a shard whose arrays, each good by itself, do not fit each other; the values of each are in range."""
     for name, matrix in (("inner", shard.inner), ("halo", shard.halo), ("x", shard.x)):
@@ -141,20 +137,24 @@ def _check_ids(shard: Shard, part: Path) -> None:
 
 
 def _all_distinct(lists: Sequence[Tensor], num_nodes: int) -> bool:
-    largest = max(int(ids.numpy().max(initial=-1)) for ids in lists)
-    if largest < 8 * num_nodes:  # a table is many times as fast as sorting
-        held = np.count_nonzero(_marked(lists, largest + 1))
-    else:
-        held = torch.unique(torch.cat(list(lists))).numel()
-    return int(held) == sum(ids.numel() for ids in lists)
+    """Whether no number is twice in the ``lists``; a table is many times as fast as sorting."""
+    total = sum(ids.numel() for ids in lists)
+    # Most graphs number their nodes from 0; only where one does not is the largest number looked for.
+    marked = _marked(lists, num_nodes) if num_nodes <= SPARSE * total else None
+    if marked is not None:
+        return marked == total
+    largest = max((int(ids.max()) for ids in lists if ids.numel()), default=-1)
+    if largest < SPARSE * total:
+        return _marked(lists, largest + 1) == total
+    different: int = torch.unique(torch.cat(list(lists))).numel()
+    return different == total
 
 
-def _marked(lists: Sequence[Tensor], size: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Bool ``[size]``, true at the places in ``lists``; NumPy marks and counts several times as fast as torch."""
-    marks = np.zeros(size, dtype=np.bool_)
-    for places in lists:
-        marks[places.numpy()] = True
-    return marks
+def _marked(lists: Sequence[Tensor], size: int) -> int | None:
+    """How many different numbers below ``size`` are in the ``lists``; None if one is outside."""
+    table = torch.zeros(size, dtype=torch.uint8)
+    counts = [mark(places, table) for places in lists]
+    return None if None in counts else sum(count for count in counts if count is not None)
 
 
 def _check_exchange(shard: Shard, entry: Mapping[str, Any], part: Path) -> None:
@@ -165,28 +165,24 @@ def _check_exchange(shard: Shard, entry: Mapping[str, Any], part: Path) -> None:
             f"{sum(shard.recv_counts)}: {REMEDY}"
         )
     lists = (
-        ("send_index", "goes to", _taken(shard.ids, shard.send_index), shard.send_counts, entry["send_crc32"]),
-        ("halo_ids", "comes from", shard.halo_ids, shard.recv_counts, entry["recv_crc32"]),
+        ("send_index", "goes to", shard.ids, shard.send_index, shard.send_counts, entry["send_crc32"]),
+        ("halo_ids", "comes from", shard.halo_ids, None, shard.recv_counts, entry["recv_crc32"]),
     )
-    for name, way, ids, counts, wanted in lists:
-        found = digests(ids, counts)
+    for name, way, ids, index, counts, wanted in lists:
+        found = peer_digests(ids, index, counts)
         for peer, (one, other) in enumerate(zip(found, wanted, strict=True)):
             if one != other:
                 raise InputError(
                     f"{part / name}.npy names other nodes for what {way} part {peer} (checksum {one}) than the "
                     f"manifest (checksum {other}), expected the same on both sides: {REMEDY}"
                 )
-    sent = _marked([shard.send_index], shard.num_boundary)
-    if not sent.all():
+    sent = torch.zeros(shard.num_boundary, dtype=torch.uint8)
+    if mark(shard.send_index, sent) != shard.num_boundary:
         row = int(sent.argmin())
         raise InputError(
             f"{part / 'send_index.npy'} sends row {row} to no part, expected all {shard.num_boundary} boundary rows: "
             f"{REMEDY}"
         )
-
-
-def _taken(ids: Tensor, index: Tensor) -> Tensor:
-    return torch.from_numpy(ids.numpy()[index.numpy()])
 
 
 def _check_masks(shard: Shard, part: Path) -> None:

@@ -13,9 +13,9 @@ from torch import Tensor
 from halowire.errors import InputError
 from halowire.files import folder_written_whole
 from halowire.graph import Graph
-from halowire.kernels import Csr
+from halowire.kernels import Csr, peer_digests
 from halowire.partitioning.array_files import read_arrays, write_arrays
-from halowire.partitioning.content import EDGE, MASKS, check_shard, digests, expected_arrays
+from halowire.partitioning.content import EDGE, MASKS, check_shard, expected_arrays
 from halowire.partitioning.manifest import read_manifest, require_free, write_manifest
 from halowire.partitioning.partition import Partition
 from halowire.partitioning.quality import Quality, measure
@@ -120,8 +120,8 @@ def _write(folder: Path, shard: Shard) -> dict[str, Any]:
     sizes = {name: getattr(shard, name) for name in ("num_nodes", "num_features", "num_boundary", "counts")}
     per_peer = {name: list(getattr(shard, name)) for name in ("send_counts", "recv_counts")}
     # Both sides of every message have the same checksum: parts of two cuts do not go together unnoticed.
-    per_peer["send_crc32"] = digests(shard.ids[shard.send_index], shard.send_counts)
-    per_peer["recv_crc32"] = digests(shard.halo_ids, shard.recv_counts)
+    per_peer["send_crc32"] = peer_digests(shard.ids, shard.send_index, shard.send_counts)
+    per_peer["recv_crc32"] = peer_digests(shard.halo_ids, None, shard.recv_counts)
     per_peer["cover_counts"] = list(shard.cover_counts())
     return {**sizes, **per_peer, "files": write_arrays(folder, arrays)}
 

@@ -1,6 +1,8 @@
 // The kernels that exist once per instruction-set level, and their arguments. Strides count elements, not bytes.
 #pragma once
 #include <cstdint>
+#include <utility>
+#include <vector>
 
 namespace halowire {
 
@@ -149,6 +151,19 @@ struct PackingKernels {
   void (*aggregate)(const AggregatePacked&);
 };
 
+// What the values of an array must be; the numbers of kernels/look.py.
+enum Rule { kAny = 0, kRange = 1, kFinite = 2, kPositive = 3, kRising = 4 };
+
+struct Look {
+  const uint8_t* data;
+  int64_t bytes, start;  // the values begin at byte `start`
+  uint32_t crc;          // of what comes before the piece
+  int rule;
+  int size;           // bytes of a value
+  int64_t low, high;  // kRange only
+  int64_t before;     // kRising only: the value before the piece
+};
+
 struct Kernels {
   void (*aggregate)(const Aggregate&);
   void (*activate)(const Activate&);
@@ -159,6 +174,9 @@ struct Kernels {
   int64_t (*scan_range)(const void* values, int size, int64_t count, int64_t low, int64_t high);
   int64_t (*scan_finite)(const void* values, int64_t count, bool positive);
   int64_t (*scan_rising)(const int64_t* values, int64_t count);
+  std::pair<uint32_t, int64_t> (*look)(const Look&);
+  std::vector<uint32_t> (*digests)(const int64_t* ids, int64_t limit, const int64_t* index, const int64_t* counts,
+                                   int64_t peers);
 };
 
 enum Level { kPortable = 0, kAvx2 = 1, kAvx512 = 2 };

@@ -2,12 +2,13 @@
 #include "activate.h"
 #include "aggregate.h"
 #include "attend.h"
+#include "look.h"
 #include "scan.h"
 
 namespace halowire {
 
 extern const Kernels HALOWIRE_LEVEL;
 const Kernels HALOWIRE_LEVEL = {::aggregate, ::activate, ::activate_backward, ::attend, ::attend_targets,
-                                ::attend_sources, ::scan_range, ::scan_finite, ::scan_rising};
+                                ::attend_sources, ::scan_range, ::scan_finite, ::scan_rising, ::look, ::digests};
 
 }  // namespace halowire

@@ -1,10 +1,12 @@
 // The Python module halowire.kernels._native. Tensors arrive as addresses: the Python wrappers check type, device and shape,
 // so that nothing here needs torch.
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/vector.h>
 #include <nanobind/stl/string.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "buffers.h"
@@ -12,6 +14,7 @@
 #include "cover.h"
 #include "dlpack.h"
 #include "kernels.h"
+#include "mark.h"
 #include "rows.h"
 #include "sort.h"
 
@@ -32,7 +35,7 @@ T* at(Address address) {
 std::vector<std::string> levels() {
   std::vector<std::string> names = {"portable"};
 #if defined(HALOWIRE_X86)
-  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("pclmul");
   if (avx2) names.push_back("avx2");
   if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
       __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
@@ -192,6 +195,19 @@ int64_t scan_rising(int level, Address values, int64_t count) {
   return kernels(level).scan_rising(at<int64_t>(values), count);
 }
 
+std::pair<uint32_t, int64_t> look(int level, Address data, int64_t bytes, int64_t start, uint32_t crc, int rule,
+                                  int size, int64_t low, int64_t high, int64_t before) {
+  return kernels(level).look({at<uint8_t>(data), bytes, start, crc, rule, size, low, high, before});
+}
+
+std::vector<uint32_t> digests(int level, Address ids, int64_t limit, Address index, Address counts, int64_t peers) {
+  return kernels(level).digests(at<int64_t>(ids), limit, at<int64_t>(index), at<int64_t>(counts), peers);
+}
+
+int64_t mark(Address places, int64_t count, int64_t size, Address table) {
+  return halowire::mark(at<int64_t>(places), count, size, at<uint8_t>(table));
+}
+
 }  // namespace
 
 NB_MODULE(_native, m) {
@@ -214,6 +230,9 @@ NB_MODULE(_native, m) {
   m.def("scan_range", &scan_range, Unlocked());
   m.def("scan_finite", &scan_finite, Unlocked());
   m.def("scan_rising", &scan_rising, Unlocked());
+  m.def("look", &look, Unlocked());
+  m.def("digests", &digests, Unlocked());
+  m.def("mark", &mark, Unlocked());
   m.def("buffer", [](int64_t rows, int64_t cols, int64_t stride) {
     return nb::steal(halowire::buffer_capsule(rows, cols, stride));
   });
