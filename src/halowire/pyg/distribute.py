@@ -16,6 +16,7 @@ from halowire.errors import InputError
 from halowire.events import EVAL, SETUP, TRAIN
 from halowire.pyg.edges import changed, holds
 from halowire.pyg.fast_path import LayerPath, use_fast_paths
+from halowire.pyg.node_weights import NodeWeights, WholeTables, guesses
 from halowire.pyg.rehearsal import UncheckableError, rehearse
 from halowire.pyg.shard_data import ShardData
 from halowire.pyg.trial import Call, Rehearsed, needed_inputs
@@ -36,6 +37,7 @@ def distribute(
     settings: Mapping[str, Any] | None = None,
     *,
     codec: RowCodec | None = None,
+    node_weights: Sequence[str] | None = None,
 ) -> Model:
     """Make ``model`` run on this worker's part of a graph; returns the same object, with the same ``state_dict`` keys.
 
@@ -60,10 +62,12 @@ def distribute(
         recipe: a named setting of the wire.
         settings: overrides of ``rate.*``, ``freshness.*``, ``seed`` and ``epochs`` (for schedules of the rate).
         codec: a codec of one's own for the rows that the recipe would send in float32 (`halowire.RowCodec`).
+        node_weights: names of the weights that have a row for each node, of which every worker keeps the rows of its
+            own nodes; left out, they are found by their size and tried out.
     """
     config = recipe_config(recipe).replace(settings or {})
     refuse(config, Situation(caller="distribute", given=tuple(settings or {}), codec=codec is not None))
-    attach(model, data, config, codec)
+    attach(model, data, config, codec, node_weights)
     return model
 
 
@@ -77,13 +81,20 @@ def layer_paths(model: nn.Module) -> dict[str, LayerPath]:
         >>> for name, layer in halowire.layer_paths(model).items():
         ...     print(name, layer.path, layer.reason)
     """
-    if ATTRIBUTE not in model.__dict__:
-        raise InputError("the model is not distributed, so all of it is plain PyG; call halowire.distribute first")
     return state_of(model).paths
 
 
-def attach(model: nn.Module, data: ShardData, config: Config, codec: RowCodec | None = None) -> None:
-    """Attach ``model`` to ``data``; its rows travel as ``config`` says, coded by ``codec`` if one is given."""
+def attach(
+    model: nn.Module,
+    data: ShardData,
+    config: Config,
+    codec: RowCodec | None = None,
+    node_weights: Sequence[str] | None = None,
+) -> None:
+    """Attach ``model`` to ``data``; its rows travel as ``config`` says, coded by ``codec`` if one is given.
+
+    ``node_weights`` names the weights with a row for each node; None: they are guessed.
+    """
     if codec is not None:
         agree_on_codec(codec, data.transport)
     if ATTRIBUTE in model.__dict__:
@@ -95,11 +106,13 @@ def attach(model: nn.Module, data: ShardData, config: Config, codec: RowCodec | 
             if name.startswith("_cached_"):  # PyG's cached=True keeps values here, which may be of another graph
                 setattr(module, name, None)
     model.to(data.bridge.device)
-    object.__setattr__(model, ATTRIBUTE, Attachment(model, data, config, codec))
+    object.__setattr__(model, ATTRIBUTE, Attachment(model, data, config, codec, node_weights))
 
 
 def state_of(model: nn.Module) -> Attachment:
     """What halowire keeps for a distributed model."""
+    if ATTRIBUTE not in model.__dict__:
+        raise InputError("the model is not distributed, so all of it is plain PyG; call halowire.distribute first")
     state: Attachment = model.__dict__[ATTRIBUTE]
     return state
 
@@ -108,24 +121,36 @@ class Attachment:
     """What halowire keeps for one model on one shard; hooks on the model's forward use it.
 
     ``epoch`` counts the training passes: it chooses the rate and, with delayed rows, whose message is used. ``paths``
-    say what serves every PyG layer.
+    say what serves every PyG layer. ``weights`` are the weights with a row for each node, ``tables`` gathers them.
     """
 
-    def __init__(self, model: nn.Module, data: ShardData, config: Config, codec: RowCodec | None) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        data: ShardData,
+        config: Config,
+        codec: RowCodec | None,
+        node_weights: Sequence[str] | None,
+    ) -> None:
         self.data = data
         self.epoch = 0
         self._model = model
         self._config = config
         self._codec = codec
-        self._pristine = copy.deepcopy(model)
+        self._pristine = model
         self._checked: dict[str, Rehearsed] = {}
         self._exchanges: dict[Rehearsed, HaloExchange] = {}
         self._heard = data.reduction.heard
         self._account: AbstractContextManager[None] = contextlib.nullcontext()
-        self._rehearse_signature()  # before anything is changed: a refused model is as it was
+        self.weights = self._tried(node_weights)  # before anything is changed: a refused model is as it was
+        data.reduction.share(model, "broadcast of the weights")
+        self.weights.place(model, data.bridge)
+        self.tables = WholeTables(self.weights, data.transport, data.rows, data.shard.num_nodes)
+        self.tables.watch(model)
         spread_norms(model, data.bridge)
         self.paths = use_fast_paths(model)
-        data.reduction.share(model, "broadcast of the weights")
+        data.reduction.add(self.weights.shared(model))
+        data.reduction.compares_weights |= bool(self.weights.dims)
         model.register_forward_pre_hook(self._before, with_kwargs=True)
         model.register_forward_hook(self._after, always_call=True)
         for module in model.modules():
@@ -149,18 +174,36 @@ class Attachment:
         """The exchanges of all kinds of passes so far."""
         return list(self._exchanges.values())
 
-    def _rehearse_signature(self) -> None:
-        """Rehearse with forward's required inputs if their names are known; other calls are rehearsed as they come."""
-        needed = needed_inputs(self._pristine)
-        args: tuple[Any, ...] = ()
-        if all(name in self.data.keys for name in needed):
-            args = tuple(getattr(self.data, name) for name in needed)
-        elif len(needed) == 1 and needed[0] in ("data", "batch", "graph", "g"):
-            args = (self.data,)
-        if args:
-            # The plain model may fail with only these inputs; then the first real call is rehearsed.
-            with contextlib.suppress(UncheckableError):
+    def _tried(self, node_weights: Sequence[str] | None) -> NodeWeights:
+        """The weights that have a row for each node: the first guess with which the model can be rehearsed."""
+        failures: list[InputError] = []
+        args = self._required()
+        choices, untried = guesses(self._model, self.data.shard.num_nodes, node_weights)
+        for guess in choices if args else ():
+            self._guess(guess)
+            try:
                 self.exchange_of(args)
+            except InputError as error:
+                failures.append(error)
+            else:
+                return guess
+        if any(not isinstance(error, UncheckableError) for error in failures):
+            raise failures[0]
+        # The plain model may fail with only the required inputs; then the first real call is rehearsed.
+        return self._guess(untried)
+
+    def _guess(self, weights: NodeWeights) -> NodeWeights:
+        """Rehearse from now on as if ``weights`` had a row for each node."""
+        self.weights = weights
+        self._pristine = weights.shrunk(self._model)
+        return weights
+
+    def _required(self) -> tuple[Any, ...]:
+        """Forward's required inputs if their names are known, else nothing."""
+        needed = needed_inputs(self._pristine)
+        if all(name in self.data.keys for name in needed):
+            return tuple(getattr(self.data, name) for name in needed)
+        return (self.data,) if len(needed) == 1 and needed[0] in ("data", "batch", "graph", "g") else ()
 
     def _before(self, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Begin a pass of the model."""
@@ -168,7 +211,7 @@ class Attachment:
         exchange = self._exchange(known)
         training = model.training and torch.is_grad_enabled()
         if torch.is_grad_enabled():
-            self.data.reduction.add(model.parameters())
+            self.data.reduction.add(self.weights.shared(model))
         if training:
             self._heard = self.data.reduction.steer(self.exchanges, self.epoch, self._heard)
         self._account = self.data.transport.ledger.account(TRAIN if training else EVAL)
@@ -232,7 +275,7 @@ class Attachment:
         for parameter, is_trained in zip(self._pristine.parameters(), trained, strict=True):
             parameter.requires_grad_(is_trained)
         try:
-            known = rehearse(self._pristine, call, most)
+            known = rehearse(self._pristine, call, most, self.weights)
         except InputError as error:
             failure = error
         uncheckable = isinstance(failure, UncheckableError)

@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
 
 from halowire.errors import InputError
 from halowire.pyg.bridge import Bridge
@@ -195,6 +197,16 @@ def _select(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any
     return func(_extended(target, dim, index), dim, unmarked(index))
 
 
+def _embed(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
+    """Serve ``embedding(sources, weight)``, which reads a weight with a row for each node."""
+    index, weight = args[:2]
+    if not isinstance(index, Edges) or holds(args[1:]):
+        raise _refusal("embedding")
+    if kwargs.get("sparse"):
+        weight = SparseGradient.apply(weight)  # type: ignore[no-untyped-call]
+    return func(unmarked(index), _extended(weight, 0, index), *args[2:], **{**kwargs, "sparse": False})
+
+
 def _add(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
     """Serve ``scatter_add``, ``index_add`` and their in-place forms: sums at sources are completed at their owners."""
     name = func.__name__
@@ -275,8 +287,24 @@ def _copy(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
     return edges.like(unmarked(edges).clone())
 
 
+class SparseGradient(Function):
+    """Passes a weight on unchanged; its gradient, which comes from all workers as a dense tensor, is made sparse."""
+
+    @staticmethod
+    def forward(ctx: Any, weight: Tensor) -> Tensor:
+        """Return ``weight`` unchanged."""
+        return weight.view_as(weight)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> Tensor:
+        """The rows of the gradient that are not 0."""
+        return grads[0].to_sparse(1)
+
+
 HANDLERS: dict[str, Callable[[Callable[..., Any], tuple[Any, ...], Any], Any]] = {
     "__getitem__": _get, "__setitem__": _set, "index_select": _select, "gather": _select,
+    "embedding": _embed,
     "scatter_add": _add, "scatter_add_": _add, "index_add": _add, "index_add_": _add,
     "cat": _join, "concat": _join, "concatenate": _join, "stack": _join,
     "unbind": _unbind, "__iter__": _unbind, "flip": _flip, "__deepcopy__": _copy,

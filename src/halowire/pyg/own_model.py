@@ -162,7 +162,7 @@ def own_runner(
     codec: RowCodec | None = None,
 ) -> OwnRunner:
     """Attach ``model`` to the shard and wrap it for the training loop; it learns ``links`` if they are given."""
-    attach(model, data, config, codec)
+    attach(model, data, config, codec, node_weights=())
     data.reduction.hand_over()
     decoder = None if links is None else links.decoder
     own = OwnModel(model, data, inputs, decoder)

@@ -214,8 +214,12 @@ def try_pass(model: nn.Module, call: Call, graph: Any, rows: Tensor, size: Size,
     model.eval()
     with torch.no_grad():
         outputs += run()
-    gradients = {name: parameter.grad for name, parameter in model.named_parameters()}
+    gradients = {name: _dense(parameter.grad) for name, parameter in model.named_parameters()}
     return Outcome([value.detach() for value in outputs], trace, gradients, dict(model.named_buffers()), rows, known)
+
+
+def _dense(grad: Tensor | None) -> Tensor | None:
+    return grad.to_dense() if grad is not None and grad.is_sparse else grad
 
 
 class Still(TorchFunctionMode):

@@ -31,7 +31,6 @@ REFUSED = {
     "SyncBatchNorm": "halowire spreads BatchNorm1d over the workers itself; use that",
     "GPSConv": "its attention is over all nodes, and every worker sees only its own; use TransformerConv",
     "Node2Vec": "it has one weight row per node of the whole graph; use a model of (x, edge_index)",
-    "LightGCN": "it has one weight row per node of the whole graph; use LGConv layers on given features",
 }  # fmt: skip
 """Layers that cannot run on a shard, each with the reason."""
 

@@ -35,6 +35,7 @@ class Reduction:
     A pass begins at the loss (`halowire.pyg.whole_loss.WholeMean`). Gradients of earlier passes, which are summed
     already, are put aside; at the end the new gradients are summed and added to them, so that several losses may be
     accumulated before a step. ``running`` says whether a pass has begun, ``heard`` is what is known from the passes.
+    With ``compares_weights`` every pass checks that all workers have the same weights.
     """
 
     def __init__(self, transport: Transport) -> None:
@@ -47,6 +48,7 @@ class Reduction:
         self._exchanges: list[HaloExchange] = []
         self._earlier: list[Tensor | None] = []
         self._told: list[tuple[float, Tensor]] = []
+        self.compares_weights = False
 
     def add(self, parameters: Iterable[nn.Parameter]) -> None:
         """Sum the gradients of these ``parameters`` too from now on."""
@@ -54,11 +56,10 @@ class Reduction:
         self._parameters += [parameter for parameter in parameters if id(parameter) not in known]
 
     def share(self, module: nn.Module, what: str) -> None:
-        """Give all workers rank 0's weights and buffers of ``module``, and sum its gradients; ``what`` names it."""
+        """Give all workers rank 0's weights and buffers of ``module``; ``what`` names it."""
         with torch.no_grad():
             for value in (*module.parameters(), *module.buffers()):
                 value.copy_(self.transport.broadcast(value.detach().clone(), what, SETUP))
-        self.add(module.parameters())
 
     def watch(self, exchange: HaloExchange) -> None:
         """Synchronise the next epoch of ``exchange`` when its rows have changed too much."""
@@ -112,6 +113,7 @@ class Reduction:
         # A weight that the loss does not reach has no gradient on any worker: all workers run the same code.
         parts = [grad.reshape(-1) for grad in new if grad is not None]
         numbers = [value for exchange in self._exchanges for value in exchange.take_change()]
+        numbers.append(self._digest())
         numbers.append(self._seconds())
         device = (parts or [grad for _, grad in self._told])[0].device
         flat = torch.cat([*parts, vector_on(device, numbers)])
@@ -125,8 +127,18 @@ class Reduction:
                 parameter.grad = earlier
         self._earlier = []
         found = torch.cat([next(pieces), *(grad for _, grad in self._told)]).tolist()
-        changes, seconds, factors = found[: len(numbers) - 1], found[len(numbers) - 1], found[len(numbers) :]
+        changes, (digests, seconds), factors = (
+            found[: len(numbers) - 2],
+            found[len(numbers) - 2 :][:2],
+            found[len(numbers) :],
+        )
         self._hear_all(factors, seconds)
+        if digests != float(numbers[-2]) * self.transport.size:
+            raise InputError(
+                "the weights that all workers share are no longer the same on all of them: since the last backward, "
+                "something was done by a number that only this worker knows, such as the norm of its rows in torch's "
+                "clip_grad_norm_; use halowire.clip_grad_norm_(model, max_norm)"
+            )
         for exchange, change, norm in zip(self._exchanges, changes[::2], changes[1::2], strict=True):
             threshold = exchange.policy.freshness.threshold
             exchange.synchronise_next = 0 < threshold**2 * norm < change
@@ -137,6 +149,14 @@ class Reduction:
         total = sum(terms, self.heard.total)
         self.heard = Heard(self.heard.losses + len(terms), total, self.heard.seconds + seconds)
         self._told = []
+
+    def _digest(self) -> float:
+        """A number of the weights' bits, if they are compared; it is so small that the sum of all workers is exact."""
+        if not self.compares_weights:
+            return 0.0
+        bits = [value.detach().reshape(-1).view(torch.uint8).sum() for value in self._parameters if value.numel()]
+        limit = 2**24 // self.transport.size
+        return float(sum(int(total) * (2 * place + 1) for place, total in enumerate(bits)) % limit)
 
     def _seconds(self) -> float:
         """Seconds since the last backward pass on rank 0, and 0 on other ranks, so that the sum is rank 0's seconds."""
