@@ -10,7 +10,7 @@ import torch_geometric.nn as pyg
 
 import halowire
 from halowire.events import EVAL, TRAIN
-from halowire.pyg.bridge import FIRST_EXACT
+from halowire.pyg.model_pass import FIRST_EXACT
 from halowire.pyg.shard_data import cut_data
 from halowire.wire import HEADER_BYTES, run_threads
 from tests.support.pyg_case import CLASSES, FEATURES, assert_close, make_graph, make_owner

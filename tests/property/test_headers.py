@@ -58,7 +58,8 @@ def test_a_message_with_a_damaged_header_is_never_decoded(rate, bit, number):
             for chunk, at in enumerate(places):
                 link.send(torch.ones(7, 5)[at], chunk, at, FORWARD, 4)
             return
-        link.expect(places, into, FORWARD, 4)
+        for chunk, at in enumerate(places):
+            link.expect(chunk, at, into, FORWARD, 4)
         for chunk, at in enumerate(places):
             link.take(chunk)
             link.unpack(at)

@@ -29,10 +29,10 @@ def config_of(recipe: str, **settings: object) -> Config:
     return recipe_config(recipe).replace(SMALL | ALL[recipe] | more)
 
 
-def recipe_trainer(rank: int, run: str, config: Config) -> Trainer:
+def recipe_trainer(rank: int, run: str, config: Config, transport: Transport | None = None) -> Trainer:
     """The trainer of this worker."""
     graph = block_model(*GRAPH.values())
-    transport = Transport()
+    transport = transport or Transport()
     mesh = mesh_of(config, transport.size)
     shard = cut(graph, partition(graph, mesh.parts, method="random", seed=1))[rank % mesh.parts]
     if pipelined(config, mesh):

@@ -2,6 +2,7 @@
 
 from halowire.partitioning.content import EDGE
 from halowire.partitioning.cut_shards import Cutting, cut_shards
+from halowire.partitioning.halo_lists import HaloLists
 from halowire.partitioning.links import PartLinks, cut_links, links_record, read_links
 from halowire.partitioning.manifest import is_shard_folder, read_manifest
 from halowire.partitioning.metis import metis_owners
@@ -11,7 +12,7 @@ from halowire.partitioning.shard import Shard, cut
 from halowire.partitioning.store import read_shard, write_shards
 
 __all__ = [
-    "EDGE", "Cutting", "PartLinks", "Partition", "Quality", "Shard", "cut", "cut_links", "cut_shards", "fill_empty",
-    "is_shard_folder", "links_record", "measure", "metis_owners", "partition", "read_links", "read_manifest",
-    "read_shard", "write_shards",
+    "EDGE", "Cutting", "HaloLists", "PartLinks", "Partition", "Quality", "Shard", "cut", "cut_links", "cut_shards",
+    "fill_empty", "is_shard_folder", "links_record", "measure", "metis_owners", "partition", "read_links",
+    "read_manifest", "read_shard", "write_shards",
 ]  # fmt: skip

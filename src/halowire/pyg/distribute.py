@@ -23,7 +23,7 @@ from halowire.pyg.trial import Call, Rehearsed, needed_inputs
 from halowire.pyg.whole_layers import refuse_unsupported, spread_norms
 from halowire.pyg.whole_loss import Guarded
 from halowire.training import Config, Situation, agree, model_facts, policy_of, recipe_config, refuse, settled
-from halowire.wire import HaloExchange, RowCodec, agree_on_codec, sample_size
+from halowire.wire import HaloExchanges, RowCodec, agree_on_codec, sample_size
 
 ATTRIBUTE = "_halowire"
 """The attribute of a model that holds its `Attachment`."""
@@ -100,12 +100,12 @@ def attach(
     if ATTRIBUTE in model.__dict__:
         raise InputError("the model is distributed already; distribute a fresh one (copy.deepcopy before, not after)")
     refuse_unsupported(model)
-    agree(model_facts(model, config, data.bridge.device, codec), data.transport)
+    agree(model_facts(model, config, data.passing.device, codec), data.transport)
     for module in model.modules():
         for name in vars(module):
             if name.startswith("_cached_"):  # PyG's cached=True keeps values here, which may be of another graph
                 setattr(module, name, None)
-    model.to(data.bridge.device)
+    model.to(data.passing.device)
     object.__setattr__(model, ATTRIBUTE, Attachment(model, data, config, codec, node_weights))
 
 
@@ -139,15 +139,15 @@ class Attachment:
         self._codec = codec
         self._pristine = model
         self._checked: dict[str, Rehearsed] = {}
-        self._exchanges: dict[Rehearsed, HaloExchange] = {}
+        self._exchanges: dict[Rehearsed, HaloExchanges] = {}
         self._heard = data.reduction.heard
         self._account: AbstractContextManager[None] = contextlib.nullcontext()
         self.weights = self._tried(node_weights)  # before anything is changed: a refused model is as it was
         data.reduction.share(model, "broadcast of the weights")
-        self.weights.place(model, data.bridge)
+        self.weights.place(model, data.rows)
         self.tables = WholeTables(self.weights, data.transport, data.rows, data.shard.num_nodes)
         self.tables.watch(model)
-        spread_norms(model, data.bridge)
+        spread_norms(model, data.passing)
         self.paths = use_fast_paths(model)
         data.reduction.add(self.weights.shared(model))
         data.reduction.compares_weights |= bool(self.weights.dims)
@@ -170,7 +170,7 @@ class Attachment:
         return twin
 
     @property
-    def exchanges(self) -> list[HaloExchange]:
+    def exchanges(self) -> list[HaloExchanges]:
         """The exchanges of all kinds of passes so far."""
         return list(self._exchanges.values())
 
@@ -216,20 +216,20 @@ class Attachment:
             self._heard = self.data.reduction.steer(self.exchanges, self.epoch, self._heard)
         self._account = self.data.transport.ledger.account(TRAIN if training else EVAL)
         self._account.__enter__()
-        self.data.bridge.begin(exchange, *((self.epoch, known.widths) if training else ()))
+        self.data.passing.begin(exchange, *((self.epoch, known.widths) if training else ()))
         self.epoch += training
 
     def _after(self, model: nn.Module, args: Any, out: Any) -> Any:
         """End a pass of the model, also where forward failed and ``out`` is None."""
-        self.data.bridge.end()
+        self.data.passing.end()
         self._account.__exit__(None, None, None)
         self._account = contextlib.nullcontext()
         return None if out is None else changed(out, self._guarded)
 
     def _inside(self, layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Refuse a layer that is called with edges outside of its model."""
-        if not self.data.bridge.inside and holds((args, kwargs)):
-            self.data.bridge.refuse_outside()
+        if not self.data.passing.inside and holds((args, kwargs)):
+            self.data.passing.refuse_outside()
 
     def _guarded(self, out: Any) -> Any:
         if not (isinstance(out, Tensor) and out.requires_grad):
@@ -237,7 +237,7 @@ class Attachment:
         guarded: Tensor = Guarded.apply(out, self.data.reduction)  # type: ignore[no-untyped-call]
         return guarded
 
-    def exchange_of(self, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> HaloExchange:
+    def exchange_of(self, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> HaloExchanges:
         """The exchange for calls with such arguments."""
         return self._exchange(self._known(args, kwargs or {}))
 
@@ -250,7 +250,7 @@ class Attachment:
             self._checked[key] = self._agreed_rehearsal(call, trained)
         return self._checked[key]
 
-    def _exchange(self, known: Rehearsed) -> HaloExchange:
+    def _exchange(self, known: Rehearsed) -> HaloExchanges:
         """The exchange for calls whose rehearsal found ``known``; its policy comes from the settings."""
         if known not in self._exchanges:
             here = Situation(caller="fit", codec=self._codec is not None, drops=known.drops)
@@ -259,7 +259,7 @@ class Attachment:
             sampled = self._total(sum(sample_size(count, used.rate.rows) for count in counts))
             pairs = self._total(sum(count > 0 for count in counts))
             policy = replace(policy_of(used, known.widths, sampled, pairs=pairs), codec=self._codec)
-            self._exchanges[known] = HaloExchange(data.shard, data.transport, data.bridge.device, policy)
+            self._exchanges[known] = data.exchanges(policy)
             data.reduction.watch(self._exchanges[known])
         return self._exchanges[known]
 

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, nn
 
 from halowire.errors import InputError
-from halowire.pyg.bridge import Bridge
 from halowire.pyg.edges import Edges
 from halowire.wire import Transport
 
@@ -60,15 +59,14 @@ class NodeWeights:
             parameters[name].data = value.index_select(dim, rows.to(value.device)).contiguous()
         self._count(model, rows.numel())
 
-    def place(self, model: nn.Module, bridge: Bridge) -> None:
-        """Keep the owned rows of these weights, and let ``nn.Embedding`` find them by the nodes' own numbers."""
-        rows = bridge.shard.rows
+    def place(self, model: nn.Module, rows: Tensor) -> None:
+        """Keep the owned ``rows`` of these weights, and let ``nn.Embedding`` find them by the nodes' own numbers."""
         self.keep(model, rows)
         for name in self.dims:
             module: Any = model.get_submodule(name.rpartition(".")[0])
             # An attribute of the instance comes before the method of its class; parameters stay.
             if isinstance(module, nn.Embedding):
-                vars(module)["forward"] = partial(look_up, module, rows.to(bridge.device))
+                vars(module)["forward"] = partial(look_up, module, rows.to(module.weight.device))
 
     def shrunk(self, model: nn.Module) -> nn.Module:
         """A copy of ``model`` to rehearse with, which has few rows of these weights."""

@@ -22,7 +22,7 @@ from halowire.pyg.shard_data import ShardData
 from halowire.pyg.trial import needed_inputs
 from halowire.schedules import Complete, Watch
 from halowire.training import Config, Decoder, Learnt, LinkTask, Runner, Task, generator_states, restore_generators
-from halowire.wire import RowCodec
+from halowire.wire import HaloExchanges, RowCodec
 
 LossFunction = Callable[[Tensor, ShardData], Tensor]
 """``loss(out, data)`` gives one or more values for each of this worker's rows that count."""
@@ -86,6 +86,8 @@ class OwnTask(Task):
 class OwnRunner(Runner):
     """Runs the user's model in graph parallelism."""
 
+    exchange: HaloExchanges
+
     def __init__(self, model: OwnModel, data: ShardData, task: Learnt) -> None:
         self.model = model
         self._own = model.model
@@ -123,13 +125,13 @@ class OwnRunner(Runner):
     def state(self) -> dict[str, Tensor]:
         """The state of the exchange and of this worker's generators, and the pass counts of ``DropEdges`` modules."""
         passes = {f"passes.{name}": torch.tensor(module.passes) for name, module in self._dropping()}
-        return self.exchange.state() | passes | generator_states(self.exchange.halo_ids.device)
+        return self.exchange.state() | passes | generator_states(self.exchange.device)
 
     def load_state(self, state: dict[str, Tensor]) -> None:
         """Go on from the ``state`` that :meth:`state` returned."""
         for name, module in self._dropping():
             module.passes = int(state[f"passes.{name}"])
-        restore_generators(state, self.exchange.halo_ids.device)
+        restore_generators(state, self.exchange.device)
         own = ("passes.", "random")
         self.exchange.load_state({name: value for name, value in state.items() if not name.startswith(own)})
 
@@ -168,7 +170,7 @@ def own_runner(
     own = OwnModel(model, data, inputs, decoder)
     if links is not None:
         return OwnRunner(own, data, links)
-    task = Task.of(data.shard, config.task, data.bridge.device)
+    task = Task.of(data.shard, config.task, data.passing.device)
     if loss is not None:
         task = OwnTask(**vars(task), function=loss, data=data)
     return OwnRunner(own, data, task)

@@ -124,8 +124,8 @@ def _attempt(model: nn.Module, call: Call, seed: int, size: Size, notes: Notes, 
     def work(transport: InProcessTransport) -> Outcome:
         part = cut_data(graph, owner, transport)
         own = copy.deepcopy(model)
-        weights.place(own, part.bridge)
-        spread_norms(own, part.bridge)
+        weights.place(own, part.rows)
+        spread_norms(own, part.passing)
         use_fast_paths(own)
         return try_pass(own, call, part, part.rows, size, Notes())
 

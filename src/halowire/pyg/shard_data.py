@@ -14,12 +14,13 @@ from halowire.events import SETUP
 from halowire.graph import Graph, homogeneous, is_hetero, load
 from halowire.kernels import Csr
 from halowire.launch import Place, agreed, choose_device, join
-from halowire.partitioning import Partition, Shard, cut, cut_links, is_shard_folder, partition, read_shard
+from halowire.partitioning import HaloLists, Partition, Shard, cut, cut_links, is_shard_folder, partition, read_shard
 from halowire.pyg.bridge import Bridge
 from halowire.pyg.edges import Edges
+from halowire.pyg.model_pass import ModelPass
 from halowire.pyg.whole_loss import Reduction, WholeLoss, WholeMean
 from halowire.training import Config, Decoder, LinkTask, Situation, dot_product, hold_out, refuse
-from halowire.wire import Transport
+from halowire.wire import HaloExchanges, Policy, Transport
 
 
 class ShardData:
@@ -32,6 +33,7 @@ class ShardData:
     def __init__(self, shard: Shard, bridge: Bridge, edge_index: Tensor, tensors: Mapping[str, Any]) -> None:
         self.shard = shard
         self.bridge = bridge
+        self.passing = bridge.passing
         self.reduction = Reduction(bridge.transport)
         self.edge_index = edge_index
         self.rows = shard.rows
@@ -67,7 +69,16 @@ class ShardData:
     @property
     def transport(self) -> Transport:
         """The connection to the other workers."""
-        return self.bridge.transport
+        return self.passing.transport
+
+    @property
+    def halos(self) -> dict[str, HaloLists]:
+        """The rows that are sent and received, by the name of the halo: a graph of one edge type has one."""
+        return {self.bridge.name: self.shard}
+
+    def exchanges(self, policy: Policy) -> HaloExchanges:
+        """New exchanges of this part's halos under ``policy``."""
+        return HaloExchanges(self.halos, self.transport, self.passing.device, policy)
 
     def __repr__(self) -> str:
         rank, size = self.shard.rank, self.shard.num_parts
@@ -241,7 +252,7 @@ def only_edges(tensors: Mapping[str, Any], num_nodes: int, kept: Tensor) -> dict
 
 def place_data(shard: Shard, tensors: Mapping[str, Any], transport: Transport, device: torch.device) -> ShardData:
     """The part of a graph made of ``tensors``, as `local_tensors` gives them, connected to the other workers."""
-    bridge = Bridge(shard, transport, device)
+    bridge = Bridge(shard, ModelPass(transport, device))
     placed = {name: value.to(device) if isinstance(value, Tensor) else value for name, value in tensors.items()}
     edges = placed.pop("edge_index")
     return ShardData(shard, bridge, Edges.of(edges, bridge), placed)

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from halowire.errors import InputError
-from halowire.pyg.bridge import Bridge
 from halowire.pyg.drop_edges import DropEdges
 from halowire.pyg.edges import Edges, leaves
+from halowire.pyg.model_pass import ModelPass
 from halowire.pyg.shard_data import ShardData
 
 DRAWS = {
@@ -188,18 +188,18 @@ def try_pass(model: nn.Module, call: Call, graph: Any, rows: Tensor, size: Size,
     for name, leaf in leaf_tensors.items():
         setattr(graph, name, leaf)
     args, kwargs = call.on(graph)
-    bridge: Bridge | None = getattr(graph, "bridge", None)
+    passing: ModelPass | None = getattr(graph, "passing", None)
 
     def run() -> list[Tensor]:
-        if bridge is not None:
-            bridge.begin()
-        with Still(notes, lambda: 0 if bridge is None else len(bridge.coded_widths)):
+        if passing is not None:
+            passing.begin()
+        with Still(notes, lambda: 0 if passing is None else len(passing.coded_widths)):
             return _rows(model(*args, **kwargs), rows.numel())
 
     model.train()
     with torch.set_grad_enabled(size.gradients):
         outputs = run()
-        known = _known(model, () if bridge is None else tuple(bridge.coded_widths), notes)
+        known = _known(model, () if passing is None else tuple(passing.coded_widths), notes)
         # Backward starts from a weighted sum of all outputs; the weights are random and depend on the node.
         generator = torch.Generator().manual_seed(size.nodes)
         for value in outputs:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -15,7 +14,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
 from halowire.errors import InputError
-from halowire.pyg.bridge import Bridge
+from halowire.pyg.model_pass import ModelPass
 
 POOLING = (
     "it makes one graph of another, and every worker sees only its own nodes; leave it out, or train on one worker"
@@ -57,7 +56,7 @@ def refuse_unsupported(model: nn.Module) -> None:
             raise InputError(f"weight {name!r} is {value.dtype}; halo rows travel as float32: call model.float()")
 
 
-def spread_norms(model: nn.Module, bridge: Bridge) -> None:
+def spread_norms(model: nn.Module, passing: ModelPass) -> None:
     """Give every normalisation layer the statistics of the whole graph."""
     known: dict[type, Any] = {nn.BatchNorm1d: column_norm}
     if (package := sys.modules.get("torch_geometric.nn")) is not None:
@@ -65,11 +64,11 @@ def spread_norms(model: nn.Module, bridge: Bridge) -> None:
     for module in model.modules():
         if type(module) in known:
             # An attribute of the instance comes before the method of its class; parameters and buffers stay.
-            module.forward = partial(_forward, known[type(module)], module, bridge)
+            module.forward = partial(_forward, known[type(module)], module, passing)
 
 
 def _forward(
-    norm: Callable[..., Tensor], module: nn.Module, bridge: Bridge, x: Tensor, batch: object = None, *_: object,
+    norm: Callable[..., Tensor], module: nn.Module, passing: ModelPass, x: Tensor, batch: object = None, *_: object,
     **__: object,
 ) -> Tensor:  # fmt: skip
     """Call ``norm`` with the arguments of PyG's layers: ``x``, ``batch`` and, by any name, the number of graphs."""
@@ -77,18 +76,18 @@ def _forward(
         raise InputError(
             f"{type(module).__name__} got a batch vector; a shard is part of one graph: call the layer without batch"
         )
-    return norm(module, bridge, x)
+    return norm(module, passing, x)
 
 
-def whole_mean(bridge: Bridge, x: Tensor) -> tuple[Tensor, Tensor]:
+def whole_mean(passing: ModelPass, x: Tensor) -> tuple[Tensor, Tensor]:
     """Mean ``[k]`` of the rows ``[m, k]`` of all workers, and the number of all workers' rows, in one message."""
     sums = torch.cat([x.sum(0), x.new_full((1,), x.shape[0])])
-    total = bridge.whole_sum(sums)
+    total = passing.whole_sum(sums)
     count = total[-1].detach()
     return total[:-1] / count, count
 
 
-def column_norm(module: Any, bridge: Bridge, x: Tensor) -> Tensor:
+def column_norm(module: Any, passing: ModelPass, x: Tensor) -> Tensor:
     """``(x - mean) / sqrt(var + eps) * weight + bias`` by column, with running statistics.
 
     This is ``torch.nn.BatchNorm1d`` and, for a single graph, PyG's ``InstanceNorm``.
@@ -99,9 +98,9 @@ def column_norm(module: Any, bridge: Bridge, x: Tensor) -> Tensor:
     if not module.training and module.running_mean is not None:
         running = module.running_mean, module.running_var
         return F.batch_norm(x, *running, module.weight, module.bias, False, 0.0, module.eps)
-    mean, count = whole_mean(bridge, x)
+    mean, count = whole_mean(passing, x)
     centred = x - mean
-    var, _ = whole_mean(bridge, centred.square())
+    var, _ = whole_mean(passing, centred.square())
     if module.training and module.running_mean is not None:
         with torch.no_grad():
             factor = module.momentum
@@ -114,39 +113,39 @@ def column_norm(module: Any, bridge: Bridge, x: Tensor) -> Tensor:
     return _affine(module, centred * (var + module.eps).rsqrt())
 
 
-def layer_norm(module: Any, bridge: Bridge, x: Tensor) -> Tensor:
+def layer_norm(module: Any, passing: ModelPass, x: Tensor) -> Tensor:
     """PyG's ``LayerNorm``: mode ``graph`` has one mean and one deviation for all values of the whole graph."""
     if module.mode == "node":
         return F.layer_norm(x, (module.in_channels,), module.weight, module.bias, module.eps)
-    centred = x - whole_mean(bridge, x)[0].mean()
-    deviation = whole_mean(bridge, centred.square())[0].mean().sqrt()
+    centred = x - whole_mean(passing, x)[0].mean()
+    deviation = whole_mean(passing, centred.square())[0].mean().sqrt()
     return _affine(module, centred / (deviation + module.eps))
 
 
-def graph_norm(module: Any, bridge: Bridge, x: Tensor) -> Tensor:
+def graph_norm(module: Any, passing: ModelPass, x: Tensor) -> Tensor:
     """PyG's ``GraphNorm``: ``(x - a mean) / sqrt(var + eps) * weight + bias``, by column."""
-    centred = x - whole_mean(bridge, x)[0] * module.mean_scale
-    var = whole_mean(bridge, centred.square())[0]
+    centred = x - whole_mean(passing, x)[0] * module.mean_scale
+    var = whole_mean(passing, centred.square())[0]
     return _affine(module, centred / (var + module.eps).sqrt())
 
 
-def pair_norm(module: Any, bridge: Bridge, x: Tensor) -> Tensor:
+def pair_norm(module: Any, passing: ModelPass, x: Tensor) -> Tensor:
     """PyG's ``PairNorm``: centred rows, divided by the root of their mean squared length, or each by its own length."""
-    centred = x - whole_mean(bridge, x)[0]
+    centred = x - whole_mean(passing, x)[0]
     if module.scale_individually:
         return module.scale * centred / (module.eps + centred.norm(2, -1, keepdim=True))  # type: ignore[no-any-return]
-    length = whole_mean(bridge, centred.square())[0].sum()
+    length = whole_mean(passing, centred.square())[0].sum()
     return module.scale * centred / (module.eps + length).sqrt()  # type: ignore[no-any-return]
 
 
-def mean_subtraction_norm(module: Any, bridge: Bridge, x: Tensor) -> Tensor:
+def mean_subtraction_norm(module: Any, passing: ModelPass, x: Tensor) -> Tensor:
     """PyG's ``MeanSubtractionNorm``: ``x - mean``, by column."""
-    return x - whole_mean(bridge, x)[0]
+    return x - whole_mean(passing, x)[0]
 
 
-def graph_size_norm(module: Any, bridge: Bridge, x: Tensor) -> Tensor:
+def graph_size_norm(module: Any, passing: ModelPass, x: Tensor) -> Tensor:
     """PyG's ``GraphSizeNorm``: ``x / sqrt(N)``."""
-    return x / math.sqrt(bridge.shard.num_nodes)
+    return x / whole_mean(passing, x)[1].sqrt()
 
 
 def _affine(module: Any, out: Tensor) -> Tensor:

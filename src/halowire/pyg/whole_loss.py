@@ -14,7 +14,7 @@ from torch.autograd import Function, Variable
 from halowire.errors import InputError
 from halowire.events import SETUP
 from halowire.pyg.edges import leaves
-from halowire.wire import HaloExchange, Transport, vector_on
+from halowire.wire import HaloExchanges, Transport, vector_on
 
 SPREAD = 1e-9
 """The largest relative variance of a number over the workers that rounding may cause."""
@@ -45,7 +45,7 @@ class Reduction:
         self._handed_over = False
         self._time = time.perf_counter()
         self._parameters: list[nn.Parameter] = []
-        self._exchanges: list[HaloExchange] = []
+        self._exchanges: list[HaloExchanges] = []
         self._earlier: list[Tensor | None] = []
         self._told: list[tuple[float, Tensor]] = []
         self.compares_weights = False
@@ -61,7 +61,7 @@ class Reduction:
             for value in (*module.parameters(), *module.buffers()):
                 value.copy_(self.transport.broadcast(value.detach().clone(), what, SETUP))
 
-    def watch(self, exchange: HaloExchange) -> None:
+    def watch(self, exchange: HaloExchanges) -> None:
         """Synchronise the next epoch of ``exchange`` when its rows have changed too much."""
         self._exchanges.append(exchange)
 
@@ -83,7 +83,7 @@ class Reduction:
         known = {id(parameter) for parameter in self._parameters}
         return any(id(value) in known for value in values)
 
-    def steer(self, exchanges: Sequence[HaloExchange], epoch: int, before: Heard) -> Heard:
+    def steer(self, exchanges: Sequence[HaloExchanges], epoch: int, before: Heard) -> Heard:
         """Decide on the bits of training pass ``epoch`` by the losses since ``before``; return what is known now."""
         now = self.heard
         for exchange in () if self._handed_over else exchanges:

@@ -101,7 +101,7 @@ class Seat:
             return Seat(mesh, 0, 0, world, world, world)
         stages, lines = _circles(dist.group.WORLD, mesh.stages, mesh.parts, world.deadline)
         peers, line = (
-            world if mesh.workers == circle_size else Transport(world.ledger, world.deadline, circle, run=world.run)
+            world if mesh.workers == circle_size else world.among(circle)
             for circle, circle_size in ((stages[stage], mesh.parts), (lines[part], mesh.stages))
         )
         return Seat(mesh, stage, part, world, peers, line)

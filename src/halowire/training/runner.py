@@ -14,7 +14,7 @@ from halowire.partitioning import Shard
 from halowire.schedules import Complete, Watch
 from halowire.training.config import Config
 from halowire.training.task import Learnt
-from halowire.wire import HaloExchange, Transport
+from halowire.wire import HaloExchange, HaloExchanges, Transport
 
 
 class Runner(ABC):
@@ -38,7 +38,7 @@ class Runner(ABC):
     task: Learnt
     peers: Transport
     line: Transport | None = None
-    exchange: HaloExchange
+    exchange: HaloExchange | HaloExchanges
     one_backward: bool = True
     split: tuple[int, ...] = ()
 
@@ -57,6 +57,11 @@ class Runner(ABC):
     @abstractmethod
     def watched(self, watch: Watch) -> AbstractContextManager[None]:
         """Let passes inside the block show ``watch`` what they compute."""
+
+    @property
+    def device(self) -> torch.device:
+        """The device on which this worker computes."""
+        return self.exchange.device
 
     @property
     def remembers(self) -> bool:

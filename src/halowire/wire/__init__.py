@@ -15,6 +15,7 @@ from halowire.wire.crossing import Crossing, Extend
 from halowire.wire.graded import BASES, by_base, grade_bits, grade_counts
 from halowire.wire.gradients import GradientCodec
 from halowire.wire.halo_exchange import HaloExchange
+from halowire.wire.halo_exchanges import HaloExchanges
 from halowire.wire.header import HEADER_BYTES, Envelope
 from halowire.wire.in_process import InProcessTransport, run_threads
 from halowire.wire.message import Arrival, Message
@@ -29,8 +30,8 @@ from halowire.wire.transport import Pending, Transport
 __all__ = [
     "BACKWARD", "BASES", "BITS", "FORWARD", "HEADER_BYTES", "MEASURED_ROWS", "MEASURE_EVERY", "Arrival", "BaseBit",
     "Budget", "ChunkExchange", "Circle", "Crossing", "Draws", "Envelope", "Extend", "Freshness", "GradientCodec",
-    "HaloExchange", "InProcessTransport", "Message", "Packed", "Pending", "Piece", "Policy", "Rate", "Routes",
-    "RowCodec", "Source", "StageLink", "Transport", "agree_on_codec", "by_base", "check_codec", "codec_of",
+    "HaloExchange", "HaloExchanges", "InProcessTransport", "Message", "Packed", "Pending", "Piece", "Policy", "Rate",
+    "Routes", "RowCodec", "Source", "StageLink", "Transport", "agree_on_codec", "by_base", "check_codec", "codec_of",
     "column_subset", "exponential", "grade_bits", "grade_counts", "leave_group", "linear", "parse_steps",
     "row_subset", "run_threads", "sample_size", "sent_over", "stepped", "vector_on",
 ]  # fmt: skip

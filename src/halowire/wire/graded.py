@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from halowire.kernels import Csr, code_for
-from halowire.partitioning import Shard
+from halowire.partitioning import HaloLists
 from halowire.wire.codec import Codec, Source, Uniform, refuse_cut_off
 from halowire.wire.placement import sent_over
 from halowire.wire.policy import FORWARD, Policy, Rate, codec_of
@@ -39,17 +39,17 @@ def grades_of(degree: Tensor, counts: Sequence[int], base: int) -> Tensor:
     return found
 
 
-def halo_degree(shard: Shard) -> Tensor:
+def halo_degree(shard: HaloLists) -> Tensor:
     """In-degree of every halo row in the whole graph, with one self loop; where edges have weights, their sum."""
     return shard.symmetric_degree[shard.num_owned :]
 
 
-def sent_degree(shard: Shard) -> Tensor:
+def sent_degree(shard: HaloLists) -> Tensor:
     """In-degree of every row of the send list in the whole graph, counted as in :func:`halo_degree`."""
     return shard.symmetric_degree[shard.send_index]
 
 
-def grade_counts(shard: Shard) -> Tensor:
+def grade_counts(shard: HaloLists) -> Tensor:
     """Number of one worker's halo rows in every grade, first for base 1, then for bases 2, 4 and 8; int64 ``[10]``."""
     grades = {base: grades_of(halo_degree(shard), shard.recv_counts, base) for base in BASES}
     return torch.cat([found.bincount(minlength=len(grade_bits(base))) for base, found in grades.items()])
@@ -172,7 +172,7 @@ class Graded(Codec):
 class HaloCodecs:
     """The codecs of a shard's halo messages; where rows are graded, each end has a codec for its own list."""
 
-    def __init__(self, shard: Shard, device: torch.device) -> None:
+    def __init__(self, shard: HaloLists, device: torch.device) -> None:
         self._device = device
         # The shard itself, with features and edges, is not kept alive by its codecs.
         self._owner = (sent_degree(shard), shard.send_counts)

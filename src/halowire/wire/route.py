@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from halowire.kernels import Csr, row_keys
-from halowire.partitioning import Shard
+from halowire.partitioning import HaloLists
 from halowire.wire.placement import sent_over
 from halowire.wire.policy import FORWARD
 
@@ -129,7 +129,7 @@ Counts = tuple[tuple[int, ...], tuple[int, ...]]
 class HaloRoutes:
     """The routes of a shard: boundary rows to the peers' halos and back, all of them or those sampled in an epoch."""
 
-    def __init__(self, shard: Shard, device: torch.device, seed: int, piece_rows: int | None) -> None:
+    def __init__(self, shard: HaloLists, device: torch.device, seed: int, piece_rows: int | None) -> None:
         """``seed`` draws the sampled rows; messages of ``piece_rows`` rows or more leave in pieces (None: none do)."""
         # The shard itself, with features and edges, is not kept alive by its routes.
         self._seed = seed

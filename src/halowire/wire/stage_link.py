@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import torch
 from torch import Tensor
 
 from halowire.events import STAGE
@@ -26,8 +23,11 @@ class StageLink:
     """
 
     def __init__(self, line: Transport, peer: int, layer: int, kind: int, ids: Tensor, policy: Policy) -> None:
-        """``peer``: the other stage; ``layer``: the layer whose input the rows are; ``kind``: 1 for initial rows."""
-        self.memory = Memory(torch.device("cpu"))
+        """``peer``: the other stage; ``layer``: the layer whose input the rows are; ``kind``: 1 for initial rows.
+
+        ``ids`` are the original ids of the part's rows, on the device where the rows are.
+        """
+        self.memory = Memory(ids.device)
         self._wire = Wire(line, self.memory, "stage ", STAGE)
         self._error = CodeError(line.ledger)
         self._peer = peer
@@ -41,14 +41,17 @@ class StageLink:
         self._arrived: Message | None = None
         self._terms_of: dict[tuple[int, str, int], Terms] = {}
 
-    def expect(self, places: Sequence[slice], into: Tensor, direction: str, epoch: int | None) -> None:
-        """Post the receives of all chunks, in order of arrival; chunk ``i`` fills rows ``places[i]`` of ``into``."""
+    def expect(self, number: int, at: slice, into: Tensor, direction: str, epoch: int | None) -> None:
+        """Post the receive of the ``number``-th chunk, which fills the rows ``at`` of ``into``.
+
+        All links between two stages post in one order: chunk after chunk, and within a chunk kind after kind, as the
+        sender does. NCCL knows no tags, so the ``k``-th receive of a pair of workers meets its ``k``-th send.
+        """
         self._into = into
         terms = self._terms(epoch, direction, into.shape[1])
-        for number, at in enumerate(places):
-            message = self._message(number, at, terms, sends=False)
-            message.open(direction, number, received=into[at] if terms.plain else None).expect()
-            self._incoming[number] = message
+        message = self._message(number, at, terms, sends=False)
+        message.open(direction, number, received=into[at] if terms.plain else None).expect()
+        self._incoming[number] = message
 
     def take(self, number: int) -> None:
         """Wait for the ``number``-th chunk; :meth:`unpack` then puts its rows in place."""
@@ -94,7 +97,7 @@ class StageLink:
         if key not in self._terms_of:
             self._terms_of = {old: terms for old, terms in self._terms_of.items() if old[0] == epoch}
             draw = Draw.stage(self._layer, direction, self._kind)
-            self._terms_of[key] = Terms.of(self._policy, draw, epoch, width, delta=True)
+            self._terms_of[key] = Terms.of(self._policy, draw, epoch, width, delta=True, device=self._ids.device)
         return self._terms_of[key]
 
     def _kept(self, terms: Terms, at: slice) -> Tensor | None:

@@ -44,7 +44,8 @@ def test_both_ends_hold_the_same_rows(name):
         found = []
         for epoch in range(EPOCHS):
             into = torch.full((ROWS, WIDTH), torch.nan)
-            link.expect(PLACES, into, FORWARD, epoch)
+            for number, at in enumerate(PLACES):
+                link.expect(number, at, into, FORWARD, epoch)
             for number, at in enumerate(PLACES):
                 link.take(number)
                 link.unpack(at)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from halowire.events import Ledger
+from halowire.events import HostClock, Ledger
 from halowire.training import Config, policy_of
 from halowire.wire import HEADER_BYTES, Pending, StageLink
 
@@ -22,7 +22,7 @@ class SlowLine:
 
     def __init__(self) -> None:
         self.now = 0.0
-        self.ledger = Ledger(lambda: self.now)
+        self.ledger = Ledger(HostClock(lambda: self.now))
         self.told: list[str] = []
         self.sent: set[int] = set()
 
@@ -52,7 +52,8 @@ def test_both_sides_book_their_waiting():
         for number, at in enumerate(places):
             link.send(rows[at], number, at, "forward", 7)
         link.settle()
-        link.expect(places, torch.ones(6, 4), "backward", 7)
+        for number, at in enumerate(places):
+            link.expect(number, at, torch.ones(6, 4), "backward", 7)
         for number in range(2):
             link.take(number)
         link.settle()

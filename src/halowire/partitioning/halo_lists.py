@@ -1,0 +1,45 @@
+"""What an exchange knows of a part: which owned rows each peer needs, and which of the peers' rows form the halo."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from torch import Tensor
+
+
+class HaloLists(Protocol):
+    """The rows that one worker sends and receives; a `Shard` has them, and so has each `Relation` between node types.
+
+    Attributes:
+        rank: the part.
+        ids: original ids of owned rows, int64 ``[n]``.
+        num_owned: number of owned rows, ``n``.
+        num_boundary: no row behind the first ``num_boundary`` owned rows is sent.
+        halo_ids: original ids of halo rows, int64 ``[h]``, by owner.
+        num_halo: number of halo rows, ``h``.
+        symmetric_degree: whole-graph degree of owned rows, then of halo rows, float32 ``[n + h]``.
+        send_index: owned row of every row sent, int64, grouped by peer, in that peer's halo order.
+        send_counts: rows sent to every peer.
+        recv_counts: halo rows by owner.
+    """
+
+    @property
+    def rank(self) -> int: ...
+    @property
+    def ids(self) -> Tensor: ...
+    @property
+    def num_owned(self) -> int: ...
+    @property
+    def num_boundary(self) -> int: ...
+    @property
+    def halo_ids(self) -> Tensor: ...
+    @property
+    def num_halo(self) -> int: ...
+    @property
+    def symmetric_degree(self) -> Tensor: ...
+    @property
+    def send_index(self) -> Tensor: ...
+    @property
+    def send_counts(self) -> tuple[int, ...]: ...
+    @property
+    def recv_counts(self) -> tuple[int, ...]: ...

@@ -1,0 +1,117 @@
+"""A pass of a model over a part: its crossings are counted, the same on all workers, and find their exchanges here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+
+from halowire.errors import InputError
+from halowire.wire import HaloExchanges, Transport
+
+FIRST_EXACT = 10_000
+"""Exact messages are numbered from here on, so that no number is also a layer of the policy."""
+
+
+class ModelPass:
+    """What all bridges of a part share while a model runs: the epoch, the exchanges, the numbers of the crossings.
+
+    Every crossing of a pass has a number, the same on all workers because they run the same code. The number is the
+    ``layer`` of the policy, the ledger and the random numbers. ``coded_widths`` are the widths of this pass's coded
+    exchanges so far, ``coded_halos`` the names of their halos; ``inside`` says whether a pass is under way.
+    """
+
+    def __init__(self, transport: Transport, device: torch.device) -> None:
+        self.transport = transport
+        self.device = device
+        self.coded_widths: list[int] = []
+        self.coded_halos: list[str] = []
+        self.inside = False
+        self.exchanges: HaloExchanges | None = None
+        self.epoch: int | None = None
+        self._expected_widths: tuple[int, ...] | None = None
+        self._num_exact = 0
+
+    def __deepcopy__(self, memo: dict[int, object]) -> ModelPass:
+        """Return the same pass: a copied model runs on the same part."""
+        return self
+
+    def begin(
+        self, exchanges: HaloExchanges | None = None, epoch: int | None = None, widths: tuple[int, ...] | None = None
+    ) -> None:
+        """Begin a pass over ``exchanges`` in training epoch ``epoch``; without both, all rows of the pass are exact.
+
+        ``widths`` are the widths of the coded exchanges that the policy was made for, in their order.
+        """
+        self.inside = True
+        self.coded_widths = []
+        self.coded_halos = []
+        self.exchanges = exchanges
+        self.epoch = epoch
+        self._expected_widths = widths
+        self._num_exact = 0
+
+    def end(self) -> None:
+        """End the pass; rows that are read from now on are exact, and carry no gradient."""
+        self.begin()
+        self.inside = False
+
+    def refuse_outside(self, rows: Tensor | None = None) -> None:
+        """Refuse a layer, or ``rows`` with a gradient, that is used outside of a distributed model's pass."""
+        if not self.inside and (rows is None or carries_gradient(rows)):
+            raise InputError(
+                "a layer, or rows that carry a gradient, are used with edge_index outside of a distributed model's "
+                "forward, where nothing was checked and no recipe applies; call the model itself, "
+                "model(x, edge_index), and put what `encode` or the like does into its forward"
+            )
+
+    def whole_sum(self, value: Tensor) -> Tensor:
+        """The sum of ``value`` over all workers."""
+        if self.transport.size == 1:
+            return value
+        out: Tensor = WholeSum.apply(value, self.transport)  # type: ignore[no-untyped-call]
+        return out
+
+    def coded_number(self, width: int, halo: str) -> int:
+        """The number of the next coded crossing, which carries ``width`` columns of the rows of ``halo``."""
+        self.coded_widths.append(width)
+        self.coded_halos.append(halo)
+        number = len(self.coded_widths)
+        expected = self._expected_widths
+        if expected is not None and self.coded_widths != list(expected[:number]):
+            raise InputError(
+                f"the model exchanges other rows than when it was checked: exchange {number} of this pass has "
+                f"{width} columns, the ones that were checked have {list(expected)}; what decides on the layers "
+                "must be part of the model, or a flag or a text, not a number that forward is called with"
+            )
+        return number
+
+    def exact_number(self) -> int:
+        """The number of the next exact crossing."""
+        self._num_exact += 1
+        return FIRST_EXACT + self._num_exact
+
+
+class WholeSum(Function):
+    """Sums a tensor over all workers; backward sums the gradients, as every worker's loss depends on the sum."""
+
+    @staticmethod
+    def forward(ctx: Any, value: Tensor, transport: Transport) -> Tensor:
+        """``sum over workers p of value_p``."""
+        ctx.transport = transport
+        return transport.all_reduce(value.clone(), "whole-graph sum of a layer", account=None)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        """``sum over workers p of grad_p``."""
+        total = grads[0].clone(memory_format=torch.contiguous_format)
+        return ctx.transport.all_reduce(total, "whole-graph sum of a layer's gradient", account=None), None
+
+
+def carries_gradient(rows: Tensor) -> bool:
+    """Whether a gradient of ``rows`` will be asked for."""
+    return rows.requires_grad and torch.is_grad_enabled()
