@@ -5,19 +5,19 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
 from halowire.errors import InputError
 from halowire.events import EVAL, SETUP, TRAIN
 from halowire.pyg.edges import changed, holds
 from halowire.pyg.fast_path import LayerPath, use_fast_paths
 from halowire.pyg.node_weights import NodeWeights, WholeTables, guesses
-from halowire.pyg.rehearsal import UncheckableError, rehearse
+from halowire.pyg.rehearsal import UncheckableError, call_on_random, in_thread, rehearse
 from halowire.pyg.shard_data import ShardData
 from halowire.pyg.trial import Call, Rehearsed, needed_inputs
 from halowire.pyg.whole_layers import refuse_unsupported, spread_norms
@@ -57,7 +57,7 @@ def distribute(
         >>> loss = data.mean(F.cross_entropy(out[data.train_mask], data.y[data.train_mask], reduction="none"))
 
     Args:
-        model: the model, in float32.
+        model: the model, of any floating type; layers that are lazy are given their shapes.
         data: this worker's part, from `halowire.shard`.
         recipe: a named setting of the wire.
         settings: overrides of ``rate.*``, ``freshness.*``, ``seed`` and ``epochs`` (for schedules of the rate).
@@ -99,6 +99,7 @@ def attach(
         agree_on_codec(codec, data.transport)
     if ATTRIBUTE in model.__dict__:
         raise InputError("the model is distributed already; distribute a fresh one (copy.deepcopy before, not after)")
+    materialise(model, data)
     refuse_unsupported(model)
     agree(model_facts(model, config, data.passing.device, codec), data.transport)
     for module in model.modules():
@@ -107,6 +108,24 @@ def attach(
                 setattr(module, name, None)
     model.to(data.passing.device)
     object.__setattr__(model, ATTRIBUTE, Attachment(model, data, config, codec, node_weights))
+
+
+def materialise(model: nn.Module, data: ShardData) -> None:
+    """Give shapes to the weights of lazy layers of ``model``, by a call on a small graph with rows of ``data``."""
+    lazy = any(isinstance(value, UninitializedParameter | UninitializedBuffer) for value in model.state_dict().values())
+    if lazy and (args := required_inputs(model, data)):
+        was_training = model.training
+        with torch.no_grad():
+            call_on_random(model.eval(), Call.of(args, {}, data))
+        model.train(was_training)
+
+
+def required_inputs(model: nn.Module, data: ShardData) -> tuple[Any, ...]:
+    """The inputs that forward requires if ``data`` has them by name, else nothing."""
+    needed = needed_inputs(model)
+    if all(name in data.keys for name in needed):
+        return tuple(getattr(data, name) for name in needed)
+    return (data,) if len(needed) == 1 and needed[0] in ("data", "batch", "graph", "g") else ()
 
 
 def state_of(model: nn.Module) -> Attachment:
@@ -141,7 +160,7 @@ class Attachment:
         self._checked: dict[str, Rehearsed] = {}
         self._exchanges: dict[Rehearsed, HaloExchanges] = {}
         self._heard = data.reduction.heard
-        self._account: AbstractContextManager[None] = contextlib.nullcontext()
+        self._around = contextlib.ExitStack()
         self.weights = self._tried(node_weights)  # before anything is changed: a refused model is as it was
         data.reduction.share(model, "broadcast of the weights")
         self.weights.place(model, data.rows)
@@ -166,8 +185,15 @@ class Attachment:
         twin._model = memo[id(self._model)]
         twin._checked = dict(self._checked)
         twin._exchanges = {}
-        twin._account = contextlib.nullcontext()
+        twin._around = contextlib.ExitStack()
         return twin
+
+    def __reduce__(self) -> str:
+        """Refuse to be pickled, as ``torch.save(model)`` would."""
+        raise InputError(
+            "a distributed model is bound to its workers and cannot be saved as a whole; save model.state_dict(), on "
+            "all workers alike, and load it into a model that is made anew"
+        )
 
     @property
     def exchanges(self) -> list[HaloExchanges]:
@@ -177,7 +203,7 @@ class Attachment:
     def _tried(self, node_weights: Sequence[str] | None) -> NodeWeights:
         """The weights that have a row for each node: the first guess with which the model can be rehearsed."""
         failures: list[InputError] = []
-        args = self._required()
+        args = required_inputs(self._model, self.data)
         choices, untried = guesses(self._model, self.data.shard.num_nodes, node_weights)
         for guess in choices if args else ():
             self._guess(guess)
@@ -198,13 +224,6 @@ class Attachment:
         self._pristine = weights.shrunk(self._model)
         return weights
 
-    def _required(self) -> tuple[Any, ...]:
-        """Forward's required inputs if their names are known, else nothing."""
-        needed = needed_inputs(self._pristine)
-        if all(name in self.data.keys for name in needed):
-            return tuple(getattr(self.data, name) for name in needed)
-        return (self.data,) if len(needed) == 1 and needed[0] in ("data", "batch", "graph", "g") else ()
-
     def _before(self, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Begin a pass of the model."""
         known = self._known(args, kwargs)
@@ -214,21 +233,24 @@ class Attachment:
             self.data.reduction.add(self.weights.shared(model))
         if training:
             self._heard = self.data.reduction.steer(self.exchanges, self.epoch, self._heard)
-        self._account = self.data.transport.ledger.account(TRAIN if training else EVAL)
-        self._account.__enter__()
+        self._around = contextlib.ExitStack()
+        if torch.is_inference_mode_enabled():
+            # What is kept for later passes must not be made of inference tensors, which training cannot use.
+            self._around.enter_context(torch.inference_mode(False))
+            self._around.enter_context(torch.no_grad())
+        self._around.enter_context(self.data.transport.ledger.account(TRAIN if training else EVAL))
         self.data.passing.begin(exchange, *((self.epoch, known.widths) if training else ()))
         self.epoch += training
 
     def _after(self, model: nn.Module, args: Any, out: Any) -> Any:
         """End a pass of the model, also where forward failed and ``out`` is None."""
         self.data.passing.end()
-        self._account.__exit__(None, None, None)
-        self._account = contextlib.nullcontext()
+        self._around.close()
         return None if out is None else changed(out, self._guarded)
 
     def _inside(self, layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Refuse a layer that is called with edges outside of its model."""
-        if not self.data.passing.inside and holds((args, kwargs)):
+        if not self.data.passing.serves and holds((args, kwargs)):
             self.data.passing.refuse_outside()
 
     def _guarded(self, out: Any) -> Any:
@@ -275,7 +297,8 @@ class Attachment:
         for parameter, is_trained in zip(self._pristine.parameters(), trained, strict=True):
             parameter.requires_grad_(is_trained)
         try:
-            known = rehearse(self._pristine, call, most, self.weights)
+            # A thread of its own has none of the modes that the caller is in, such as autocast and inference mode.
+            known = in_thread(lambda: rehearse(self._pristine, call, most, self.weights))
         except InputError as error:
             failure = error
         uncheckable = isinstance(failure, UncheckableError)

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._guards import TracingContext
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
@@ -66,6 +67,8 @@ class Edges(Tensor):
         kwargs, name = kwargs or {}, getattr(func, "__name__", str(func))
         if name == "__get__":
             return _property(func, args)
+        if name == "__set__" and _name_of(func) == "requires_grad" and not args[1]:
+            return None  # whole numbers never have a gradient
         if name in ASKING:
             return func(*unmarked(args), **unmarked(kwargs))
         handler = HANDLERS.get(name)
@@ -121,6 +124,11 @@ def holds(value: Any) -> bool:
 
 
 def _refusal(name: str) -> InputError:
+    if TracingContext.try_get() is not None:
+        return InputError(
+            "torch.compile cannot follow edges to other workers; after halowire.distribute, compile the layers that "
+            "are not called with edge_index instead, such as model.mlp.compile()"
+        )
     return InputError(
         f"the model calls `{name}` on edge_index, whose result depends on how a worker numbers its nodes; it can index "
         "nodes by edges, add to nodes by edges, remove or add edges and self loops. Where a function wants to know the "
@@ -128,8 +136,13 @@ def _refusal(name: str) -> InputError:
     )
 
 
+def _name_of(func: Callable[..., Any]) -> str:
+    """The name of the property that ``func`` reads or sets."""
+    return getattr(getattr(func, "__self__", None), "__name__", "")
+
+
 def _property(func: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-    name = getattr(getattr(func, "__self__", None), "__name__", "")
+    name = _name_of(func)
     if name in TENSORS:
         raise _refusal(name)
     return func(*unmarked(args))

@@ -59,9 +59,14 @@ class ModelPass:
         self.begin()
         self.inside = False
 
+    @property
+    def serves(self) -> bool:
+        """Whether layers may run now: in a pass, or in backward, where checkpoints and reversible layers run again."""
+        return self.inside or in_backward()
+
     def refuse_outside(self, rows: Tensor | None = None) -> None:
         """Refuse a layer, or ``rows`` with a gradient, that is used outside of a distributed model's pass."""
-        if not self.inside and (rows is None or carries_gradient(rows)):
+        if not self.serves and (rows is None or carries_gradient(rows)):
             raise InputError(
                 "a layer, or rows that carry a gradient, are used with edge_index outside of a distributed model's "
                 "forward, where nothing was checked and no recipe applies; call the model itself, "
@@ -110,6 +115,11 @@ class WholeSum(Function):
         """``sum over workers p of grad_p``."""
         total = grads[0].clone(memory_format=torch.contiguous_format)
         return ctx.transport.all_reduce(total, "whole-graph sum of a layer's gradient", account=None), None
+
+
+def in_backward() -> bool:
+    """Whether a backward pass is under way."""
+    return torch._C._current_graph_task_id() != -1
 
 
 def carries_gradient(rows: Tensor) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -58,10 +60,37 @@ def rehearse(model: nn.Module, call: Call, most: int, weights: NodeWeights) -> R
     as the random graph has nodes.
     """
     notes = Notes()
+    model, call = _checkable(model, call)
     known = _majority(SMALL, lambda seed: _attempt(model, call, seed, SMALL, notes, weights))
     for size in _larger(_telling_size(notes.numbers, model, call, most)):
         _majority(size, lambda seed, size=size: _attempt(model, call, seed, size, Notes(), weights))  # type: ignore[misc]
     return known
+
+
+def call_on_random(model: nn.Module, call: Call) -> None:
+    """Call the plain ``model`` on a small random graph."""
+    graph, _ = _random(call, torch.Generator().manual_seed(0), SMALL, numbered=False)
+    where = next((value.device for value in model.parameters()), torch.device("cpu"))
+    placed = {name: value.to(where) for name, value in graph.items()}
+    args, kwargs = call.on(SimpleNamespace(**placed, num_nodes=NODES))
+    model(*args, **kwargs)
+
+
+def in_thread(work: Callable[[], Rehearsed]) -> Rehearsed:
+    """What ``work`` gives, or raises, in a thread of its own."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(work).result()
+
+
+def _checkable(model: nn.Module, call: Call) -> tuple[nn.Module, Call]:
+    """A float32 twin of a bf16 or float16 ``model`` and of its ``call``: rounding would hide what differs."""
+    small = (torch.bfloat16, torch.float16)
+    if all(value.dtype not in small for value in model.parameters()):
+        return model, call
+    samples = {
+        name: (kind, value.float() if value.dtype in small else value) for name, (kind, value) in call.samples.items()
+    }
+    return copy.deepcopy(model).float(), replace(call, samples=samples)
 
 
 def _larger(largest: int) -> Iterator[Size]:

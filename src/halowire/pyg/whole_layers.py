@@ -51,9 +51,10 @@ def refuse_unsupported(model: nn.Module) -> None:
             )
     for name, value in [*model.named_parameters(), *model.named_buffers()]:
         if isinstance(value, UninitializedParameter | UninitializedBuffer):
-            raise InputError(f"weight {name!r} has no shape yet; call the model once on a plain graph first")
-        if isinstance(value, nn.Parameter) and value.dtype != torch.float32:
-            raise InputError(f"weight {name!r} is {value.dtype}; halo rows travel as float32: call model.float()")
+            raise InputError(
+                f"weight {name!r} has no shape yet, and forward takes inputs that the graph does not have by name, so "
+                "that halowire cannot call it; call the model once on a plain graph first"
+            )
 
 
 def spread_norms(model: nn.Module, passing: ModelPass) -> None:
@@ -76,7 +77,9 @@ def _forward(
         raise InputError(
             f"{type(module).__name__} got a batch vector; a shard is part of one graph: call the layer without batch"
         )
-    return norm(module, passing, x)
+    # The sums of many rows need more digits than a row has, as torch's own norms know.
+    wide = x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
+    return norm(module, passing, wide).to(x.dtype)
 
 
 def whole_mean(passing: ModelPass, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -97,7 +100,7 @@ def column_norm(module: Any, passing: ModelPass, x: Tensor) -> Tensor:
         raise InputError(f"BatchNorm1d got a tensor of shape {list(x.shape)}; on many workers it takes rows [n, C]")
     if not module.training and module.running_mean is not None:
         running = module.running_mean, module.running_var
-        return F.batch_norm(x, *running, module.weight, module.bias, False, 0.0, module.eps)
+        return F.batch_norm(x.to(running[0].dtype), *running, module.weight, module.bias, False, 0.0, module.eps)
     mean, count = whole_mean(passing, x)
     centred = x - mean
     var, _ = whole_mean(passing, centred.square())
@@ -108,14 +111,16 @@ def column_norm(module: Any, passing: ModelPass, x: Tensor) -> Tensor:
                 module.num_batches_tracked.add_(1)
                 # Without a momentum, the running statistics are the average of all updates.
                 factor = 1.0 / float(module.num_batches_tracked) if factor is None else factor
-            module.running_mean.lerp_(mean, factor or 0.0)
-            module.running_var.lerp_(var * (count / (count - 1)), factor or 0.0)
+            kind = module.running_mean.dtype
+            module.running_mean.lerp_(mean.to(kind), factor or 0.0)
+            module.running_var.lerp_((var * (count / (count - 1))).to(kind), factor or 0.0)
     return _affine(module, centred * (var + module.eps).rsqrt())
 
 
 def layer_norm(module: Any, passing: ModelPass, x: Tensor) -> Tensor:
     """PyG's ``LayerNorm``: mode ``graph`` has one mean and one deviation for all values of the whole graph."""
     if module.mode == "node":
+        x = x if module.weight is None else x.to(module.weight.dtype)
         return F.layer_norm(x, (module.in_channels,), module.weight, module.bias, module.eps)
     centred = x - whole_mean(passing, x)[0].mean()
     deviation = whole_mean(passing, centred.square())[0].mean().sqrt()

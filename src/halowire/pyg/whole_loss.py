@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +14,8 @@ from torch import Tensor, nn
 from torch.autograd import Function, Variable
 
 from halowire.errors import InputError
-from halowire.events import SETUP
-from halowire.pyg.edges import leaves
+from halowire.events import SETUP, TRAIN
+from halowire.pyg.edges import changed, leaves
 from halowire.wire import HaloExchanges, Transport, vector_on
 
 SPREAD = 1e-9
@@ -43,6 +45,7 @@ class Reduction:
         self.running = False
         self.heard = Heard()
         self._handed_over = False
+        self._account: AbstractContextManager[None] = contextlib.nullcontext()
         self._time = time.perf_counter()
         self._parameters: list[nn.Parameter] = []
         self._exchanges: list[HaloExchanges] = []
@@ -101,6 +104,8 @@ class Reduction:
         if self.running:
             return
         self.running = True
+        self._account = self.transport.ledger.account(TRAIN)  # layers that run again in backward send rows, too
+        self._account.__enter__()
         self._earlier = [parameter.grad for parameter in self._parameters]
         for parameter in self._parameters:
             parameter.grad = None
@@ -109,6 +114,7 @@ class Reduction:
     def _finish(self) -> None:
         """Sum the new gradients, the changes of the exchanges' rows and rank 0's seconds in one message."""
         self.running = False
+        self._account.__exit__(None, None, None)
         new = [parameter.grad for parameter in self._parameters]
         # A weight that the loss does not reach has no gradient on any worker: all workers run the same code.
         parts = [grad.reshape(-1) for grad in new if grad is not None]
@@ -212,9 +218,20 @@ class WholeLoss(Tensor):
                 "that would count once per worker; put what depends on rows into the values, and a penalty on the "
                 "weights into data.mean(values, penalty=...)"
             )
+        if name in ("grad", "backward"):
+            # Layers may run again in backward, and their edges are a subclass too: only the loss loses its class.
+            return func(*changed(args, _plain), **changed(kwargs, _plain))
         with torch._C.DisableTorchFunctionSubclass():
             out = func(*args, **kwargs)
         return WholeLoss.of(out, reduction) if isinstance(out, Tensor) and out.is_floating_point() else out
+
+
+def _plain(value: Any) -> Any:
+    """``value``, which is no longer a `WholeLoss`."""
+    if not isinstance(value, WholeLoss):
+        return value
+    with torch._C.DisableTorchFunctionSubclass():
+        return value.as_subclass(Tensor)
 
 
 class WholeMean(Function):
