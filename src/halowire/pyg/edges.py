@@ -143,6 +143,8 @@ def _name_of(func: Callable[..., Any]) -> str:
 
 def _property(func: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     name = _name_of(func)
+    if name == "grad" and TracingContext.try_get() is None:
+        return None  # whole numbers never have a gradient; a checkpoint asks all of its inputs
     if name in TENSORS:
         raise _refusal(name)
     return func(*unmarked(args))

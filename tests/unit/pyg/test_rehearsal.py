@@ -175,8 +175,6 @@ CASES = {
     "TopKPooling": (lambda: nn.Sequential(pyg.TopKPooling(FEATURES)), "TopKPooling"),
     "HeteroConv": (lambda: pyg.HeteroConv({("a", "to", "a"): pyg.SAGEConv(FEATURES, CLASSES)}), "to_homogeneous"),
     "ChebConv without normalization": (lambda: two(pyg.ChebConv, K=2, normalization=None), "largest degree"),
-    "float64": (lambda: Conv().double(), "model.float"),
-    "lazy": (lambda: two(lambda a, b: pyg.GCNConv(-1, b)), "no shape yet"),
     "BatchNorm2d": (lambda: two(pyg.GCNConv, nn.BatchNorm2d(HIDDEN)), "BatchNorm2d"),
 }
 
