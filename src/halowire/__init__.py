@@ -28,6 +28,7 @@ _PLACES = {
     "optimizer_state": "halowire.pyg",
     "load_optimizer_state": "halowire.pyg",
     "DropEdges": "halowire.pyg",
+    "Random": "halowire.pyg",
     "RowCodec": "halowire.wire",
     "Draws": "halowire.wire",
 }

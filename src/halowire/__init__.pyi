@@ -9,6 +9,7 @@ from halowire.graph import load as load
 from halowire.graph import rmat as rmat
 from halowire.pyg import DropEdges as DropEdges
 from halowire.pyg import Fit as Fit
+from halowire.pyg import Random as Random
 from halowire.pyg import clip_grad_norm_ as clip_grad_norm_
 from halowire.pyg import distribute as distribute
 from halowire.pyg import fit as fit

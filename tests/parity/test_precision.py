@@ -105,9 +105,9 @@ def train(
     return found
 
 
-def close(name: str, got: Tensor, want: Tensor, tolerance: float, scale: float = 0.0) -> None:
+def close(name: str, got: Tensor, want: Tensor, tolerance: float, scale: float = 0.0, noise: float = 0.0) -> None:
     worst, largest = float((got - want).abs().max()), max(float(want.abs().max()), scale)
-    assert worst <= tolerance * largest, f"{name} differs by {worst} of {largest}"
+    assert worst <= tolerance * largest + noise, f"{name} differs by {worst} of {largest}"
 
 
 @pytest.mark.parametrize("parts", [2, 3])
@@ -118,6 +118,12 @@ def test_three_steps_equal_plain_pyg(name, parts):
     weight = weights_of(torch.empty(NODES, CLASSES)).to(kind)
     plain = copy.deepcopy(model)
     want = train(plain, graph["x"], graph["edge_index"], mode, lambda out: (out * weight).square().mean())
+    # In bf16 the rounding of plain PyG is measured: what cancels in a norm keeps the rounding of its terms.
+    exact = want
+    if tolerance > 1e-3:
+        twin, x, wide = copy.deepcopy(model).double(), graph["x"].double(), weight.double()
+        loss_wide = lambda out: (out * wide).square().mean()  # noqa: E731
+        exact = train(twin, x, graph["edge_index"], contextlib.nullcontext, loss_wide)
 
     def work(transport: Transport) -> tuple[Tensor, list[Any]]:
         data = cut_data(graph, make_owner(transport.size), transport)
@@ -126,17 +132,16 @@ def test_three_steps_equal_plain_pyg(name, parts):
         return data.rows, train(own, data.x, data.edge_index, mode, loss_of)
 
     parts_found = run_threads(parts, work)
-    for step, (out, grads) in enumerate(want):
+    for step, ((out, grads), (sure, sure_grads)) in enumerate(zip(want, exact, strict=True)):
         got = torch.empty_like(out)
         for rows, found in parts_found:
             got[rows] = found[step][0]
-        close("the output", got, out, tolerance)
+        close("the output", got, out, tolerance, noise=float((out - sure).abs().max()))
         scale = max(float(grad.abs().max()) for grad in grads.values())
         for _, found in parts_found:
             for key, grad in grads.items():
-                # What cancels in a norm keeps the rounding of its terms, which bf16 has much of.
-                least = scale if tolerance > 1e-3 else 0.1 * scale
-                close(f"the gradient of {key}", found[step][1][key], grad, tolerance, least)
+                noise = float((grad - sure_grads[key]).abs().max())
+                close(f"the gradient of {key}", found[step][1][key], grad, tolerance, 0.1 * scale, noise)
 
 
 def test_rows_of_bf16_take_half_the_bytes():

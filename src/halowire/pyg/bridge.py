@@ -31,6 +31,9 @@ class Bridge:
         num_targets: the number of rows that the edges lead to; by default the owned rows.
     """
 
+    drawn = False
+    """Whether the halo was drawn or named in a pass, so that layers have no fast path over it."""
+
     def __init__(self, shard: HaloLists, passing: ModelPass, name: str = "", num_targets: int | None = None) -> None:
         self.shard = shard
         self.passing = passing

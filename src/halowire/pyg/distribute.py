@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -180,7 +179,8 @@ class Attachment:
         """Copy for a copied model: the same shard, exchanges of its own, and no second rehearsal."""
         if id(self._model) not in memo:
             return self  # only a layer is copied, and the copy still belongs to this model
-        twin = copy.copy(self)
+        twin = Attachment.__new__(Attachment)
+        vars(twin).update(vars(self))
         memo[id(self)] = twin
         twin._model = memo[id(self._model)]
         twin._checked = dict(self._checked)

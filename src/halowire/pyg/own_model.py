@@ -18,6 +18,7 @@ from halowire.pyg.distribute import attach, layer_paths, state_of
 from halowire.pyg.drop_edges import DropEdges
 from halowire.pyg.fast_path import NATIVE, overlap_by_layer
 from halowire.pyg.module_watch import modules_watched
+from halowire.pyg.random_draws import Random
 from halowire.pyg.shard_data import ShardData
 from halowire.pyg.trial import needed_inputs
 from halowire.schedules import Complete, Watch
@@ -123,7 +124,7 @@ class OwnRunner(Runner):
         return True
 
     def state(self) -> dict[str, Tensor]:
-        """The state of the exchange and of this worker's generators, and the pass counts of ``DropEdges`` modules."""
+        """The state of the exchange and of this worker's generators, and the counts of modules that draw."""
         passes = {f"passes.{name}": torch.tensor(module.passes) for name, module in self._dropping()}
         return self.exchange.state() | passes | generator_states(self.exchange.device)
 
@@ -150,8 +151,8 @@ class OwnRunner(Runner):
         with modules_watched(self._own, watch):
             yield
 
-    def _dropping(self) -> list[tuple[str, DropEdges]]:
-        return [(name, module) for name, module in self.model.named_modules() if isinstance(module, DropEdges)]
+    def _dropping(self) -> list[tuple[str, DropEdges | Random]]:
+        return [(name, module) for name, module in self.model.named_modules() if isinstance(module, DropEdges | Random)]
 
 
 def own_runner(

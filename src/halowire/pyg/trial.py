@@ -245,8 +245,8 @@ class Still(TorchFunctionMode):
         if name in DRAWS:
             raise InputError(
                 f"the model's forward draws random numbers (torch's `{name}`), and every worker would draw others; for "
-                "randomly dropped edges use halowire.DropEdges, for dropped values torch's dropout; draw anything else "
-                "before the forward"
+                "randomly dropped edges use halowire.DropEdges, for dropped values torch's dropout, for numbers of "
+                "nodes and edges, shuffled rows and negative pairs halowire.Random; draw anything else before forward"
             )
         for value in leaves((args, kwargs)):
             numbers = (value.start, value.stop) if isinstance(value, slice) else (value,)
