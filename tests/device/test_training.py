@@ -26,10 +26,11 @@ QUICK: list[tuple[str, str, dict[str, Any]]] = [
     ("sage", "exact", {"optim__clip": 1.0}),
     ("gat", "sylvie-a", {}),
     ("gcn", "halowire", {"epochs": MEASURE_EVERY + 2}),
-    ("gcnii", "varco", {"model__layers": 4}),
+    ("gcnii", "varco", {"model__layers": 4, "wire__cover": "on"}),
     ("sage", "two-levels", {"rate__weights": 1}),
     ("sage", "bns", {}),
     ("resgcn", "sylvie-s", {"rate__nodes": "degree"}),
+    ("sage", "sylvie-a", {"wire__first_layer": "local"}),
 ]
 """Every kind of wire and every model once."""
 
@@ -45,11 +46,12 @@ TASKS: list[tuple[str, str, str, dict[str, Any]]] = [
     ("values", "gcn", "delta", {}),
     ("links", "gat", "sylvie-a", LINKS),
     ("words", "gcnii", "exact", {"model__layers": 4}),
+    ("words", "sage", "exact", {"wire__first_layer": "local"}),
 ]
 """Every kind of task once; words are sparse features."""
 
 
-@pytest.mark.parametrize(("kind", "model", "recipe", "more"), TASKS, ids=[task[0] for task in TASKS])
+@pytest.mark.parametrize(("kind", "model", "recipe", "more"), TASKS, ids=[f"{task[0]} {task[1]}" for task in TASKS])
 def test_every_task_on_a_device(
     on_sim: Callable[..., list[Any]], kind: str, model: str, recipe: str, more: dict[str, Any]
 ) -> None:
@@ -81,6 +83,8 @@ WIRES: list[dict[str, Any]] = [
     {"rate__bits": 4, "rate__columns": "first", "rate__ratio": 2.0, "rate__decay": 0.8},
     {"freshness__mode": "delayed", "freshness__threshold": 0.1, "freshness__smoothing": 0.5},
     {"freshness__mode": "delayed", "freshness__sync_every": 2, "rate__bits": 8, "rate__nodes": "degree"},
+    {"wire__cover": "on", "rate__bits": 1, "freshness__mode": "delayed"},
+    {"wire__cover": "on", "rate__rows": 0.5, "rate__resend_input": True},
     {"rate__weights": 8, "optim__clip": 0.5, "optim__weight_decay": 0.01},
     {"model__dropout": 0.0, "model__norm": "none", "model__residual": 0.5, "rate__bits": 16},
 ]

@@ -118,7 +118,8 @@ def test_three_steps_equal_plain_pyg(name, parts):
     weight = weights_of(torch.empty(NODES, CLASSES)).to(kind)
     plain = copy.deepcopy(model)
     want = train(plain, graph["x"], graph["edge_index"], mode, lambda out: (out * weight).square().mean())
-    # In bf16 the rounding of plain PyG is measured: what cancels in a norm keeps the rounding of its terms.
+    # In bf16 the rounding of plain PyG is measured, and ours may differ by as much the other way: what cancels in a
+    # norm keeps the rounding of its terms.
     exact = want
     if tolerance > 1e-3:
         twin, x, wide = copy.deepcopy(model).double(), graph["x"].double(), weight.double()
@@ -136,11 +137,11 @@ def test_three_steps_equal_plain_pyg(name, parts):
         got = torch.empty_like(out)
         for rows, found in parts_found:
             got[rows] = found[step][0]
-        close("the output", got, out, tolerance, noise=float((out - sure).abs().max()))
+        close("the output", got, out, tolerance, noise=3 * float((out - sure).abs().max()))
         scale = max(float(grad.abs().max()) for grad in grads.values())
         for _, found in parts_found:
             for key, grad in grads.items():
-                noise = float((grad - sure_grads[key]).abs().max())
+                noise = 3 * float((grad - sure_grads[key]).abs().max())
                 close(f"the gradient of {key}", found[step][1][key], grad, tolerance, 0.1 * scale, noise)
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from torch import Tensor
@@ -33,11 +33,13 @@ from halowire.wire import BACKWARD, Arrival, HaloExchange, Message, Piece
 class Incoming:
     """The message whose rows fill the halo, and the dropout that the receiver applies to them.
 
-    Without a message there are no rows yet, as in the first epoch with delayed rows.
+    Where the receiver computed its halo rows itself, these are ``rows`` ``[h, width]``, and there is no message.
+    Without rows and without a message there are no rows yet, as in the first epoch with delayed rows.
     """
 
     message: Message | None = None
     drop: Drop | None = None
+    rows: Tensor | None = None
 
 
 class Gathering(Protocol):
@@ -60,6 +62,9 @@ class Gathering(Protocol):
 
     def send_back(self, g_grad: Tensor) -> Message | None:
         """Launch the gradients of the halo rows, computed from ``g_grad`` ``[n, width]``."""
+
+    def halo_back(self, g_grad: Tensor) -> Tensor:
+        """The gradients of the halo rows ``[h, k]``, computed from ``g_grad`` ``[n, width]``, which stay here."""
 
     def own_back(self, g_grad: Tensor, into: Tensor | None) -> Tensor:
         """The part of the gradient of ``a`` ``[n, k]`` that comes from owned rows, added to ``into`` if given."""
@@ -131,14 +136,33 @@ class RowEdges:
 
 @dataclass(frozen=True, eq=False)
 class Sum(Aggregation):
-    """``g = A a`` with fixed weights."""
+    """``g = A a`` with fixed weights.
+
+    Where partial sums travel in the place of halo rows, ``halo`` and ``halo_t`` are the matrices of what arrives, and
+    ``uncovered`` is that of the halo rows themselves.
+    """
 
     inner: Csr
     halo: Csr
     inner_t: Csr
     halo_t: Csr
     halo_t_pieces: tuple[tuple[Piece, Csr], ...] = ()
+    uncovered: Csr | None = None
     _cut: dict[tuple[int, int], RowEdges] = field(default_factory=dict)
+
+    @staticmethod
+    def of_shard(shard: Shard, inner: Csr, halo: Csr, exchange: HaloExchange) -> Sum:
+        """Make the normalised matrices of ``shard`` ready; under a cover, the workers agree on partial sums here."""
+        if not exchange.policy.cover:
+            return Sum.of(inner, halo, exchange)
+        return replace(Sum.of(inner, exchange.cover(shard, halo), exchange), uncovered=halo)
+
+    def over_rows(self) -> Sum:
+        """The sum over the halo rows themselves, for rows that are here already, such as sparse features."""
+        if self.uncovered is None:
+            return self
+        device, halo = self.exchange.device, row_range(self.uncovered, 0, self.boundary)
+        return Sum(self.boundary, self.exchange, self.inner, halo.to(device), self.inner_t, halo.transpose().to(device))
 
     @staticmethod
     def of(inner: Csr, halo: Csr, exchange: HaloExchange) -> Sum:
@@ -177,12 +201,12 @@ class Sum(Aggregation):
 
 def symmetric_sum(shard: Shard, exchange: HaloExchange) -> Sum:
     """The sum with ``D^-1/2 (A + I) D^-1/2`` and the degrees of the whole graph, as in GCN."""
-    return Sum.of(*shard.symmetric(), exchange)
+    return Sum.of_shard(shard, *shard.symmetric(), exchange)
 
 
 def mean_sum(shard: Shard, exchange: HaloExchange) -> Sum:
     """The sum with ``D^-1 A`` and the degrees of the whole graph, as in GraphSAGE."""
-    return Sum.of(*shard.mean(), exchange)
+    return Sum.of_shard(shard, *shard.mean(), exchange)
 
 
 class Summing:
@@ -202,7 +226,10 @@ class Summing:
 
     def wait(self, incoming: Incoming) -> None:
         """Wait for the message; its rows are not decoded yet."""
-        self._arrival = self._edges.exchange.arrive(incoming.message, incoming.drop)
+        if incoming.rows is not None:
+            self._arrival = Arrival.of(incoming.rows)
+        else:
+            self._arrival = self._edges.exchange.arrive(incoming.message, incoming.drop)
 
     def complete(self, rows: slice) -> None:
         """Add the halo rows."""
@@ -228,6 +255,10 @@ class Summing:
             if message.pieces_back:
                 message.add_piece(halo_grad, piece)
         return exchange.launch(message, halo_grad)
+
+    def halo_back(self, g_grad: Tensor) -> Tensor:
+        """The sum over the transposed edges from halo rows."""
+        return self._edges.halo_back(g_grad)
 
     def own_back(self, g_grad: Tensor, into: Tensor | None) -> Tensor:
         """The sum over the transposed edges between owned rows."""

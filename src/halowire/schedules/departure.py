@@ -13,6 +13,8 @@ BOUNDARY_FIRST = "boundary first"
 """Rows leave once the segment's boundary is computed; they travel while its interior and own sums are computed."""
 
 
+AT_HOME = "at home"
+"""Nothing travels: every worker computes the layer's halo rows itself."""
 NOT_HIDDEN = "not hidden"
 """The layer waits for its halo rows, and nothing is computed while they travel."""
 
@@ -51,7 +53,7 @@ class Departure:
         if self._undropped is not None:
             assert self._kept.u is not None
             self._activation.undropped(self._kept.u[new], self._undropped[new])
-        self._message.add(self._a if self._undropped is None else self._undropped, stop)
+        self._exchange.add(self._message, self._a if self._undropped is None else self._undropped, stop)
 
     def close(self) -> Incoming:
         """Send what is left, now that all boundary rows are computed; returns what fills this worker's halo."""

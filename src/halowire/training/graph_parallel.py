@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from halowire.events import EVAL
-from halowire.layers import Inputs, Model, Rows
+from halowire.layers import Inputs, Model, Rows, Sum
 from halowire.partitioning import Shard
-from halowire.schedules import BOUNDARY_FIRST, BoundaryFirst, Complete, Part, Stage, Watch, watched
+from halowire.schedules import AT_HOME, BOUNDARY_FIRST, BoundaryFirst, Complete, HaloCopies, Part, Stage, Watch, watched
 from halowire.training.config import Config
-from halowire.training.model_setup import build_model, output_width, policy_for
+from halowire.training.model_setup import FIRST_EXCHANGE, build_model, output_width, policy_for
 from halowire.training.runner import Runner, loss_gradient, overlap_of
 from halowire.training.task import Learnt, Task
 from halowire.wire import HaloExchange, Transport
@@ -47,9 +47,10 @@ class GraphParallel(Runner):
         self.num_features = whole.num_features
         outputs = output_width(config, whole.num_classes)
         self.model: Model = build_model(config.model, self.num_features, outputs, config.seed).to(device)
-        policy = policy_for(train, config, transport, self.num_features)
+        policy = policy_for(train, config, transport, self.num_features, whole=True)
         stage = Stage.of(self.model, 0, len(self.model.blocks), policy.decay is not None)
         self.parameters = stage.parameters
+        self._copies = config.wire.first_layer == "local" and transport.size > 1
         self.exchange = exchange(train, transport, device, policy)
         self._train = self._part(train, self.exchange)
         self._evaluation = self._train
@@ -63,7 +64,12 @@ class GraphParallel(Runner):
     def _part(self, shard: Shard, exchange: HaloExchange) -> Part:
         """Make ``shard`` ready; features that the model reads over edges cross the wire here, and only here."""
         edges = self.model.aggregation(shard, exchange)
-        return Part(shard.ids.to(exchange.device), Inputs.of(shard, edges, self.model.aggregates_input), edges)
+        inputs = Inputs.of(shard, edges, self.model.aggregates_input, self._copies)
+        copies = None
+        if inputs.copies is not None:
+            over_rows = edges.over_rows() if isinstance(edges, Sum) else edges
+            copies = HaloCopies(self.model.make_entry(), inputs.copies, shard.halo_ids.to(exchange.device), over_rows)
+        return Part(shard.ids.to(exchange.device), inputs, edges, copies)
 
     @property
     def boundary(self) -> int:
@@ -97,6 +103,9 @@ class GraphParallel(Runner):
             self._schedule = unwatched
 
     def facts(self) -> dict[str, Any]:
-        """How every exchange is hidden behind computation, and the share of interior rows."""
+        """How every exchange is hidden behind computation, the share of interior rows, and the rows that arrive."""
         overlap = overlap_of(self.model, self.peers, self._config, BOUNDARY_FIRST)
-        return {"overlap": overlap, "interior_share": self._train.aggregation.interior_share}
+        if self._train.copies is not None:
+            overlap |= {str(FIRST_EXCHANGE): AT_HOME}
+        edges = self._train.aggregation
+        return {"overlap": overlap, "interior_share": edges.interior_share, "wire_rows": edges.exchange.num_halo}

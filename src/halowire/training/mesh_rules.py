@@ -6,6 +6,7 @@ from halowire.kernels import MOST_HEADS
 from halowire.layers import MODELS, Shape
 from halowire.schedules import parse_split
 from halowire.training.config import Config, MeshConfig
+from halowire.training.cover_choice import against_cover
 from halowire.training.rule import UNKNOWN, Situation, excludes, idle, needs, pipelined, readable, within
 from halowire.training.wire_rules import changes, late
 
@@ -42,6 +43,16 @@ def _chunk_halos(here: Situation) -> bool:
 def _can_resend_input(config: Config, here: Situation) -> bool:
     """Whether the halo's raw features can be sent in every epoch: the model sums features, and has one stage."""
     return _has(config, "sums_input") and config.model.residual <= 0 and not _pipelined(config, here)
+
+
+def _local(config: Config) -> bool:
+    """Whether every worker computes the first hidden rows of its halo itself."""
+    return config.wire.first_layer == "local"
+
+
+def _can_copy(config: Config) -> bool:
+    """Whether a halo node's first hidden row follows from its features and their sum."""
+    return _has(config, "sums_input") or not _has(config, "aggregates_input")
 
 
 def _only_narrowed_rows(config: Config, outputs: int | None) -> bool:
@@ -88,6 +99,14 @@ MODEL = (
         "--rate.rows has no meaning for --model.name {model.name}: a row that does not arrive has no score, and "
         "scaling the others would change theirs",
         "use fewer bits or columns"),
+    excludes("wire.cover=on", "rows that must travel themselves",
+        lambda c, here: c.wire.cover == "on" and bool(against_cover(c)),
+        "--wire.cover on sends sums of rows, but {why}", "use --wire.cover off",
+        lambda c, here: {"why": against_cover(c)}),
+    excludes("wire.cover=on", "several stages or chunks",
+        lambda c, here: c.wire.cover == "on" and _pipelined(c, here),
+        "--wire.cover on needs all halo rows of a layer at once, but chunks and stages send theirs one after another",
+        "use --wire.cover off, or one stage and one chunk"),
     needs("rate.resend_input", "a model that sums its input, without --model.residual, in one stage and one chunk",
         lambda c, here: c.rate.resend_input and not _can_resend_input(c, here),
         "--rate.resend-input belongs to plain {models} in one stage", "leave it out",
@@ -98,6 +117,24 @@ MODEL = (
         "the last one travel, {outputs} columns instead of {model.hidden}, and those as they are",
         way_out="leave it out (instead of the recipe delta, use two-levels)",
         words=lambda c, here: {"outputs": here.outputs}),
+)  # fmt: skip
+FIRST_LAYER = (
+    needs("wire.first_layer=local", "a model whose first layer is a sum of features, or no sum",
+        lambda c, here: _local(c) and not here.own_model and not _can_copy(c),
+        "--wire.first-layer local computes a halo node's first row from the sum of its neighbours' features, but the "
+        "first layer of --model.name {model.name} weights its neighbours anew in every epoch",
+        "use exchange, or another model"),
+    needs("wire.first_layer=local", "one stage and one chunk", lambda c, here: _local(c) and _pipelined(c, here),
+        "--wire.first-layer local runs in one stage and one chunk", "leave --mesh.* out, or use exchange"),
+    excludes("wire.first_layer=local rate.resend_input", "", lambda c, here: _local(c) and c.rate.resend_input,
+        "--rate.resend-input sends the features anew in every epoch, --wire.first-layer local never does", "drop one"),
+    excludes("wire.first_layer=local freshness.threshold", "", lambda c, here: _local(c) and c.freshness.threshold > 0,
+        "--freshness.threshold measures how the rows of the first exchange change, which --wire.first-layer local "
+        "leaves out", "use --freshness.sync-every, or --wire.first-layer exchange"),
+    idle("wire.first_layer", "with --freshness.mode never, which sends no rows",
+        lambda c, here: c.freshness.mode == "never"),
+    idle("wire.first_layer", "on a model of one layer, which exchanges no rows",
+        lambda c, here: not here.own_model and c.model.layers == 1 and _has(c, "aggregates_input")),
 )  # fmt: skip
 WIRE_ON_MESH = (
     excludes("freshness.mode=delayed freshness.mode=adaptive", "several stages",
@@ -142,4 +179,4 @@ WIRE_ON_MESH = (
         "--rate.rows does not go with several chunks in several parts: all halo rows of a chunk travel",
         "use --mesh.chunks 1 or --mesh.parts 1"),
 )  # fmt: skip
-MESH_RULES = (*MESH, *MODEL, *WIRE_ON_MESH)
+MESH_RULES = (*MESH, *MODEL, *FIRST_LAYER, *WIRE_ON_MESH)
