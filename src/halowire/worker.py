@@ -1,7 +1,7 @@
 """A worker process joins the others, reads its shard, and trains, fits the user's own model, or predicts.
 
-Its arguments are ``train RUN``, ``fit RUN FOLDER``, ``predict RUN FILE`` or ``roundtrip``; the launcher starts it as
-``python -m halowire.worker``, and a single worker runs in the user's own process.
+Its arguments are ``train RUN``, ``fit RUN FOLDER``, ``predict RUN FILE``, ``roundtrip`` or ``prove``; the launcher
+starts it as ``python -m halowire.worker``, and a single worker runs in the user's own process.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ from halowire.launch import (
     tell_launcher,
 )
 from halowire.partitioning import Shard, is_shard_folder, read_links, read_manifest, read_shard
-from halowire.pyg import HandOver, own_facts, own_runner, place_data, read_tensors
+from halowire.proving import prove_worker
+from halowire.pyg import HandOver, own_facts, own_runner, read_data
 from halowire.report import Console, write_report, write_tensorboard
 from halowire.schedules import Mesh
 from halowire.training import (
@@ -104,6 +105,9 @@ def run(words: list[str]) -> int:
     verb, *rest = words
     if verb == "roundtrip":
         roundtrip_worker()
+        return 0
+    if verb == "prove":
+        prove_worker()
         return 0
     job = Job.read(Path(rest[0]))
     # A model of the user's own may fail in the user's code, whose traceback the user needs to see.
@@ -187,7 +191,7 @@ def fit_worker(job: Job, folder: Path) -> dict[str, Any]:
         if device.type != "cpu":
             needed = least(part, given.model)
             agreed(lambda: refuse_too_large(needed, device, place.rank, console.warn, 1.0), transport, FITS)
-        data = place_data(part, read_tensors(folder, transport.rank), transport, device)
+        data = read_data(folder, part, transport, device)
         decoder = given.decoder.to(device) if isinstance(given.decoder, nn.Module) else given.decoder
         links = link_task(job, part, transport, device, decoder)
         runner = own_runner(given.model, data, job.config, given.loss, given.inputs, links, given.codec)
@@ -204,8 +208,10 @@ def fit_worker(job: Job, folder: Path) -> dict[str, Any]:
                 runner.model.load_state_dict(trainer.progress.best_weights)
             found = gather_predictions(trainer.logits(), runner.shard, transport)
             if found is not None:
-                with written_whole(job.run / PREDICTIONS, found[0].nbytes) as temporary:
-                    np.save(temporary, found[0].numpy(), allow_pickle=False)
+                learnt = found[0][: data.num_learnt]
+                summary |= {} if len(learnt) == len(found[0]) else {"predicted_nodes": len(learnt)}
+                with written_whole(job.run / PREDICTIONS, learnt.nbytes) as temporary:
+                    np.save(temporary, learnt.numpy(), allow_pickle=False)
                 write_results(job, summary, console)
     return summary
 

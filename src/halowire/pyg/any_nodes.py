@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,6 +13,9 @@ from halowire.partitioning import Shard
 from halowire.pyg.bridge import Bridge
 from halowire.pyg.edges import Edges
 from halowire.pyg.typed_rows import ExtendTyped, SumTyped
+
+
+OF_TYPES = "halowire.Random draws for graphs of one node type; draw what you need before the graph is cut"
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,8 +75,10 @@ class Directory:
     bridge: Bridge
 
     @staticmethod
-    def of(bridge: Bridge) -> Directory:
+    def of(bridge: Any) -> Directory:
         """The directory of the part that ``bridge`` joins; at its first use all workers agree on it together."""
+        if not isinstance(bridge, Bridge):
+            raise InputError(OF_TYPES)
         kept = vars(bridge).get("_directory")
         if kept is None:
             kept = vars(bridge)["_directory"] = Directory._agreed(bridge)
@@ -83,10 +89,7 @@ class Directory:
     def _agreed(bridge: Bridge) -> Directory:
         shard, transport = bridge.shard, bridge.transport
         if not isinstance(shard, Shard):
-            raise InputError(
-                "rows of any nodes (halowire.Random, data.nodes) are for graphs of one node type; draw what you need "
-                "before the graph is cut"
-            )
+            raise InputError(OF_TYPES)
         both = torch.zeros(2, shard.num_nodes, dtype=torch.int64)
         both[0, shard.rows] = transport.rank
         both[1, shard.rows] = torch.arange(shard.num_owned)

@@ -15,6 +15,7 @@ from halowire.errors import InputError
 from halowire.events import EVAL, SETUP, TRAIN
 from halowire.pyg.edges import changed, holds
 from halowire.pyg.fast_path import LayerPath, use_fast_paths
+from halowire.pyg.hetero_data import HeteroShardData
 from halowire.pyg.node_weights import NodeWeights, WholeTables, guesses
 from halowire.pyg.rehearsal import UncheckableError, call_on_random, in_thread, rehearse
 from halowire.pyg.shard_data import ShardData
@@ -31,7 +32,7 @@ Model = TypeVar("Model", bound=nn.Module)
 
 def distribute(
     model: Model,
-    data: ShardData,
+    data: ShardData | HeteroShardData,
     recipe: str = "exact",
     settings: Mapping[str, Any] | None = None,
     *,
@@ -85,7 +86,7 @@ def layer_paths(model: nn.Module) -> dict[str, LayerPath]:
 
 def attach(
     model: nn.Module,
-    data: ShardData,
+    data: ShardData | HeteroShardData,
     config: Config,
     codec: RowCodec | None = None,
     node_weights: Sequence[str] | None = None,
@@ -109,7 +110,7 @@ def attach(
     object.__setattr__(model, ATTRIBUTE, Attachment(model, data, config, codec, node_weights))
 
 
-def materialise(model: nn.Module, data: ShardData) -> None:
+def materialise(model: nn.Module, data: ShardData | HeteroShardData) -> None:
     """Give shapes to the weights of lazy layers of ``model``, by a call on a small graph with rows of ``data``."""
     lazy = any(isinstance(value, UninitializedParameter | UninitializedBuffer) for value in model.state_dict().values())
     if lazy and (args := required_inputs(model, data)):
@@ -119,10 +120,10 @@ def materialise(model: nn.Module, data: ShardData) -> None:
         model.train(was_training)
 
 
-def required_inputs(model: nn.Module, data: ShardData) -> tuple[Any, ...]:
+def required_inputs(model: nn.Module, data: ShardData | HeteroShardData) -> tuple[Any, ...]:
     """The inputs that forward requires if ``data`` has them by name, else nothing."""
     needed = needed_inputs(model)
-    if all(name in data.keys for name in needed):
+    if all(name in data.input_names for name in needed):
         return tuple(getattr(data, name) for name in needed)
     return (data,) if len(needed) == 1 and needed[0] in ("data", "batch", "graph", "g") else ()
 
@@ -145,7 +146,7 @@ class Attachment:
     def __init__(
         self,
         model: nn.Module,
-        data: ShardData,
+        data: ShardData | HeteroShardData,
         config: Config,
         codec: RowCodec | None,
         node_weights: Sequence[str] | None,
@@ -162,9 +163,10 @@ class Attachment:
         self._around = contextlib.ExitStack()
         self.weights = self._tried(node_weights)  # before anything is changed: a refused model is as it was
         data.reduction.share(model, "broadcast of the weights")
-        self.weights.place(model, data.rows)
-        self.tables = WholeTables(self.weights, data.transport, data.rows, data.shard.num_nodes)
-        self.tables.watch(model)
+        if isinstance(data, ShardData):
+            self.weights.place(model, data.rows)
+            self.tables = WholeTables(self.weights, data.transport, data.rows, data.most_nodes)
+            self.tables.watch(model)
         spread_norms(model, data.passing)
         self.paths = use_fast_paths(model)
         data.reduction.add(self.weights.shared(model))
@@ -204,7 +206,9 @@ class Attachment:
         """The weights that have a row for each node: the first guess with which the model can be rehearsed."""
         failures: list[InputError] = []
         args = required_inputs(self._model, self.data)
-        choices, untried = guesses(self._model, self.data.shard.num_nodes, node_weights)
+        # Weights of a graph of several types are not cut: which type a row belongs to is not known.
+        single = isinstance(self.data, ShardData)
+        choices, untried = guesses(self._model, self.data.most_nodes, node_weights if single else ())
         for guess in choices if args else ():
             self._guess(guess)
             try:
@@ -277,13 +281,20 @@ class Attachment:
         if known not in self._exchanges:
             here = Situation(caller="fit", codec=self._codec is not None, drops=known.drops)
             used, data = settled(self._config, here), self.data
-            counts = data.shard.recv_counts
-            sampled = self._total(sum(sample_size(count, used.rate.rows) for count in counts))
-            pairs = self._total(sum(count > 0 for count in counts))
-            policy = replace(policy_of(used, known.widths, sampled, pairs=pairs), codec=self._codec)
+            sizes = self._halo_sizes(used.rate.rows)
+            rows, pairs = ([sizes[name][place] for name in known.halos] for place in range(2))
+            policy = replace(policy_of(used, known.widths, rows, pairs=pairs), codec=self._codec)
             self._exchanges[known] = data.exchanges(policy)
             data.reduction.watch(self._exchanges[known])
         return self._exchanges[known]
+
+    def _halo_sizes(self, share: float) -> dict[str, tuple[int, int]]:
+        """By halo, how many rows of all workers travel where a ``share`` does, and in how many messages."""
+        halos = self.data.halos
+        counts = [halo.recv_counts for halo in halos.values()]
+        mine = [(sum(sample_size(count, share) for count in of), sum(count > 0 for count in of)) for of in counts]
+        total = self.data.transport.all_reduce(torch.tensor(mine), "reduction of the sizes", SETUP).tolist()
+        return dict(zip(halos, total, strict=True))
 
     def _total(self, count: int) -> int:
         """The sum of all workers' ``count``."""
@@ -293,7 +304,7 @@ class Attachment:
         """Rehearse ``call`` on every worker; if one worker cannot go on, raise on all of them."""
         failure: InputError | None = None
         known = Rehearsed((), False)
-        most = self.data.shard.num_nodes + self._total(self.data.edge_index.shape[1])
+        most = self.data.most_nodes + self._total(self.data.num_local_edges)
         for parameter, is_trained in zip(self._pristine.parameters(), trained, strict=True):
             parameter.requires_grad_(is_trained)
         try:

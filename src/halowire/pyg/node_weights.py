@@ -51,15 +51,17 @@ class NodeWeights:
         )
         return NodeWeights(dims, counters)
 
-    def keep(self, model: nn.Module, rows: Tensor) -> None:
+    def keep(self, model: nn.Module, rows: Any) -> None:
         """Keep only ``rows`` of these weights of ``model``, in place: the parameters stay the same objects."""
+        if not self.dims:
+            return
         parameters = dict(model.named_parameters())
         for name, dim in self.dims.items():
             value = parameters[name].data
             parameters[name].data = value.index_select(dim, rows.to(value.device)).contiguous()
         self._count(model, rows.numel())
 
-    def place(self, model: nn.Module, rows: Tensor) -> None:
+    def place(self, model: nn.Module, rows: Any) -> None:
         """Keep the owned ``rows`` of these weights, and let ``nn.Embedding`` find them by the nodes' own numbers."""
         self.keep(model, rows)
         for name in self.dims:

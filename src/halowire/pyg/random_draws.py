@@ -87,7 +87,7 @@ class Random(nn.Module):
 def _ids(edge_index: Tensor, num_nodes: int) -> Tensor:
     """The ids of the nodes ``[n]``."""
     if isinstance(edge_index, Edges):
-        return edge_index.bridge.shard.ids.to(edge_index.device)
+        return Directory.of(edge_index.bridge).rows.to(edge_index.device)
     return torch.arange(num_nodes, device=edge_index.device)
 
 
@@ -103,6 +103,6 @@ def _edge_ids(edge_index: Tensor) -> Tensor:
     """The ids of both ends of every edge, ``[2, E]``."""
     if not isinstance(edge_index, Edges):
         return edge_index
-    shard = edge_index.bridge.shard
     ends: Tensor = unmarked(edge_index)
-    return torch.cat([shard.ids, shard.halo_ids]).to(ends.device)[ends]
+    found = [edge_index.bridge.end_ids(end, mark) for end, mark in zip(ends, edge_index.sources, strict=True)]
+    return torch.stack(found)

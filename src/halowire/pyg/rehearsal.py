@@ -15,8 +15,11 @@ from torch import Tensor, nn
 from halowire.errors import InputError
 from halowire.pyg.edges import unmarked
 from halowire.pyg.fast_path import use_fast_paths
+from halowire.pyg.hetero_data import HeteroShardData, cut_hetero
+from halowire.pyg.hetero_trial import draw_hetero, part_rows, turn_hetero, whole_rows
 from halowire.pyg.node_weights import NodeWeights
-from halowire.pyg.shard_data import cut_data
+from halowire.pyg.row_numbers import RowNumbers, TypedRows, numbers_in_part, numbers_of_whole
+from halowire.pyg.shard_data import ShardData, cut_data
 from halowire.pyg.trial import Call, Notes, Outcome, Rehearsed, Size, try_pass
 from halowire.pyg.whole_layers import spread_norms
 from halowire.wire import InProcessTransport, run_threads
@@ -71,8 +74,9 @@ def call_on_random(model: nn.Module, call: Call) -> None:
     """Call the plain ``model`` on a small random graph."""
     graph, _ = _random(call, torch.Generator().manual_seed(0), SMALL, numbered=False)
     where = next((value.device for value in model.parameters()), torch.device("cpu"))
-    placed = {name: value.to(where) for name, value in graph.items()}
-    args, kwargs = call.on(SimpleNamespace(**placed, num_nodes=NODES))
+    if isinstance(graph, dict):
+        graph = SimpleNamespace(**{name: value.to(where) for name, value in graph.items()}, num_nodes=NODES)
+    args, kwargs = call.on(graph)
     model(*args, **kwargs)
 
 
@@ -134,7 +138,7 @@ def _telling_size(numbers: set[float], model: nn.Module, call: Call, most: int) 
             f"the model's forward uses the number {large[0]}, which could be that of a node, and a graph so large "
             "cannot be tried out; make it a feature or a mask of the nodes (data.kind) and pass that"
         )
-    nodes = call.data.shard.num_nodes
+    nodes = call.data.most_nodes
     full = min(nodes, FULL_SIZE)
     # A node's number needs a graph of more nodes; a number above all nodes can only be an edge's: four per node.
     beyond = [number for number in given if number <= LARGEST and number >= (full if number < nodes else 3 * full)]
@@ -147,16 +151,16 @@ def _attempt(model: nn.Module, call: Call, seed: int, size: Size, notes: Notes, 
     generator = torch.Generator().manual_seed(seed)
     graph, owner = _random(call, generator, size, bool(weights.dims))
     model = weights.resized(model, size.nodes, generator)
-    want = _plain_pass(model, call, graph, torch.arange(size.nodes), size, notes)
+    want = _plain_pass(model, call, graph, _all_rows(graph, size), size, notes)
     rounding = _rounding(model, call, graph, want, weights) if size.gradients else {}
 
     def work(transport: InProcessTransport) -> Outcome:
-        part = cut_data(graph, owner, transport)
+        part, rows = _cut(graph, owner, transport)
         own = copy.deepcopy(model)
-        weights.place(own, part.rows)
+        weights.place(own, rows)
         spread_norms(own, part.passing)
         use_fast_paths(own)
-        return try_pass(own, call, part, part.rows, size, Notes())
+        return try_pass(own, call, part, rows, size, Notes())
 
     try:
         parts = run_threads(PARTS, work)
@@ -169,11 +173,28 @@ def _attempt(model: nn.Module, call: Call, seed: int, size: Size, notes: Notes, 
     return known
 
 
-def _random(call: Call, generator: torch.Generator, size: Size, numbered: bool) -> tuple[dict[str, Any], Tensor]:
+def _all_rows(graph: Any, size: Size) -> RowNumbers:
+    return torch.arange(size.nodes) if isinstance(graph, dict) else whole_rows(graph)
+
+
+def _cut(
+    graph: Any, owner: Any, transport: InProcessTransport
+) -> tuple[ShardData, Tensor] | tuple[HeteroShardData, TypedRows]:
+    """This thread's part of a random graph, and the numbers of its rows."""
+    if isinstance(graph, dict):
+        part = cut_data(graph, owner, transport)
+        return part, part.rows
+    typed = cut_hetero(graph, owner, transport)
+    return typed, part_rows(typed)
+
+
+def _random(call: Call, generator: torch.Generator, size: Size, numbered: bool) -> tuple[Any, Any]:
     """A random graph and random owners; its rows are sampled from the real graph, so that their values are possible.
 
     Where nodes are ``numbered``, a tensor that holds the nodes' own numbers does so in the random graph too.
     """
+    if isinstance(call.data, HeteroShardData):
+        return draw_hetero(call, generator, size)
 
     def draw(high: int, *shape: int) -> Tensor:
         return torch.randint(max(high, 1), shape, generator=generator)
@@ -206,9 +227,9 @@ def _is_numbering(value: Tensor, rows: Tensor) -> bool:
     return any(torch.equal(value.cpu(), numbers) for numbers in (rows, torch.arange(rows.numel())))
 
 
-def _plain_pass(model: nn.Module, call: Call, graph: dict[str, Any], rows: Tensor, size: Size, notes: Notes) -> Outcome:
+def _plain_pass(model: nn.Module, call: Call, graph: Any, rows: RowNumbers, size: Size, notes: Notes) -> Outcome:
     """A pass of a copy of ``model`` over the whole random ``graph``, whose nodes have the numbers ``rows``."""
-    whole = SimpleNamespace(**graph, num_nodes=size.nodes)
+    whole = SimpleNamespace(**graph, num_nodes=size.nodes) if isinstance(graph, dict) else graph
     try:
         return try_pass(copy.deepcopy(model), call, whole, rows, size, notes)
     except InputError:
@@ -220,21 +241,15 @@ def _plain_pass(model: nn.Module, call: Call, graph: dict[str, Any], rows: Tenso
         ) from error
 
 
-def _rounding(
-    model: nn.Module, call: Call, graph: dict[str, Any], want: Outcome, weights: NodeWeights
-) -> dict[str, float]:
+def _rounding(model: nn.Module, call: Call, graph: Any, want: Outcome, weights: NodeWeights) -> dict[str, float]:
     """How much the plain model's gradients change when the nodes are numbered backwards.
 
     A gradient that should be 0, such as that of a bias before a norm, is only rounding, and may differ by as much.
     """
-    turned = {
-        name: value.flip(0) if call.samples.get(name, ("", value))[0] == "node" else value
-        for name, value in graph.items()
-    }
-    turned["edge_index"] = NODES - 1 - graph["edge_index"]
+    backwards = want.rows.flipped() if isinstance(want.rows, TypedRows) else want.rows.flip(0)
     model = copy.deepcopy(model)
-    weights.keep(model, want.rows.flip(0))
-    again = _plain_pass(model, call, turned, want.rows.flip(0), SMALL, Notes())
+    weights.keep(model, backwards)
+    again = _plain_pass(model, call, _turned(call, graph), backwards, SMALL, Notes())
     turned_back = {
         name: grad.flip(weights.dims[name]) if grad is not None and name in weights.dims else grad
         for name, grad in again.gradients.items()
@@ -244,6 +259,18 @@ def _rounding(
         for name, grad in want.gradients.items()
         if grad is not None and grad.numel()
     }
+
+
+def _turned(call: Call, graph: Any) -> Any:
+    """The same random graph with its nodes numbered backwards."""
+    if not isinstance(graph, dict):
+        return turn_hetero(graph)
+    turned = {
+        name: value.flip(0) if call.samples.get(name, ("", value))[0] == "node" else value
+        for name, value in graph.items()
+    }
+    turned["edge_index"] = NODES - 1 - graph["edge_index"]
+    return turned
 
 
 def _compare(want: Outcome, parts: list[Outcome], rounding: dict[str, float], weights: NodeWeights) -> None:
@@ -264,8 +291,10 @@ def _compare_trace(want: Outcome, parts: list[Outcome]) -> None:
     for key, value in want.trace.items():
         # On a shard a native kernel may serve a layer, and then the layer's inner modules do not run.
         pieces = [part.trace[key] for part in parts if key in part.trace]
-        is_rows = value.dim() > 0 and value.shape[:1] == want.rows.shape and len(pieces) == len(parts)
-        if is_rows and all(piece.shape[:1] == part.rows.shape for piece, part in zip(pieces, parts, strict=True)):
+        if value.dim() == 0 or numbers_in_part(want.rows, value.shape[0]) is None or len(pieces) != len(parts):
+            continue
+        rows = [numbers_of_whole(part.rows, value.shape[0]) for part in parts]
+        if all(found is not None and piece.shape[:1] == found.shape for piece, found in zip(pieces, rows, strict=True)):
             _same(key[0], _assembled(value, pieces, parts), value)
 
 
@@ -280,7 +309,7 @@ def _compare_gradients(want: Outcome, parts: list[Outcome], rounding: dict[str, 
             continue
         given = [piece for piece in found if piece is not None]
         if name in weights.dims:
-            total = weights.assembled(name, given, [part.rows for part in parts])
+            total = weights.assembled(name, given, [part.rows for part in parts if isinstance(part.rows, Tensor)])
         else:
             total = torch.stack(given).sum(0)
         # Rounding is small beside the other gradients, so the slack has a limit.
@@ -294,7 +323,7 @@ def _assembled(like: Tensor, pieces: list[Tensor], parts: list[Outcome]) -> Tens
     for piece, part in zip(pieces, parts, strict=True):
         if piece.shape[1:] != like.shape[1:]:
             raise Difference(f"an output has rows of shape {list(piece.shape[1:])}, expected {list(like.shape[1:])}")
-        whole[part.rows] = piece
+        whole[numbers_of_whole(part.rows, like.shape[0])] = piece
     return whole
 
 

@@ -17,6 +17,7 @@ from halowire.launch import Place, agreed, choose_device, join
 from halowire.partitioning import HaloLists, Partition, Shard, cut, cut_links, is_shard_folder, partition, read_shard
 from halowire.pyg.bridge import Bridge
 from halowire.pyg.edges import Edges
+from halowire.pyg.hetero_data import HeteroShardData, shard_hetero
 from halowire.pyg.model_pass import ModelPass
 from halowire.pyg.whole_loss import Reduction, WholeLoss, WholeMean
 from halowire.training import Config, Decoder, LinkTask, Situation, dot_product, hold_out, refuse
@@ -72,6 +73,39 @@ class ShardData:
         return self.passing.transport
 
     @property
+    def input_names(self) -> tuple[str, ...]:
+        """The names of the tensors that a model may be called with."""
+        return tuple(self.keys)
+
+    @property
+    def task_shard(self) -> Shard:
+        """The shard that has the labels and masks."""
+        return self.shard
+
+    def task_rows(self, out: Any) -> Any:
+        """The model's output as rows of `task_shard`."""
+        return out
+
+    @property
+    def num_learnt(self) -> int:
+        """The number of nodes of the whole graph."""
+        return self.shard.num_nodes
+
+    def own_rows(self, rows: Tensor) -> Tensor:
+        """The rows of the model's output among those of `task_shard`: all of them."""
+        return rows
+
+    @property
+    def num_local_edges(self) -> int:
+        """The edges into this worker's rows."""
+        return int(self.edge_index.shape[1])
+
+    @property
+    def most_nodes(self) -> int:
+        """The number of nodes of the whole graph."""
+        return self.shard.num_nodes
+
+    @property
     def halos(self) -> dict[str, HaloLists]:
         """The rows that are sent and received, by the name of the halo: a graph of one edge type has one."""
         return {self.bridge.name: self.shard}
@@ -107,7 +141,7 @@ class Links:
 
 def shard(
     data: Any, *, method: str = "metis", seed: int = 0, device: str = "auto", transport: Transport | None = None
-) -> ShardData:
+) -> ShardData | HeteroShardData:
     """This worker's part of ``data``: one part per process under torchrun, the whole graph in a single process.
 
     Example:
@@ -115,7 +149,7 @@ def shard(
         >>> model = halowire.distribute(model, data)
 
     Args:
-        data: a PyG ``Data``, a `Graph`, anything `halowire.load` reads, or a folder of shards.
+        data: a PyG ``Data`` or ``HeteroData``, a `Graph`, anything `halowire.load` reads, or a folder of shards.
         method: the partitioner, unless ``data`` is a folder of shards.
         seed: the seed of the partitioner.
         device: ``cpu``, ``cuda`` or ``auto``.
@@ -128,6 +162,8 @@ def shard(
         if part.num_parts != transport.size:
             raise InputError(f"{data} holds {part.num_parts} shards, but there are {transport.size} workers")
         return of_shard(part, transport, place)
+    if is_hetero(data):
+        return shard_hetero(data, method, seed, transport, place)
     tensors, num_nodes = agreed(lambda: tensors_of(data), transport, "reading of the graph")
     return cut_data(tensors, _owners(tensors, num_nodes, method, seed, transport), transport, place)
 

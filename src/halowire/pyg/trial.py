@@ -15,8 +15,12 @@ from torch.overrides import TorchFunctionMode
 from halowire.errors import InputError
 from halowire.pyg.drop_edges import DropEdges
 from halowire.pyg.edges import Edges, leaves
+from halowire.pyg.hetero_data import HeteroShardData
+from halowire.pyg.hetero_trial import HeteroSlots
 from halowire.pyg.model_pass import ModelPass
+from halowire.pyg.row_numbers import RowNumbers, count_text, numbers_in_part, whole_count
 from halowire.pyg.shard_data import ShardData
+from halowire.pyg.slots import Slot, fill, form
 
 DRAWS = {
     "rand", "rand_like", "randn", "randn_like", "randint", "randint_like", "randperm", "bernoulli", "bernoulli_",
@@ -36,17 +40,22 @@ def needed_inputs(model: nn.Module) -> list[str]:
 class Call:
     """The arguments of a call, ``args`` and ``kwargs``, where a `Slot` stands for a tensor of the graph.
 
-    ``samples`` are the tensors of the graph by name, each with its kind, ``node`` or ``edge``.
+    ``samples`` are the tensors of the graph by name, each with its kind, ``node`` or ``edge``; in a graph of several
+    types, the kind is the type of the nodes or edges.
     """
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
-    data: ShardData
-    samples: dict[str, tuple[str, Tensor]] = field(default_factory=dict)
+    data: ShardData | HeteroShardData
+    samples: dict[str, tuple[Any, Tensor]] = field(default_factory=dict)
 
     @staticmethod
-    def of(args: tuple[Any, ...], kwargs: Mapping[str, Any], data: ShardData) -> Call:
+    def of(args: tuple[Any, ...], kwargs: Mapping[str, Any], data: ShardData | HeteroShardData) -> Call:
         """The call with a `Slot` in place of every tensor that has one row for each node or edge."""
+        if isinstance(data, HeteroShardData):
+            slots = HeteroSlots(data)
+            filled = slots.of(args), {name: slots.of(value, name) for name, value in kwargs.items()}
+            return Call(*filled, data, slots.samples)
         call = Call((), {}, data)
         edges = [value for value in (*args, *kwargs.values()) if isinstance(value, Edges)]
         num_edges = edges[0].shape[-1] if edges else data.edge_index.shape[1]
@@ -60,17 +69,23 @@ class Call:
             name: (kind, value.dtype, tuple(value.shape[1:]), value.shape[0] == 0, value.requires_grad)
             for name, (kind, value) in self.samples.items()
         }
-        return repr((_form(self.args), _form(self.kwargs), shapes))
+        return repr((form(self.args), form(self.kwargs), shapes))
 
     @property
     def with_gradient(self) -> dict[str, str]:
         """Names and kinds of the graph's tensors whose gradient is asked for."""
-        return {name: kind for name, (kind, value) in self.samples.items() if value.requires_grad}
+        asked = {name: kind for name, (kind, value) in self.samples.items() if value.requires_grad}
+        if asked and isinstance(self.data, HeteroShardData):
+            raise InputError(
+                f"the model is called with {next(iter(asked))} that requires a gradient, which is not supported for "
+                "graphs of several types; make it a weight of the model"
+            )
+        return asked
 
     def on(self, graph: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """``args`` and ``kwargs`` with the tensors of another ``graph``, which has them as attributes."""
-        args = tuple(_fill(value, graph) for value in self.args)
-        return args, {name: _fill(value, graph) for name, value in self.kwargs.items()}
+        args = tuple(fill(value, graph) for value in self.args)
+        return args, {name: fill(value, graph) for name, value in self.kwargs.items()}
 
     def _slot(self, value: Any, num_edges: int) -> Any:
         if isinstance(value, ShardData):
@@ -89,38 +104,13 @@ class Call:
         if not isinstance(value, Tensor) or value.dim() == 0:
             return False
         num_nodes = self.data.num_nodes
+        assert isinstance(self.data, ShardData)
         known = [key.startswith("edge_") for key in self.data.keys if getattr(self.data, key) is value]
         like_edge = any(known) if known else value.shape[0] == num_edges != num_nodes
         if value.shape[0] != (num_edges if like_edge else num_nodes):
             return False
         self.samples[name] = ("edge" if like_edge else "node", value)
         return True
-
-
-@dataclass(frozen=True)
-class Slot:
-    """Stands in a call for the graph's tensor of this name; without a name, for the graph itself."""
-
-    name: str
-
-
-def _fill(value: Any, graph: Any) -> Any:
-    if not isinstance(value, Slot):
-        return value
-    return getattr(graph, value.name) if value.name else graph
-
-
-def _form(value: Any) -> Any:
-    """What of a value may decide which code runs: the value of a flag or a text, but only the type of a number."""
-    if isinstance(value, Slot | bool | str) or value is None:
-        return value
-    if isinstance(value, Tensor):
-        return "tensor", value.dtype, tuple(value.shape)
-    if isinstance(value, dict):
-        return type(value).__qualname__, {name: _form(item) for name, item in value.items()}
-    if isinstance(value, tuple | list):
-        return type(value).__qualname__, [_form(item) for item in value]
-    return type(value).__qualname__
 
 
 @dataclass
@@ -137,11 +127,12 @@ class Notes:
 
 @dataclass(frozen=True)
 class Rehearsed:
-    """What is known of a kind of call: the ``widths`` of its coded exchanges, and whether values or edges are dropped
-    before one of them (``drops``)."""
+    """What is known of a kind of call: the ``widths`` of its coded exchanges, whether values or edges are dropped
+    before one of them (``drops``), and the names of the ``halos`` whose rows they carry."""
 
     widths: tuple[int, ...]
     drops: bool
+    halos: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -165,11 +156,11 @@ class Outcome:
     trace: dict[tuple[str, int], Tensor]
     gradients: dict[str, Tensor | None]
     buffers: dict[str, Tensor]
-    rows: Tensor
+    rows: RowNumbers
     known: Rehearsed
 
 
-def try_pass(model: nn.Module, call: Call, graph: Any, rows: Tensor, size: Size, notes: Notes) -> Outcome:
+def try_pass(model: nn.Module, call: Call, graph: Any, rows: RowNumbers, size: Size, notes: Notes) -> Outcome:
     """Run forward and, if asked for, backward in training mode, then forward in evaluation mode, on the CPU.
 
     Args:
@@ -194,17 +185,19 @@ def try_pass(model: nn.Module, call: Call, graph: Any, rows: Tensor, size: Size,
         if passing is not None:
             passing.begin()
         with Still(notes, lambda: 0 if passing is None else len(passing.coded_widths)):
-            return _rows(model(*args, **kwargs), rows.numel())
+            return _rows(model(*args, **kwargs), rows)
 
     model.train()
     with torch.set_grad_enabled(size.gradients):
         outputs = run()
-        known = _known(model, () if passing is None else tuple(passing.coded_widths), notes)
+        known = _known(model, passing, notes)
         # Backward starts from a weighted sum of all outputs; the weights are random and depend on the node.
         generator = torch.Generator().manual_seed(size.nodes)
         for value in outputs:
             if value.requires_grad:
-                weight = torch.randn(size.nodes, *value.shape[1:], generator=generator)[rows]
+                count = whole_count(rows, value.shape[0], size.nodes)
+                numbers = numbers_in_part(rows, value.shape[0])
+                weight = torch.randn(count, *value.shape[1:], generator=generator)[numbers]
                 value.backward(weight, retain_graph=True)  # type: ignore[no-untyped-call]
     outputs += [
         torch.zeros_like(leaf) if leaf.grad is None else leaf.grad
@@ -261,10 +254,12 @@ def _drops(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     return bool(training) and p > 0
 
 
-def _known(model: nn.Module, widths: tuple[int, ...], notes: Notes) -> Rehearsed:
+def _known(model: nn.Module, passing: ModelPass | None, notes: Notes) -> Rehearsed:
+    widths = () if passing is None else tuple(passing.coded_widths)
+    halos = () if passing is None else tuple(passing.coded_halos)
     drops_edges = any(isinstance(module, DropEdges) and module.p > 0 for module in model.modules())
     drops_values = min(notes.drops, default=len(widths)) < len(widths)
-    return Rehearsed(widths, bool(widths) and (drops_edges or drops_values))
+    return Rehearsed(widths, bool(widths) and (drops_edges or drops_values), halos)
 
 
 def _tracer(name: str, trace: dict[tuple[str, int], Tensor]) -> Callable[[nn.Module, Any, Any], None]:
@@ -278,8 +273,8 @@ def _tracer(name: str, trace: dict[tuple[str, int], Tensor]) -> Callable[[nn.Mod
     return note
 
 
-def _rows(out: Any, count: int) -> list[Tensor]:
-    """All tensors of an output; each must have one row for each of ``count`` nodes."""
+def _rows(out: Any, rows: RowNumbers) -> list[Tensor]:
+    """All tensors of an output; each must have one row for each of the nodes ``rows``, or for those of one type."""
     found = [leaf for leaf in leaves(out) if leaf is not None]
     for value in found:
         if not isinstance(value, Tensor):
@@ -287,10 +282,10 @@ def _rows(out: Any, count: int) -> list[Tensor]:
                 f"the model's forward gives {type(value).__name__}, which cannot be compared; give a tensor, or "
                 "tuples, lists and dictionaries of tensors and None"
             )
-        if isinstance(value, Edges) or value.dim() == 0 or value.shape[0] != count:
+        if isinstance(value, Edges) or value.dim() == 0 or numbers_in_part(rows, value.shape[0]) is None:
             raise InputError(
-                f"the model's output has shape {list(value.shape)} on {count} nodes; a distributed model gives one "
-                "row per node: pool and reduce outside of it, over all workers (data.mean)"
+                f"the model's output has shape {list(value.shape)} on {count_text(rows)}; a distributed model gives "
+                "one row per node: pool and reduce outside of it, over all workers (data.mean)"
             )
     if not found:
         raise InputError("the model's forward gives no tensor; a distributed model gives one row per node")

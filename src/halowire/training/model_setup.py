@@ -117,15 +117,16 @@ def policy_for(
 def policy_of(
     config: Config,
     widths: Sequence[int],
-    halo_rows: int,
+    halo_rows: int | Sequence[int],
     grades: GradeCounts | None = None,
     input_width: int = 0,
     links: Sequence[BorderRows] = (),
-    pairs: int = 0,
+    pairs: int | Sequence[int] = 0,
 ) -> Policy:
     """The policy of a run in which layers 1, 2, ... exchange rows of ``widths`` columns, ``halo_rows`` rows each.
 
-    ``halo_rows`` counts the halo rows of all workers; where rows are sampled, only those that travel in an epoch.
+    ``halo_rows`` counts the halo rows of all workers, for every layer if layers have halos of their own; where rows are
+    sampled, only those that travel in an epoch.
     ``grades`` says how many halo rows each grade of a base has; only a budget of graded rows needs it.
     ``input_width`` is the number of columns of the raw features, which are layer 0 where every epoch sends them.
     ``links`` are the borders of the stages. Without halo rows, only rows that cross a border travel, so only the layers
@@ -135,7 +136,9 @@ def policy_of(
     layers = {0: input_width} | layers if rate.resend_input else layers
     if config.wire.first_layer == "local":
         layers.pop(FIRST_EXCHANGE, None)
-    sent = {link.layer for link in links} if links and not halo_rows else set(layers)
+    rows_of, pairs_of = _by_layer(halo_rows, layers), _by_layer(pairs, layers)
+    any_halo = any(rows_of.values())
+    sent = {link.layer for link in links} if links and not any_halo else set(layers)
     bits = layer_bits(rate, layers, sent)
     own_ratios = layer_ratios(rate, layers, sent)
     refuse(config)
@@ -150,13 +153,13 @@ def policy_of(
 
     def cost(share: float) -> int:
         rates = partial(rate_at, _ratio(share))
-        halo = epoch_bytes(rates, layers, halo_rows, grades)
+        halo = sum(epoch_bytes(rates, {layer: width}, rows_of[layer], grades) for layer, width in layers.items())
         # Between stages every row travels, forward and backward.
         stages = sum(epoch_bytes(rates, {link.layer: link.width}, link.rows) for link in links)
-        exchanges = sum(2 if layer > 0 else 1 for layer in layers)
-        return halo + stages + HEADER_BYTES * (pairs * exchanges + 2 * sum(link.messages for link in links))
+        messages = sum((2 if layer > 0 else 1) * pairs_of[layer] for layer in layers)
+        return halo + stages + HEADER_BYTES * (messages + 2 * sum(link.messages for link in links))
 
-    ratios = _ratios(rate, config.epochs, cost if (halo_rows and layers) or links else None)
+    ratios = _ratios(rate, config.epochs, cost if any_halo or links else None)
 
     def rates(epoch: int, layer: int, direction: str) -> Rate:
         return rate_at(ratios(epoch), layer, direction, epoch)
@@ -177,6 +180,14 @@ def policy_of(
         gain=rate.gain,
         first_columns=rate.columns == "first",
     )
+
+
+def _by_layer(counts: int | Sequence[int], layers: Mapping[int, int]) -> dict[int, int]:
+    """``counts`` for every layer: one number for all, or one for each of the layers 1, 2, ..."""
+    if isinstance(counts, int):
+        return dict.fromkeys(layers, counts)
+    # The raw features, layer 0, are read through the halo of the first layer.
+    return {layer: counts[max(layer - 1, 0)] for layer in layers} if counts else dict.fromkeys(layers, 0)
 
 
 def _ratios(rate: RateConfig, epochs: int, cost: Callable[[float], int] | None) -> Callable[[int], float]:

@@ -173,7 +173,6 @@ CASES = {
     "number of edges": (SelfLoopsOnly, "differs"),
     "a weight with another number of rows": (OtherTable, "cannot be checked"),
     "TopKPooling": (lambda: nn.Sequential(pyg.TopKPooling(FEATURES)), "TopKPooling"),
-    "HeteroConv": (lambda: pyg.HeteroConv({("a", "to", "a"): pyg.SAGEConv(FEATURES, CLASSES)}), "to_homogeneous"),
     "ChebConv without normalization": (lambda: two(pyg.ChebConv, K=2, normalization=None), "largest degree"),
     "BatchNorm2d": (lambda: two(pyg.GCNConv, nn.BatchNorm2d(HIDDEN)), "BatchNorm2d"),
 }
