@@ -14,7 +14,6 @@ from halowire.pyg.bridge import Bridge
 from halowire.pyg.edges import Edges
 from halowire.pyg.typed_rows import ExtendTyped, SumTyped
 
-
 OF_TYPES = "halowire.Random draws for graphs of one node type; draw what you need before the graph is cut"
 
 

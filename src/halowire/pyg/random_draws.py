@@ -104,5 +104,6 @@ def _edge_ids(edge_index: Tensor) -> Tensor:
     if not isinstance(edge_index, Edges):
         return edge_index
     ends: Tensor = unmarked(edge_index)
-    found = [edge_index.bridge.end_ids(end, mark) for end, mark in zip(ends, edge_index.sources, strict=True)]
+    bridge = Directory.of(edge_index.bridge).bridge
+    found = [bridge.end_ids(end, mark) for end, mark in zip(ends, edge_index.sources, strict=True)]
     return torch.stack(found)
