@@ -16,12 +16,14 @@ from tests.support.hetero_case import (
     run_part,
     run_plain,
 )
+from tests.support.hetero_examples import EXAMPLES, build_example
 
 QUICK = [("HeteroConv GCN, GAT, SAGE", 3, False), ("HGTConv", 2, True), ("HANConv", 3, False), ("by hand", 2, False)]
 
 
 def check(name: str, parts: int, sort: bool) -> None:
-    model, data, owner = build_hetero(name), make_hetero(sort), make_owners(parts)
+    data, owner = make_hetero(sort), make_owners(parts)
+    model = build_example(name, data) if name in EXAMPLES else build_hetero(name)
     want = run_plain(model, data)
     found = run_threads(parts, lambda transport: run_part(transport, model, data, owner))
     compare_hetero(found, want, rounding_of(model, data, want))
@@ -35,7 +37,7 @@ def test_parts_equal_the_whole(name, parts, sort):
 @pytest.mark.slow
 @pytest.mark.parametrize("sort", [False, True])
 @pytest.mark.parametrize("parts", [1, 2, 3])
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", [*MODELS, *EXAMPLES])
 def test_every_model_on_any_number_of_parts(name, parts, sort):
     check(name, parts, sort)
 

@@ -123,6 +123,48 @@ class ByHand(nn.Module):
         return out
 
 
+class WithEdges(nn.Module):
+    """Attention with the features of the edges, as keywords, on edges some of which are dropped."""
+
+    inputs = ("x_dict", "edge_index_dict", "edge_attr_dict")
+
+    def __init__(self, make: Any) -> None:
+        super().__init__()
+        self.enter = pyg.HeteroDictLinear(WIDTHS, HIDDEN)
+        self.conv = pyg.HeteroConv({kind: make() for kind in LINKS}, aggr="max")
+        self.drop = halowire.DropEdges(0.3, seed=4)
+        self.leave = nn.Linear(HIDDEN, CLASSES)
+
+    def forward(self, x_dict: dict[str, Tensor], edge_index_dict: dict[Any, Tensor], edge_attr_dict: Any) -> Tensor:
+        kept = {kind: self.drop(edge_index_dict[kind], edge_attr_dict[kind]) for kind in edge_index_dict}
+        index, attr = ({kind: found[place] for kind, found in kept.items()} for place in range(2))
+        return self.leave(self.conv(self.enter(x_dict), index, edge_attr_dict=attr)["paper"])
+
+
+class Joined(nn.Module):
+    """All types as one list of nodes and of edges in the forward itself, as `to_homogeneous` does; reads both ways."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.enter = pyg.HeteroDictLinear(WIDTHS, HIDDEN)
+        self.conv = pyg.RGCNConv(HIDDEN, CLASSES, len(LINKS))
+
+    def forward(self, x_dict: dict[str, Tensor], edge_index_dict: dict[Any, Tensor]) -> Tensor:
+        h = self.enter(x_dict)
+        first, rows = {}, 0
+        for name in x_dict:
+            first[name], rows = rows, rows + x_dict[name].shape[0]
+        shifted = [
+            edges + torch.tensor([[first[kind[0]]], [first[kind[2]]]]) for kind, edges in edge_index_dict.items()
+        ]
+        kinds = [torch.full((edges.shape[1],), place) for place, edges in enumerate(edge_index_dict.values())]
+        edge_index, together = torch.cat(shifted, 1), torch.cat([h[name] for name in x_dict])
+        out = self.conv(together, edge_index, torch.cat(kinds))
+        row, col = edge_index
+        out = out + torch.zeros_like(out).index_add(0, row, out[col].tanh())
+        return out[first["paper"] : first["paper"] + x_dict["paper"].shape[0]]
+
+
 MODELS: dict[str, Any] = {
     "HeteroConv SAGE": lambda: Typed(*(hetero_conv(lambda k: pyg.SAGEConv(HIDDEN, HIDDEN)) for _ in range(2))),
     "HeteroConv SAGE max, cat": lambda: Typed(
@@ -139,6 +181,8 @@ MODELS: dict[str, Any] = {
     "to_hetero GAT": lambda: ToHetero(lambda: gat(None), "mean"),
     "to_hetero GraphConv, BatchNorm": lambda: ToHetero(lambda: pyg.GraphConv((HIDDEN, HIDDEN), HIDDEN), norm=True),
     "by hand": ByHand,
+    "edge features and DropEdges": lambda: WithEdges(lambda: pyg.TransformerConv((HIDDEN, HIDDEN), HIDDEN, edge_dim=3)),
+    "joined in forward": Joined,
 }
 
 
@@ -184,6 +228,8 @@ def rounding_of(model: nn.Module, data: HeteroData, want: dict[str, Any]) -> dic
     double = copy.copy(data)
     for store in double.node_stores:
         store.x = store.x.double()
+    for store in double.edge_stores:
+        store.edge_attr = store.edge_attr.double()
     exact = run_plain(copy.deepcopy(model).double(), double)["grads"]
     return {name: float((grad - exact[name]).abs().max()) for name, grad in want["grads"].items()}
 
@@ -214,9 +260,10 @@ def trained(
     kind = torch.optim.Adam if adam else torch.optim.SGD
     optimiser = kind(model.parameters(), lr=0.02 if adam else 0.05)
     record: dict[str, Any] = {"losses": []}
+    inputs = getattr(model, "inputs", ("x_dict", "edge_index_dict"))
     for step in range(steps):
         optimiser.zero_grad()
-        out = model(data.x_dict, data.edge_index_dict)
+        out = model(*(getattr(data, name) for name in inputs))
         loss = loss_of_out(out)
         loss.backward()
         if step == 0:
@@ -228,7 +275,7 @@ def trained(
         record["losses"].append(loss.detach())
     model.eval()
     with torch.no_grad():
-        out = model(data.x_dict, data.edge_index_dict)
+        out = model(*(getattr(data, name) for name in inputs))
     record["eval"] = {"paper": out} if isinstance(out, Tensor) else dict(out)
     record["state"] = {name: value.clone() for name, value in model.state_dict().items()}
     return record

@@ -13,14 +13,19 @@ from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
 from halowire.errors import InputError
 from halowire.events import EVAL, SETUP, TRAIN
-from halowire.pyg.edges import changed, holds
+from halowire.pyg.adjacency import take_adjacency
+from halowire.pyg.autoencoders import spread_autoencoder
+from halowire.pyg.data_part import ShardData, part_of
+from halowire.pyg.edges import changed
+from halowire.pyg.entries import MethodEntry, ModuleEntry, own_methods
 from halowire.pyg.fast_path import LayerPath, use_fast_paths
 from halowire.pyg.hetero_data import HeteroShardData
+from halowire.pyg.model_pass import ModelPass
 from halowire.pyg.node_weights import NodeWeights, WholeTables, guesses
+from halowire.pyg.own_rows import OwnRows, is_marked, plain
 from halowire.pyg.rehearsal import UncheckableError, call_on_random, in_thread, rehearse
-from halowire.pyg.shard_data import ShardData
 from halowire.pyg.trial import Call, Rehearsed, needed_inputs
-from halowire.pyg.whole_layers import refuse_unsupported, spread_norms
+from halowire.pyg.whole_layers import refuse_unsupported, refuse_wrapped, spread_norms
 from halowire.pyg.whole_loss import Guarded
 from halowire.training import Config, Situation, agree, model_facts, policy_of, recipe_config, refuse, settled
 from halowire.wire import HaloExchanges, RowCodec, agree_on_codec, sample_size
@@ -137,7 +142,7 @@ def state_of(model: nn.Module) -> Attachment:
 
 
 class Attachment:
-    """What halowire keeps for one model on one shard; hooks on the model's forward use it.
+    """What halowire keeps for one model on one shard; what begins a pass of the model uses it.
 
     ``epoch`` counts the training passes: it chooses the rate and, with delayed rows, whose message is used. ``paths``
     say what serves every PyG layer. ``weights`` are the weights with a row for each node, ``tables`` gathers them.
@@ -153,12 +158,13 @@ class Attachment:
     ) -> None:
         self.data = data
         self.epoch = 0
+        self._part: ShardData | HeteroShardData = data
         self._model = model
         self._config = config
         self._codec = codec
         self._pristine = model
         self._checked: dict[str, Rehearsed] = {}
-        self._exchanges: dict[Rehearsed, HaloExchanges] = {}
+        self._exchanges: dict[tuple[ModelPass, Rehearsed], HaloExchanges] = {}
         self._heard = data.reduction.heard
         self._around = contextlib.ExitStack()
         self.weights = self._tried(node_weights)  # before anything is changed: a refused model is as it was
@@ -169,13 +175,17 @@ class Attachment:
             self.tables.watch(model)
         spread_norms(model, data.passing)
         self.paths = use_fast_paths(model)
-        data.reduction.add(self.weights.shared(model))
         data.reduction.compares_weights |= bool(self.weights.dims)
-        model.register_forward_pre_hook(self._before, with_kwargs=True)
-        model.register_forward_hook(self._after, always_call=True)
-        for module in model.modules():
-            if module is not model:
-                module.register_forward_pre_hook(self._inside, with_kwargs=True)
+        self._watch_weights()
+        spread_autoencoder(model, data)
+        take_adjacency(model)
+        for name, module in model.named_modules():
+            entry = ModuleEntry(self, name)
+            module.register_forward_pre_hook(entry.before, with_kwargs=True)
+            module.register_forward_hook(entry.after, always_call=True)
+        for name in own_methods(model):
+            # An attribute of the instance is found before the method of its class; parameters and buffers stay.
+            object.__setattr__(model, name, MethodEntry(self, name, model))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Attachment:
         """Copy for a copied model: the same shard, exchanges of its own, and no second rehearsal."""
@@ -228,48 +238,62 @@ class Attachment:
         self._pristine = weights.shrunk(self._model)
         return weights
 
-    def _before(self, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Begin a pass of the model."""
-        known = self._known(args, kwargs)
+    @property
+    def running(self) -> bool:
+        """Whether a pass of the model is under way, or its layers run again in backward."""
+        return self._part.passing.serves
+
+    def begin(self, entry: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any] | None:
+        """Begin a pass at ``entry``; inside it, rows need no marks, since every call is rehearsed.
+
+        The edges say on which part it runs: a model that learns on one may be tried on others.
+        """
+        refuse_wrapped()
+        self._part = part_of((args, kwargs)) or self.data
+        known = self._known(args, kwargs, entry)
         exchange = self._exchange(known)
-        training = model.training and torch.is_grad_enabled()
+        training = self._model.training and torch.is_grad_enabled()
         if torch.is_grad_enabled():
-            self.data.reduction.add(self.weights.shared(model))
+            self._watch_weights()
         if training:
-            self._heard = self.data.reduction.steer(self.exchanges, self.epoch, self._heard)
+            self._heard = self._part.reduction.steer(self.exchanges, self.epoch, self._heard)
         self._around = contextlib.ExitStack()
         if torch.is_inference_mode_enabled():
             # What is kept for later passes must not be made of inference tensors, which training cannot use.
             self._around.enter_context(torch.inference_mode(False))
             self._around.enter_context(torch.no_grad())
-        self._around.enter_context(self.data.transport.ledger.account(TRAIN if training else EVAL))
-        self.data.passing.begin(exchange, *((self.epoch, known.widths) if training else ()))
+        self._around.enter_context(self._part.transport.ledger.account(TRAIN if training else EVAL))
+        self._part.passing.begin(exchange, *((self.epoch, known.widths) if training else ()))
         self.epoch += training
+        return (plain(args), plain(kwargs)) if is_marked((args, kwargs)) else None
 
-    def _after(self, model: nn.Module, args: Any, out: Any) -> Any:
-        """End a pass of the model, also where forward failed and ``out`` is None."""
-        self.data.passing.end()
+    def end(self, out: Any) -> Any:
+        """End a pass of the model, also where it failed and ``out`` is None."""
+        self._part.passing.end()
         self._around.close()
         return None if out is None else changed(out, self._guarded)
 
-    def _inside(self, layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Refuse a layer that is called with edges outside of its model."""
-        if not self.data.passing.serves and holds((args, kwargs)):
-            self.data.passing.refuse_outside()
+    def _watch_weights(self) -> None:
+        """Sum the gradients of the weights that all workers share; those of the rows of nodes are complete."""
+        self._part.reduction.add(self.weights.shared(self._model))
+        self._part.reduction.keep_apart(self.weights.own(self._model))
 
     def _guarded(self, out: Any) -> Any:
-        if not (isinstance(out, Tensor) and out.requires_grad):
+        if not isinstance(out, Tensor):
             return out
-        guarded: Tensor = Guarded.apply(out, self.data.reduction)  # type: ignore[no-untyped-call]
-        return guarded
+        part = self._part
+        guarded = Guarded.apply(out, part.reduction) if out.requires_grad else out  # type: ignore[no-untyped-call]
+        if isinstance(part, HeteroShardData) or part.reduction.handed_over or out.shape[:1] != (part.num_nodes,):
+            return guarded
+        return OwnRows.of(guarded, part.owner)
 
     def exchange_of(self, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> HaloExchanges:
         """The exchange for calls with such arguments."""
         return self._exchange(self._known(args, kwargs or {}))
 
-    def _known(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Rehearsed:
+    def _known(self, args: tuple[Any, ...], kwargs: dict[str, Any], entry: str = "") -> Rehearsed:
         """What the rehearsal found for such a call; the first call of a kind is rehearsed, by all workers at once."""
-        call = Call.of(args, kwargs, self.data)
+        call = Call.of(args, kwargs, self._part, entry)
         trained = [parameter.requires_grad for parameter in self._model.parameters()]
         key = f"{call.key()} {trained}"
         if key not in self._checked:
@@ -278,22 +302,23 @@ class Attachment:
 
     def _exchange(self, known: Rehearsed) -> HaloExchanges:
         """The exchange for calls whose rehearsal found ``known``; its policy comes from the settings."""
-        if known not in self._exchanges:
+        part = self._part
+        if (part.passing, known) not in self._exchanges:
             here = Situation(caller="fit", codec=self._codec is not None, drops=known.drops)
-            used, data = settled(self._config, here), self.data
+            used = settled(self._config, here)
             sizes = self._halo_sizes(used.rate.rows)
             rows, pairs = ([sizes[name][place] for name in known.halos] for place in range(2))
             policy = replace(policy_of(used, known.widths, rows, pairs=pairs), codec=self._codec)
-            self._exchanges[known] = data.exchanges(policy)
-            data.reduction.watch(self._exchanges[known])
-        return self._exchanges[known]
+            self._exchanges[part.passing, known] = part.exchanges(policy)
+            part.reduction.watch(self._exchanges[part.passing, known])
+        return self._exchanges[part.passing, known]
 
     def _halo_sizes(self, share: float) -> dict[str, tuple[int, int]]:
         """By halo, how many rows of all workers travel where a ``share`` does, and in how many messages."""
-        halos = self.data.halos
+        halos = self._part.halos
         counts = [halo.recv_counts for halo in halos.values()]
         mine = [(sum(sample_size(count, share) for count in of), sum(count > 0 for count in of)) for of in counts]
-        total = self.data.transport.all_reduce(torch.tensor(mine), "reduction of the sizes", SETUP).tolist()
+        total = self._part.transport.all_reduce(torch.tensor(mine), "reduction of the sizes", SETUP).tolist()
         return dict(zip(halos, total, strict=True))
 
     def _total(self, count: int) -> int:
@@ -304,7 +329,7 @@ class Attachment:
         """Rehearse ``call`` on every worker; if one worker cannot go on, raise on all of them."""
         failure: InputError | None = None
         known = Rehearsed((), False)
-        most = self.data.most_nodes + self._total(self.data.num_local_edges)
+        most = self._part.most_nodes + self._total(self._part.num_local_edges)
         for parameter, is_trained in zip(self._pristine.parameters(), trained, strict=True):
             parameter.requires_grad_(is_trained)
         try:

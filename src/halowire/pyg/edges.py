@@ -15,6 +15,7 @@ from torch.autograd.function import once_differentiable
 from halowire.errors import InputError
 from halowire.pyg.bridge import Bridge
 from halowire.pyg.stacked import Stacked
+from halowire.pyg.written import written
 
 KEEPING = {"clone", "detach", "contiguous", "to", "long", "cpu", "cuda", "requires_grad_", "alias", "int"}
 """Operations that leave the numbers and their places as they are."""
@@ -70,6 +71,8 @@ class Edges(Tensor):
             return _property(func, args)
         if name == "__set__" and _name_of(func) == "requires_grad" and not args[1]:
             return None  # whole numbers never have a gradient
+        if name in ("__set__", "__delete__"):
+            raise _refusal(f".{_name_of(func)} = ...")
         if name in ASKING:
             return func(*unmarked(args), **unmarked(kwargs))
         handler = HANDLERS.get(name)
@@ -131,9 +134,9 @@ def _refusal(name: str) -> InputError:
             "are not called with edge_index instead, such as model.mlp.compile()"
         )
     return InputError(
-        f"the model calls `{name}` on edge_index, whose result depends on how a worker numbers its nodes; it can index "
-        "nodes by edges, add to nodes by edges, remove or add edges and self loops. Where a function wants to know the "
-        "number of nodes, pass num_nodes=x.size(0); do everything else before the graph is cut"
+        f"{written(name)} depends on how a worker numbers its nodes; a model can index nodes by edges, add to nodes by "
+        "edges, remove or add edges and self loops. Where a function wants to know the number of nodes, pass "
+        "num_nodes=x.size(0); do everything else before the graph is cut"
     )
 
 
@@ -147,7 +150,7 @@ def _property(func: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     if name == "grad" and TracingContext.try_get() is None:
         return None  # whole numbers never have a gradient; a checkpoint asks all of its inputs
     if name in TENSORS:
-        raise _refusal(name)
+        raise _refusal(f".{name}")
     return func(*unmarked(args))
 
 
@@ -284,7 +287,7 @@ def _bound(args: tuple[Any, ...], kwargs: Any, *names: str) -> list[Any]:
     """``args`` and ``kwargs`` as one list: the tensor, then the arguments ``names``."""
     values = list(args) + [kwargs[name] for name in ("input", *names)[len(args) :] if name in kwargs]
     if len(values) != len(names) + 1:
-        raise _refusal("a scatter or gather with more arguments")
+        raise _refusal("scatter")
     return values
 
 

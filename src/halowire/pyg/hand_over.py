@@ -15,10 +15,11 @@ from torch import nn
 from halowire.errors import InputError
 from halowire.partitioning import Shard, read_shard
 from halowire.pyg.by_value import pack_by_value, read_by_value, write_packed
+from halowire.pyg.data_part import ShardData
 from halowire.pyg.hetero_data import HeteroShardData
 from halowire.pyg.hetero_fit import TypedLocal, TypedTensors
 from halowire.pyg.own_model import LossFunction
-from halowire.pyg.shard_data import ShardData, local_tensors, place_data
+from halowire.pyg.shard_data import local_tensors, place_data
 from halowire.training import Decoder, Job
 from halowire.wire import RowCodec, Transport
 

@@ -22,8 +22,9 @@ from halowire.launch import agreed
 from halowire.partitioning import EdgeType, HaloLists, Shard, TypedPart, cut_types, type_owners
 from halowire.pyg.bridge import Bridge
 from halowire.pyg.edges import Edges
+from halowire.pyg.losses import Losses
 from halowire.pyg.model_pass import ModelPass
-from halowire.pyg.whole_loss import Reduction, WholeLoss, WholeMean
+from halowire.pyg.whole_loss import Reduction
 from halowire.wire import HaloExchanges, Policy, Transport
 
 ASKED = frozenset({
@@ -33,7 +34,7 @@ ASKED = frozenset({
 """What a script may ask PyG's ``HeteroData`` about this part; names that end in ``_dict`` are served too."""
 
 
-class HeteroShardData:
+class HeteroShardData(Losses):
     """One worker's part of a graph of several node types: ``x_dict``, ``data["paper"].x``, ``edge_index_dict``.
 
     Tensors of nodes hold the owned rows of their type, ``data["paper"].rows`` says which rows of the user's graph these
@@ -44,7 +45,8 @@ class HeteroShardData:
         """``store`` is a ``HeteroData`` of this part's tensors, with plain ``edge_index``, whose edges are marked."""
         self.shard = part
         self.passing = passing
-        self.reduction = Reduction(passing.transport)
+        passing.part = self
+        self.reduction = Reduction(passing.transport, [rows.numel() for rows in part.rows.values()])
         self.bridges: dict[EdgeType, Bridge] = {}
         self.union: Shard
         self.learnt = ""
@@ -96,11 +98,6 @@ class HeteroShardData:
             f"this part of the graph has no {name!r}; its tensors are in data[type], and by type in data.x_dict, "
             "data.edge_index_dict and the like"
         )
-
-    def mean(self, values: Tensor) -> Tensor:
-        """The mean of all workers' ``values``."""
-        out: Tensor = WholeMean.apply(values, self.reduction)  # type: ignore[no-untyped-call]
-        return WholeLoss.of(out, self.reduction)
 
     @property
     def transport(self) -> Transport:

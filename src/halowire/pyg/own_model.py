@@ -14,13 +14,13 @@ from torch import Tensor, nn
 from halowire.errors import InputError
 from halowire.events import EVAL
 from halowire.kernels import stream_key
+from halowire.pyg.data_part import ShardData
 from halowire.pyg.distribute import attach, layer_paths, state_of
 from halowire.pyg.drop_edges import DropEdges
 from halowire.pyg.fast_path import NATIVE, overlap_by_layer
 from halowire.pyg.hetero_data import HeteroShardData
 from halowire.pyg.module_watch import modules_watched
 from halowire.pyg.random_draws import Random
-from halowire.pyg.shard_data import ShardData
 from halowire.pyg.trial import needed_inputs
 from halowire.schedules import Complete, Watch
 from halowire.training import Config, Decoder, Learnt, LinkTask, Runner, Task, generator_states, restore_generators

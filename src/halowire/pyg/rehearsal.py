@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -13,13 +14,16 @@ import torch
 from torch import Tensor, nn
 
 from halowire.errors import InputError
+from halowire.pyg.adjacency import NAMES as SPARSE
+from halowire.pyg.adjacency import plain_adjacency, take_adjacency
+from halowire.pyg.data_part import ShardData
 from halowire.pyg.edges import unmarked
 from halowire.pyg.fast_path import use_fast_paths
 from halowire.pyg.hetero_data import HeteroShardData, cut_hetero
 from halowire.pyg.hetero_trial import draw_hetero, part_rows, turn_hetero, whole_rows
 from halowire.pyg.node_weights import NodeWeights
 from halowire.pyg.row_numbers import RowNumbers, TypedRows, numbers_in_part, numbers_of_whole
-from halowire.pyg.shard_data import ShardData, cut_data
+from halowire.pyg.shard_data import cut_data
 from halowire.pyg.trial import Call, Notes, Outcome, Rehearsed, Size, try_pass
 from halowire.pyg.whole_layers import spread_norms
 from halowire.wire import InProcessTransport, run_threads
@@ -160,6 +164,7 @@ def _attempt(model: nn.Module, call: Call, seed: int, size: Size, notes: Notes, 
         weights.place(own, rows)
         spread_norms(own, part.passing)
         use_fast_paths(own)
+        take_adjacency(own)
         return try_pass(own, call, part, rows, size, Notes())
 
     try:
@@ -229,7 +234,7 @@ def _is_numbering(value: Tensor, rows: Tensor) -> bool:
 
 def _plain_pass(model: nn.Module, call: Call, graph: Any, rows: RowNumbers, size: Size, notes: Notes) -> Outcome:
     """A pass of a copy of ``model`` over the whole random ``graph``, whose nodes have the numbers ``rows``."""
-    whole = SimpleNamespace(**graph, num_nodes=size.nodes) if isinstance(graph, dict) else graph
+    whole = _whole_data(graph, size.nodes) if isinstance(graph, dict) else graph
     try:
         return try_pass(copy.deepcopy(model), call, whole, rows, size, notes)
     except InputError:
@@ -239,6 +244,17 @@ def _plain_pass(model: nn.Module, call: Call, graph: Any, rows: RowNumbers, size
             f"the model cannot be checked: it fails on a random graph of {size.nodes} nodes ({_short(error)}); it "
             "must not depend on the number of nodes or on tensors that it was not called with"
         ) from error
+
+
+def _whole_data(graph: dict[str, Any], num_nodes: int) -> Any:
+    """The graph as the plain model knows it: PyG's ``Data``, where PyG is in use."""
+    sparse = {
+        name: plain_adjacency(graph["edge_index"], graph[name], num_nodes, name)
+        for name in SPARSE.keys() & graph.keys()
+    }
+    graph = graph | sparse
+    package = sys.modules.get("torch_geometric.data")
+    return (SimpleNamespace if package is None else package.Data)(**graph, num_nodes=num_nodes)
 
 
 def _rounding(model: nn.Module, call: Call, graph: Any, want: Outcome, weights: NodeWeights) -> dict[str, float]:

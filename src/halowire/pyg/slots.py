@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from halowire.pyg.edges import changed
+from halowire.pyg.own_rows import plain
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ def _filled(value: Any, graph: Any) -> Any:
         return value
     if not value.name:
         return graph
-    return getattr(graph, value.name) if value.kind is None else graph[value.kind][value.name]
+    return plain(getattr(graph, value.name) if value.kind is None else graph[value.kind][value.name])
 
 
 def form(value: Any) -> Any:

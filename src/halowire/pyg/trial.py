@@ -6,6 +6,7 @@ import inspect
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -13,13 +14,16 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from halowire.errors import InputError
+from halowire.pyg.adjacency import Adjacency
+from halowire.pyg.data_part import ShardData, holds_graph, standing_in
 from halowire.pyg.drop_edges import DropEdges
 from halowire.pyg.edges import Edges, leaves
 from halowire.pyg.hetero_data import HeteroShardData
 from halowire.pyg.hetero_trial import HeteroSlots
 from halowire.pyg.model_pass import ModelPass
+from halowire.pyg.own_rows import plain
+from halowire.pyg.pairs import Pairs
 from halowire.pyg.row_numbers import RowNumbers, count_text, numbers_in_part, whole_count
-from halowire.pyg.shard_data import ShardData
 from halowire.pyg.slots import Slot, fill, form
 
 DRAWS = {
@@ -41,27 +45,41 @@ class Call:
     """The arguments of a call, ``args`` and ``kwargs``, where a `Slot` stands for a tensor of the graph.
 
     ``samples`` are the tensors of the graph by name, each with its kind, ``node`` or ``edge``; in a graph of several
-    types, the kind is the type of the nodes or edges.
+    types, the kind is the type of the nodes or edges. ``entry`` is the path from the model to what is called: empty for
+    the model itself, else a method or a module of it (``encode``).
     """
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     data: ShardData | HeteroShardData
     samples: dict[str, tuple[Any, Tensor]] = field(default_factory=dict)
+    entry: str = ""
 
     @staticmethod
-    def of(args: tuple[Any, ...], kwargs: Mapping[str, Any], data: ShardData | HeteroShardData) -> Call:
-        """The call with a `Slot` in place of every tensor that has one row for each node or edge."""
+    def of(
+        args: tuple[Any, ...], kwargs: Mapping[str, Any], data: ShardData | HeteroShardData, entry: str = ""
+    ) -> Call:
+        """The call with a `Slot` in place of every tensor that has one row for each node or edge.
+
+        A call without edges reads them from the part itself, which stands outside of the model.
+        """
         if isinstance(data, HeteroShardData):
             slots = HeteroSlots(data)
             filled = slots.of(args), {name: slots.of(value, name) for name, value in kwargs.items()}
-            return Call(*filled, data, slots.samples)
-        call = Call((), {}, data)
+            return Call(*filled, data, slots.samples, entry)
+        call = Call((), {}, data, entry=entry)
         edges = [value for value in (*args, *kwargs.values()) if isinstance(value, Edges)]
         num_edges = edges[0].shape[-1] if edges else data.edge_index.shape[1]
         call.args = tuple(call._slot(value, num_edges) for value in args)
         call.kwargs = {name: call._slot(value, num_edges) for name, value in kwargs.items()}
+        if not holds_graph((args, kwargs)):
+            call._slot(data, num_edges)
         return call
+
+    def function(self, model: nn.Module) -> Callable[..., Any]:
+        """What is called: ``model``, or a method or a module of it."""
+        found: Callable[..., Any] = attrgetter(self.entry)(model) if self.entry else model
+        return found
 
     def key(self) -> str:
         """A text that is equal for calls that differ only in the values of their tensors and numbers."""
@@ -69,7 +87,7 @@ class Call:
             name: (kind, value.dtype, tuple(value.shape[1:]), value.shape[0] == 0, value.requires_grad)
             for name, (kind, value) in self.samples.items()
         }
-        return repr((form(self.args), form(self.kwargs), shapes))
+        return repr((self.entry, form(self.args), form(self.kwargs), shapes))
 
     @property
     def with_gradient(self) -> dict[str, str]:
@@ -92,6 +110,18 @@ class Call:
             for name in value.keys:
                 self._sample(name, getattr(value, name), value.edge_index.shape[1])
             return Slot("")
+        if isinstance(value, Pairs):
+            raise InputError(
+                "the model is called with pairs of nodes, whose rows are not those of the worker's nodes; call it "
+                "without them and score the pairs by its output: z = model.encode(x, edge_index), then "
+                "model.decode(z, data.edge_label_index)"
+            )
+        if isinstance(value, Adjacency):
+            name = next(
+                (key for key in self.data.keys if self.data[key] is value), "adj_t" if value.by_target else "adj"
+            )
+            self._sample(name, value, num_edges)
+            return Slot(name)
         if not isinstance(value, Tensor):
             return value
         name = "edge_index" if isinstance(value, Edges) else f"sample{len(self.samples)}"
@@ -99,6 +129,10 @@ class Call:
 
     def _sample(self, name: str, value: Any, num_edges: int) -> bool:
         """Add ``value`` to the samples; return False if it is no tensor of the graph."""
+        if isinstance(value, Adjacency):
+            weight = value.value
+            self.samples[name] = ("edge", torch.ones(num_edges) if weight is None else weight)
+            return True
         if isinstance(value, Edges):
             return len(value.sources) == 2
         if not isinstance(value, Tensor) or value.dim() == 0:
@@ -109,7 +143,7 @@ class Call:
         like_edge = any(known) if known else value.shape[0] == num_edges != num_nodes
         if value.shape[0] != (num_edges if like_edge else num_nodes):
             return False
-        self.samples[name] = ("edge" if like_edge else "node", value)
+        self.samples[name] = ("edge" if like_edge else "node", plain(value))
         return True
 
 
@@ -185,7 +219,9 @@ def try_pass(model: nn.Module, call: Call, graph: Any, rows: RowNumbers, size: S
         if passing is not None:
             passing.begin()
         with Still(notes, lambda: 0 if passing is None else len(passing.coded_widths)):
-            return _rows(model(*args, **kwargs), rows)
+            with standing_in(call.data, graph):
+                out = call.function(model)(*args, **kwargs)
+            return _rows(out, rows)
 
     model.train()
     with torch.set_grad_enabled(size.gradients):

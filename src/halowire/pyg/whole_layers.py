@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.parallel import DistributedDataParallel
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
 from halowire.errors import InputError
@@ -33,8 +34,21 @@ REFUSED = {
 """Layers that cannot run on a shard, each with the reason."""
 
 
+def refuse_wrapped(model: nn.Module | None = None) -> None:
+    """Refuse a wrapper that averages gradients: around ``model``, or around the model whose forward begins here."""
+    wrapper = type(model).__name__
+    inside = DistributedDataParallel._get_active_ddp_module() is not None  # type: ignore[no-untyped-call]
+    if inside or wrapper in ("DistributedDataParallel", "FullyShardedDataParallel", "DataParallel"):
+        raise InputError(
+            f"the model is wrapped in {'DistributedDataParallel' if inside else wrapper}, which averages the gradients "
+            "of workers that hold different nodes, after halowire has summed them; leave the wrapper out: "
+            "halowire.distribute(model, data) does all of it"
+        )
+
+
 def refuse_unsupported(model: nn.Module) -> None:
     """Refuse a model with a layer or a weight that is known not to work on a shard, with the reason."""
+    refuse_wrapped(model)
     if isinstance(model, torch.jit.ScriptModule) or hasattr(model, "_orig_mod"):
         raise InputError("the model is compiled or scripted, so its layers cannot be reached; give the model itself")
     for name, module in model.named_modules():

@@ -61,3 +61,20 @@ def test_what_the_learnt_type_lacks_is_named():
 def test_links_between_types_are_refused():
     with pytest.raises(InputError, match="graphs of one type"):
         halowire.fit(build_hetero("by hand"), make_split(), workers=1, task="link", quiet=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recipe", ["sylvie-a", "halowire"])
+def test_two_halves_are_a_whole(tmp_path, recipe):
+    """Every edge type's rows under way, and its memory, are in the checkpoint."""
+    data, model = make_split(), build_hetero("HeteroConv SAGE")
+
+    def fit(name, epochs, **more):
+        settings = {"epochs": epochs, "eval.every": 2, "optim.lr": 0.01, "threads": 1}
+        return halowire.fit(model, data, 2, recipe, settings=settings, out=tmp_path / name, quiet=True, **more)
+
+    whole = fit("whole", 6)
+    fit("run", 4)
+    done = fit("run", 6, resume=True)
+    assert torch.equal(done.predictions, whole.predictions)
+    assert done.summary["train_loss"] == whole.summary["train_loss"]
