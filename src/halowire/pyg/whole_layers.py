@@ -15,6 +15,8 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
 from halowire.errors import InputError
+from halowire.pyg.global_attention import polynormer, sgformer
+from halowire.pyg.graph_norms import BATCH_NORMS, GraphMeans
 from halowire.pyg.model_pass import ModelPass
 from halowire.pyg.semantic_attention import WholeHan
 
@@ -71,29 +73,38 @@ def refuse_unsupported(model: nn.Module) -> None:
 
 
 def spread_norms(model: nn.Module, passing: ModelPass) -> None:
-    """Give every normalisation layer, and the attention over edge types of ``HANConv``, the sums of the whole graph."""
+    """Give every normalisation layer, linear attention over all nodes and ``HANConv`` the sums of the whole graph."""
     known: dict[type, Any] = {nn.BatchNorm1d: column_norm}
     if (package := sys.modules.get("torch_geometric.nn")) is not None:
         known |= {getattr(package, name): norm for name, norm in NORMS.items()}
+    attention: dict[type, Any] = {}
+    if (attentions := sys.modules.get("torch_geometric.nn.attention")) is not None:
+        attention = {attentions.SGFormerAttention: sgformer, attentions.PolynormerAttention: polynormer}
     for module in model.modules():
         if type(module) in known:
             # An attribute of the instance comes before the method of its class; parameters and buffers stay.
             module.forward = partial(_forward, known[type(module)], module, passing)
+        elif type(module) in attention:
+            module.forward = partial(attention[type(module)], module, passing)
         elif package is not None and type(module) is package.HANConv:
             module.forward = WholeHan(module, passing)
 
 
 def _forward(
-    norm: Callable[..., Tensor], module: nn.Module, passing: ModelPass, x: Tensor, batch: object = None, *_: object,
-    **__: object,
+    norm: Callable[..., Tensor], module: nn.Module, passing: ModelPass, x: Tensor, batch: Tensor | None = None,
+    *_: object, **__: object,
 ) -> Tensor:  # fmt: skip
     """Call ``norm`` with the arguments of PyG's layers: ``x``, ``batch`` and, by any name, the number of graphs."""
-    if batch is not None and getattr(module, "mode", "graph") != "node":
-        raise InputError(
-            f"{type(module).__name__} got a batch vector; a shard is part of one graph: call the layer without batch"
-        )
     # The sums of many rows need more digits than a row has, as torch's own norms know.
     wide = x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
+    if batch is not None and getattr(module, "mode", "graph") != "node":
+        by_graph = BATCH_NORMS.get(type(module).__name__)
+        if by_graph is None:
+            raise InputError(
+                f"{type(module).__name__} got a batch vector, which it cannot use on many workers; use GraphNorm, or "
+                "call the layer without batch"
+            )
+        return by_graph(module, wide, GraphMeans(passing, batch)).to(x.dtype)
     return norm(module, passing, wide).to(x.dtype)
 
 
