@@ -67,7 +67,7 @@ HABITS = [
         f"{UNIT}/test_adjacency.py::test_three_steps_equal_those_of_plain_pyg"),
     Row("one model on train, validation and test graphs", "`shard` of each",
         f"{UNIT}/test_entries.py::test_one_model_runs_on_several_graphs"),
-    Row("`edge_index.max()`, `edge_index + 1`, `to_undirected` in forward", "refused, with your line; before the cut",
+    Row("`edge_index.max()`, `edge_index * 2`, `to_undirected` in forward", "refused, with your line; before the cut",
         f"{UNIT}/test_written.py::test_a_refusal_names_the_line_of_the_script"),
     Row("`halowire.DropEdges`, `dropout_edge`", "`DropEdges` is equal, `dropout_edge` is refused",
         "tests/parity/test_pyg_models.py::test_three_parts_equal_the_whole"),
