@@ -42,6 +42,7 @@ class Pending:
     tag: int = 0
     ranks: tuple[int, ...] = ()
     headers: Headers | None = None
+    headers_left: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,6 +115,7 @@ class Transport:
             return Pending((), received, send, where)
         if send.device.type != "cpu":
             pending = self.open(send, received, [], where, tag, envelope)
+            self._send_headers(pending)
             sizes = (list(recv_bytes), list(send_bytes))
             work = dist.all_to_all_single(received, send, *sizes, group=self._halos, async_op=True)
             assert work is not None
@@ -137,7 +139,7 @@ class Transport:
         ``send`` must not change from the dispatch of a piece until :meth:`settle` or the next message from it. Both
         ends of a message need the same ``tag``. By default it is counted, which needs all members to open the same
         messages in the same order; for a message that only some members open, they give a tag, a multiple of
-        :data:`TAGS_EACH` from :data:`TAGS` on. The headers of ``envelope`` leave at once, in front of the rows.
+        :data:`TAGS_EACH` from :data:`TAGS` on. The headers of ``envelope`` leave in front of the first rows.
         """
         # Receives are posted before sends: Gloo's own all-to-all lets the two directions of a link take turns when one
         # worker is late, which halves its speed.
@@ -145,7 +147,7 @@ class Transport:
         if tag is None:
             self._tag = (self._tag + TAGS_EACH) % TAGS
             tag = self._tag
-        headers = None if envelope is None else self._exchange_headers(envelope, send, where, tag)
+        headers = None if envelope is None else self._expect_headers(envelope, send, where, tag)
         works = self._post(dist.irecv, received, incoming, tag)
         pending = Pending(works, received, send, where, tag, self._ranks_of(incoming), headers)
         # Gloo cannot skip bytes whose buffer is gone: it would spin, and all later messages of the peer would wait. So
@@ -154,8 +156,8 @@ class Transport:
             self._expected[id(pending)] = pending
         return pending
 
-    def _exchange_headers(self, envelope: Envelope, send: Tensor, where: str, tag: int) -> Headers:
-        """Send the headers of a message whose rows leave from ``send``, and expect those of the peers."""
+    def _expect_headers(self, envelope: Envelope, send: Tensor, where: str, tag: int) -> Headers:
+        """Expect the headers of the peers, and write those of a message whose rows leave from ``send``."""
         self._settle(envelope.left_with)
         if (earlier := self._unchecked.pop(id(envelope), None)) is not None:
             self._check(earlier)
@@ -163,16 +165,24 @@ class Transport:
         envelope.left_with = send.data_ptr()
         arriving = [(envelope.arriving[peer], self.members[peer]) for peer in envelope.expected]
         works = [_posted(dist.irecv, room, rank, self._halos, tag + PIECES) for room, rank in arriving]
-        leaving = [(envelope.leaving[peer], self.members[peer]) for peer in envelope.sent]
-        left = [_posted(dist.isend, header, rank, self._halos, tag + PIECES) for header, rank in leaving]
-        if left:
-            self._note_outgoing(Pending((), send, send, where, tag), tuple(left), tuple(rank for _, rank in leaving))
         return Headers(tuple(works), tuple(rank for _, rank in arriving), envelope, envelope.expected, where)
 
+    def _send_headers(self, pending: Pending) -> None:
+        """Send the headers of an open message, once."""
+        # Alone, every header would wake its receiver, which computes meanwhile; with rows behind it, it wakes it once.
+        if pending.headers is None or pending.headers_left:
+            return
+        pending.headers_left = True
+        envelope = pending.headers.envelope
+        leaving = [(envelope.leaving[peer], self.members[peer]) for peer in envelope.sent]
+        works = [_posted(dist.isend, header, rank, self._halos, pending.tag + PIECES) for header, rank in leaving]
+        self._note_outgoing(pending, tuple(works), tuple(rank for _, rank in leaving))
+
     def dispatch(self, pending: Pending, pieces: Sequence[Piece]) -> None:
-        """Send ``pieces`` (in bytes) of an open message."""
+        """Send ``pieces`` (in bytes) of an open message, the headers in front of the first ones."""
         if not pieces:
             return
+        self._send_headers(pending)
         works = self._post(dist.isend, pending.sent, pieces, pending.tag)
         self._note_outgoing(pending, works, self._ranks_of(pieces))
 
