@@ -124,7 +124,7 @@ class Reduction:
             else:
                 parameter.grad = earlier
         self._earlier = []
-        found = torch.cat([next(pieces), *(grad for _, grad in self._told)]).tolist()
+        found = self.transport.read(torch.cat([next(pieces), *(grad for _, grad in self._told)]))
         changes, seconds, factors = found[: len(numbers) - 1], found[len(numbers) - 1], found[len(numbers) :]
         self._hear_all(factors, seconds)
         for exchange, change, norm in zip(self._exchanges, changes[::2], changes[1::2], strict=True):

@@ -52,9 +52,12 @@ class Flight:
 class Flights:
     """The operations under way, in the order of their launch on every lane: a process group runs one after another."""
 
-    def __init__(self, deadline: float, watch: Watch, abort: Callable[[], None]) -> None:
-        """``abort`` ends all operations, finished or not, without waiting for the device."""
+    def __init__(
+        self, deadline: float, watch: Watch, groups: list[dist.ProcessGroup | None], abort: Callable[[], None]
+    ) -> None:
+        """``abort`` ends all operations of ``groups``, finished or not, without waiting for the device."""
         self.deadline = deadline
+        self.groups = groups
         self.last_words: Callable[[str], None] = lambda text: print(f"error: {text}", file=sys.stderr, flush=True)
         """Tells the user or the launcher why the process ends, if the host cannot raise the error itself."""
         self._watch = watch
