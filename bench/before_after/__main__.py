@@ -1,6 +1,6 @@
-"""Runs five benchmarks in two checkouts by turns, and prints how many times as long each row takes after a change.
+"""Runs six benchmarks in two checkouts by turns, and prints how many times as long each row takes after a change.
 
-    sudo python -m bench.before_after --before CHECKOUT [--only codec epoch] [--rounds 2]
+    sudo python -m bench.before_after --before CHECKOUT [--only codec overlap] [--rounds 2] [--data FOLDER]
 
 See README.md.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -23,13 +24,15 @@ AFTER = HERE.parents[1]
 Rows = dict[str, float]
 
 
-def run(case: Case, checkout: Path, work: Path) -> Rows:
+def run(case: Case, checkout: Path, work: Path, data: Path | None) -> Rows:
     """Seconds by row of one run of ``case`` in ``checkout``, with that checkout's own Python."""
     out = work / "result.json"
     out.unlink(missing_ok=True)
-    words = [word.format(out=out, work=work) for word in case.words]
-    command = [str(checkout / ".venv/bin/python"), "-m", f"bench.{case.bench}", *words]
-    done = subprocess.run(command, cwd=checkout, capture_output=True, text=True, check=False)
+    words = [word.format(out=out, work=work, data=data) for word in case.words]
+    program = [str(HERE / case.bench)] if case.bench.endswith(".py") else ["-m", f"bench.{case.bench}"]
+    command = [str(checkout / ".venv/bin/python"), *program, *words]
+    environment = os.environ | {"PYTHONPATH": str(checkout)}
+    done = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, check=False)
     text = out.read_text() if out.exists() else done.stdout
     try:
         # A benchmark whose claim does not hold ends with 1, and has measured all the same.
@@ -38,14 +41,14 @@ def run(case: Case, checkout: Path, work: Path) -> Rows:
         sys.exit(f"{' '.join(command)} in {checkout} failed:\n{done.stderr[-2000:]}")
 
 
-def measured(case: Case, before: Path, rounds: int) -> dict[str, list[Rows]]:
+def measured(case: Case, before: Path, rounds: int, data: Path | None) -> dict[str, list[Rows]]:
     """All runs of a case; who goes first changes from round to round, so that a slow minute meets both."""
     found: dict[str, list[Rows]] = {"before": [], "after": []}
     sides = [("before", before), ("after", AFTER)]
     for number in range(2 * rounds):
         for side, checkout in sides if number % 2 == 0 else sides[::-1]:
             with tempfile.TemporaryDirectory() as work:
-                found[side].append(run(case, checkout, Path(work)))
+                found[side].append(run(case, checkout, Path(work), data))
             print(f"{case.name}: run {number + 1} of {2 * rounds}, {side}", file=sys.stderr, flush=True)
     return found
 
@@ -79,13 +82,17 @@ def main() -> None:
     parser.add_argument("--before", type=Path, required=True, help="a checkout of the earlier code, installed")
     parser.add_argument("--only", nargs="+", choices=list(CASES), default=list(CASES))
     parser.add_argument("--rounds", type=int, default=2, help="pairs of runs of each checkout (2)")
+    parser.add_argument("--data", type=Path, help="folder with coauthor-physics.npz, for the case `deep`")
     parser.add_argument("--again", action="store_true", help="measure again what result.json holds")
     parser.add_argument("--out", type=Path, default=HERE / "result.json")
     options = parser.parse_args()
+    if "deep" in options.only and options.data is None:
+        parser.error("the case `deep` needs --data, the folder with coauthor-physics.npz; or leave it out with --only")
+    data = None if options.data is None else options.data.absolute()
     kept: dict[str, Any] = json.loads(options.out.read_text()) if options.out.exists() else {}
     for name in options.only:
         if options.again or name not in kept:
-            kept[name] = list(compared(name, measured(CASES[name], options.before.absolute(), options.rounds)))
+            kept[name] = list(compared(name, measured(CASES[name], options.before.absolute(), options.rounds, data)))
             options.out.write_text(json.dumps(kept, indent=1) + "\n")
     print(table([row for name in options.only for row in kept[name]]))
 

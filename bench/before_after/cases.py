@@ -12,7 +12,10 @@ Rows = dict[str, float]
 
 @dataclass(frozen=True)
 class Case:
-    """A benchmark, its command line (``{out}`` and ``{work}`` are filled in), and how to read seconds by row."""
+    """A benchmark, its command line (``{out}``, ``{work}`` and ``{data}`` are filled in), and how to read its rows.
+
+    A benchmark whose name ends in ``.py`` is a file of this folder, which runs in both checkouts.
+    """
 
     name: str
     bench: str
@@ -58,6 +61,11 @@ def pipeline_rows(found: Any) -> Rows:
     }
 
 
+def deep_rows(found: Any) -> Rows:
+    """Seconds of an epoch."""
+    return dict(found)
+
+
 def _epoch(threads: int, variant: str, model: str) -> Case:
     size = ("--nodes", "50000", "--edges", "2500000", "--rounds", "5")
     name = f"epoch {model} {variant} {threads}"
@@ -75,5 +83,6 @@ CASES = {
         *(_epoch(*one) for one in product((1, 2), ("plain", "LayerNorm + dropout"), ("sage", "gcn"))),
         Case("overlap", "overlap", QUICK, overlap_rows),
         Case("pipeline", "pipeline", (*QUICK, *DEEP), pipeline_rows),
+        Case("deep", "deep.py", ("--data", "{data}", "--work", "{work}", "--out", "{out}"), deep_rows),
     )
 }  # fmt: skip
