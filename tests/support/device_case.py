@@ -15,10 +15,9 @@ import numpy as np
 import torch
 
 from halowire.training import Config, GraphParallel, Hooks, Trainer, recipe_config
-from halowire.wire import Transport
 from tests.support.device_graphs import part_of
 from tests.support.epochs import too_far
-from tests.support.sim import SIM, Counts, Simulation
+from tests.support.sim import SIM, Counts, nccl_simulated, transport_of
 
 SMALL: dict[str, Any] = {"model.hidden": 16, "epochs": 4, "eval.every": 4, "checkpoint.every": 0, "seed": 11}
 ROUNDING = 1e-4
@@ -71,7 +70,7 @@ def train_on(device: str, config: Config, kind: str = "classes", counts: Counts 
 
 def trainer_on(device: str, config: Config, kind: str, folder: Path) -> Trainer:
     """The trainer of this worker."""
-    transport = Transport(deadline=60)
+    transport = transport_of(device)
     shard, task = part_of(kind, config, transport, torch.device(device))
     part = shard.isolated() if config.freshness.mode == "never" else shard
     runner = GraphParallel(part, shard, config, transport, torch.device(device), task)
@@ -87,7 +86,7 @@ def outcome_of(trainer: Trainer, watch: EpochCounts) -> Outcome:
 
 def train_both(rank: int, config: Config, kind: str = "classes") -> tuple[Outcome, Outcome]:
     """Train on the simulated device and on the CPU, there with the same torch code that the device runs."""
-    with Simulation() as simulation:
+    with nccl_simulated() as (simulation, _):
         device = train_on(SIM, config, kind, simulation.counts)
     with torch_kernels():
         return device, train_on("cpu", config, kind)
@@ -96,7 +95,7 @@ def train_both(rank: int, config: Config, kind: str = "classes") -> tuple[Outcom
 def train_in_two_runs(rank: int, config: Config, folder: str, first: str, then: str) -> tuple[Outcome, Outcome]:
     """Train half of the epochs on the device ``first``, and go on from the checkpoint on ``then``; and all at once."""
     half = config.replace({"epochs": config.epochs // 2})
-    with torch_kernels(), Simulation() as simulation:
+    with torch_kernels(), nccl_simulated() as (simulation, _):
         watch = EpochCounts(simulation.counts)
         trainer_on(first, half, "classes", Path(folder)).run(Hooks(watch))
         resumed = trainer_on(then, config, "classes", Path(folder))

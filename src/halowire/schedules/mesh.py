@@ -141,9 +141,7 @@ def _circles(world: dist.ProcessGroup, stages: int, parts: int, deadline: float)
 
 
 @cache
-def _pairs(
-    world: dist.ProcessGroup, stages: int, parts: int, deadline: float
-) -> list[list[dist.ProcessGroup | None]]:
+def _pairs(world: dist.ProcessGroup, stages: int, parts: int, deadline: float) -> list[list[dist.ProcessGroup | None]]:
     """For every part, a process group for the two workers at each border of its stages, see :func:`pairs_of`."""
     mesh = Mesh(stages, parts)
     return [pairs_of([mesh.rank(stage, part) for stage in range(stages)], deadline) for part in range(parts)]
