@@ -14,7 +14,7 @@ install: $(STAMP)
 $(STAMP): pyproject.toml CMakeLists.txt $(NATIVE)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check "torch==2.13.0" numpy
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev,pyg,report]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev,partition,pyg,report]"
 	touch $(STAMP)
 
 demo: install

@@ -26,7 +26,7 @@ def partition(
     undirected: bool = False,
     quiet: bool = True,
     metis: str = "auto",
-    balance: str = "both",
+    balance: str = "auto",
 ) -> Path:
     """Cut a graph into ``num_parts`` shards in the folder ``out``, ready for :func:`train`.
 
@@ -38,14 +38,17 @@ def partition(
         graph: a graph, a built-in name, a file or a folder (see :func:`load`).
         num_parts: number of parts, one per worker.
         out: folder for `manifest.json` and one folder per part.
-        method: ``metis``, ``random``, ``range`` or ``stream`` (one pass, for graphs METIS cannot hold).
+        method: ``metis``, ``hypergraph`` (fewest halo rows), ``kaminpar`` (for graphs METIS cannot hold), ``random``,
+            ``range``, ``stream`` (one pass, any size), or ``auto``, which chooses by size; ``hypergraph`` and
+            ``kaminpar`` need ``pip install 'halowire[partition]'``.
         seed: seed of the partitioner.
         inductive: also cut the subgraph of the training nodes, for inductive training.
         undirected: add the reverse of every edge first.
         quiet: do not print the quality report.
         metis: with the method ``metis``, ``recursive`` bisection or ``kway``; ``auto``: recursive up to 8 parts.
-        balance: with the method ``metis``, parts of equal nodes plus edges (``both``), or of equal ``nodes`` alone,
-            which mostly leaves fewer halo rows and less even work.
+        balance: with the methods ``metis``, ``hypergraph`` and ``kaminpar``, parts of equal nodes plus edges
+            (``both``), or of equal ``nodes`` alone, which mostly leaves fewer halo rows and less even work; ``auto``:
+            as ``both``, with other weights of the edges where a part would be too large.
 
     Returns:
         The folder ``out``.

@@ -10,6 +10,7 @@ import json
 import os
 import sys
 import traceback
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -33,7 +34,7 @@ from halowire.errors import (
 )
 from halowire.events import plain
 from halowire.files import write_json, written_whole
-from halowire.kernels import stream_key
+from halowire.kernels import kernels_in_use, stream_key, why_twins
 from halowire.launch import (
     Place,
     agreed,
@@ -64,17 +65,22 @@ from halowire.training import (
     agree,
     best_weights,
     dot_product,
+    estimate,
     find_checkpoint,
     forget_earlier,
     gather_predictions,
     job_facts,
+    least,
     mesh_of,
     parse_weights,
     pipelined,
     predict,
+    refuse_too_large,
     write_predictions,
 )
 from halowire.wire import Transport
+
+FITS = "check of the memory"
 
 
 def main() -> None:
@@ -136,18 +142,23 @@ def train_worker(job: Job, prepare: Callable[[], None] | None = None) -> dict[st
     ``prepare`` makes the shards, once per machine; it is given if they were not made before the workers started.
     """
     place = Place.here()
-    device = _device(job, place)
+    device = choose_device(job.config.device, place)
     threads = set_threads(job.config.threads, place)
     console = Console(quiet=job.quiet or place.rank > 0)
     with joined(device, job.config.deadline) as (transport, network), stop_wish() as wish:
         agree(job_facts(job, transport.size, device, prepare is not None), transport)
         _prepare_together(job, prepare, place, transport)
         console.line(f"workers     {transport.size} on {device_words(device)}, threads of each: {threads}; {network}")
+        _say_kernels(device, place, console)
         goes_on = job.resume or place.restarts > 0
         whole = read_part(job, transport)
         part = read_part(job, transport, train=True) if job.config.task.inductive else whole
         if job.config.freshness.mode == "never":
             part = part.isolated()
+        if device.type != "cpu":
+            twins = kernels_in_use(device) == "torch"
+            needed = estimate(part, whole, job.config, mesh_of(job.config, transport.size), twins)
+            agreed(lambda: refuse_too_large(needed, device, place.rank, console.warn), transport, FITS)
         found = find_checkpoint(job.run, transport, console.warn if place.rank == 0 else _silent) if goes_on else None
         runner = _runner(job, part, whole, transport, device, found)
         trainer = Trainer(runner, job.config, transport, job.run)
@@ -173,6 +184,9 @@ def fit_worker(job: Job, folder: Path) -> dict[str, Any]:
         # Dropout of a PyG model draws from torch's generator, so its stream differs by worker, not from run to run.
         torch.manual_seed(stream_key(job.config.seed, 0, 0, transport.rank) >> 1)
         part = read_part(job, transport)
+        if device.type != "cpu":
+            needed = least(part, given.model)
+            agreed(lambda: refuse_too_large(needed, device, place.rank, console.warn, 1.0), transport, FITS)
         data = place_data(part, read_tensors(folder, transport.rank), transport, device)
         decoder = given.decoder.to(device) if isinstance(given.decoder, nn.Module) else given.decoder
         links = link_task(job, part, transport, device, decoder)
@@ -224,7 +238,7 @@ def _train(job: Job, trainer: Trainer, console: Console, wish: Callable[[], bool
 def predict_worker(job: Job, out: Path) -> None:
     """Write the predictions of a finished run."""
     place = Place.here()
-    device = _device(job, place)
+    device = choose_device(job.config.device, place)
     set_threads(job.config.threads, place)
     with joined(device, job.config.deadline) as (transport, _):
         agree(job_facts(job, transport.size, device, cuts=False), transport)
@@ -297,12 +311,13 @@ def _say_where(trainer: Trainer, place: Place, console: Console) -> None:
         console.line(f"resume      {text}")
 
 
-def _device(job: Job, place: Place) -> torch.device:
-    """The device to compute on: the CPU for the pipeline, what the settings say for graph parallelism."""
-    staged = pipelined(job.config, mesh_of(job.config, place.size))
-    if staged and job.config.device == "cuda":
-        raise InputError("the pipeline runs on the CPU; leave --device cuda out")
-    return choose_device("cpu" if staged else job.config.device, place)
+def _say_kernels(device: torch.device, place: Place, console: Console) -> None:
+    """Say once, for all workers, that a GPU has to do without kernels of its own."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what follows says it, and in one line
+        kernels = kernels_in_use(device)
+    if device.type != "cpu" and kernels == "torch" and place.rank == 0:
+        console.warn(f"torch's operations stand in for halowire's kernels on {device}: {why_twins(device)}")
 
 
 def _runner(
@@ -311,7 +326,7 @@ def _runner(
     """The runner of the schedule that the settings ask for; ``found`` is the checkpoint that the run goes on from."""
     config, mesh = job.config, mesh_of(job.config, transport.size)
     if pipelined(config, mesh):
-        return Staged(train, whole, config, mesh, transport, _split_before(found, job, mesh))
+        return Staged(train, whole, config, mesh, transport, _split_before(found, job, mesh), device)
     return GraphParallel(train, whole, config, transport, device, link_task(job, whole, transport, device))
 
 

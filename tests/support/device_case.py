@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from halowire.training import Config, GraphParallel, Hooks, Trainer, recipe_config
+from halowire.training import Config, GraphParallel, Hooks, Runner, Staged, Trainer, mesh_of, pipelined, recipe_config
 from tests.support.device_graphs import part_of
 from tests.support.epochs import too_far
 from tests.support.sim import SIM, Counts, nccl_simulated, transport_of
@@ -71,9 +71,14 @@ def train_on(device: str, config: Config, kind: str = "classes", counts: Counts 
 def trainer_on(device: str, config: Config, kind: str, folder: Path) -> Trainer:
     """The trainer of this worker."""
     transport = transport_of(device)
+    mesh = mesh_of(config, transport.size)
     shard, task = part_of(kind, config, transport, torch.device(device))
     part = shard.isolated() if config.freshness.mode == "never" else shard
-    runner = GraphParallel(part, shard, config, transport, torch.device(device), task)
+    runner: Runner
+    if pipelined(config, mesh):
+        runner = Staged(part, shard, config, mesh, transport, device=torch.device(device))
+    else:
+        runner = GraphParallel(part, shard, config, transport, torch.device(device), task)
     return Trainer(runner, config, transport, folder)
 
 

@@ -9,7 +9,7 @@ import torch
 from halowire.graph import Graph, block_model, split_links
 from halowire.kernels import Csr
 from halowire.partitioning import Shard, cut, cut_links, partition
-from halowire.training import Config, LinkTask
+from halowire.training import Config, LinkTask, mesh_of
 from halowire.wire import Transport
 
 KINDS = ("classes", "labels", "values", "links", "words")
@@ -33,10 +33,10 @@ def graph_of(kind: str) -> Graph:
 
 def part_of(kind: str, config: Config, transport: Transport, device: torch.device) -> tuple[Shard, LinkTask | None]:
     """This worker's shard of the graph and, where ``kind`` is ``links``, the task on its pairs."""
-    graph = graph_of(kind)
-    parts = partition(graph, transport.size, method="random", seed=4)
+    graph, mesh = graph_of(kind), mesh_of(config, transport.size)
+    parts = partition(graph, mesh.parts, method="random", seed=4)
     if kind != "links":
-        return cut(graph, parts)[transport.rank], None
+        return cut(graph, parts)[mesh.place(transport.rank)[1]], None
     edges = graph.edge_index()
     split = split_links(edges, graph.num_nodes, 0.1, 0.1, NEGATIVES, seed=5)
     kept = Graph.from_edge_index(edges[:, split.message], graph.num_nodes, graph.x)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from halowire.events.clocks import Clock, HostClock
 
 if TYPE_CHECKING:  # the report reads ledgers without torch
     from torch import Tensor
@@ -52,20 +53,30 @@ class Ledger:
     Phases nest: the inner one stops the clock of the outer one, so that the phases of an epoch add up to the epoch.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(self, clock: Clock | None = None) -> None:
         self.totals: dict[str, int] = dict.fromkeys(ACCOUNTS, 0)
-        self._clock = clock
+        self._clock: Clock = clock or HostClock()
         self._entry = LedgerEntry()
         self._stack: list[str] = []
-        self._since = 0.0
+        self._since: Any = None
         self._account = SETUP
         self._measured: dict[tuple[int, str], tuple[Tensor, Tensor]] = {}
 
     @property
     def now(self) -> LedgerEntry:
-        """What was booked since the last :meth:`take`, without phases that are still open."""
+        """What was booked since the last :meth:`take`, without phases that are still open.
+
+        The seconds of a device's clock are not among it: they are read by :meth:`take`.
+        """
         self._read_errors()
         return self._entry
+
+    def measure_by(self, clock: Clock) -> None:
+        """Measure all later phases by ``clock``; no phase may be open."""
+        if self._stack:
+            raise ValueError(f"the clock changes within the phase {self._stack[-1]!r}")
+        self._clock.read()
+        self._clock = clock
 
     @contextmanager
     def account(self, name: str) -> Iterator[None]:
@@ -99,10 +110,10 @@ class Ledger:
     @contextmanager
     def waiting(self, layer: int, direction: str) -> Iterator[None]:
         """Give the seconds of the block to the phase ``wait``, and to the exchange of ``layer`` in ``direction``."""
-        start = self._clock()
+        start = self._clock.now()
         with self.phase("wait"):
             yield
-        self._entry.exchanges[layer, direction][1] += self._clock() - start
+        self._clock.add(self._entry.exchanges[layer, direction], 1, start, self._clock.now())
 
     def error(self, layer: int, direction: str, change: Tensor, norm: Tensor) -> None:
         """Book ``change / norm``, the relative error ``|decoded - row|^2 / |row|^2`` of a sample of a message's rows.
@@ -113,8 +124,12 @@ class Ledger:
         self._measured[layer, direction] = change, norm
 
     def take(self) -> LedgerEntry:
-        """Return what was booked since the last call and start anew; the totals stay."""
+        """Return what was booked since the last call and start anew; the totals stay.
+
+        Where a device has the clock, the host waits here until the device has done what the phases measure.
+        """
         self._charge()
+        self._clock.read()
         self._read_errors()
         entry, self._entry = self._entry, LedgerEntry()
         return entry
@@ -130,7 +145,7 @@ class Ledger:
             self._measured.clear()
 
     def _charge(self) -> None:
-        now = self._clock()
+        now = self._clock.now()
         if self._stack:
-            self._entry.phases[self._stack[-1]] += now - self._since
+            self._clock.add(self._entry.phases, self._stack[-1], self._since, now)
         self._since = now

@@ -7,7 +7,7 @@ from halowire.kernels.buffers import buffer_bytes, empty, release_buffers
 from halowire.kernels.counter_random import Drop, keys_of, row_keys, stream_key, uniform_bits
 from halowire.kernels.csr import Csr, row_range
 from halowire.kernels.delta import delta_step
-from halowire.kernels.dispatch import kernels_in_use, simd_level
+from halowire.kernels.dispatch import kernels_in_use, simd_level, why_twins
 from halowire.kernels.packing import CODE_BITS, Packing, aggregate_packed, code_for, pack_rows, unpack_rows
 from halowire.kernels.scan import first_fall, first_not_finite, first_outside
 from halowire.kernels.take_rows import take_rows
@@ -18,5 +18,5 @@ __all__ = [
     "aggregate", "aggregate_packed", "attend", "attend_sources", "attend_targets", "buffer_bytes", "code_for",
     "delta_step", "empty", "first_fall", "first_not_finite", "first_outside", "kernels_in_use", "keys_of", "pack_rows",
     "reason_against", "release_buffers", "row_keys", "row_range", "simd_level", "stream_key", "take_rows",
-    "uniform_bits", "unpack_rows",
+    "uniform_bits", "unpack_rows", "why_twins",
 ]  # fmt: skip

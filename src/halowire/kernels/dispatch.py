@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from halowire.errors import InputError
-from halowire.kernels.triton_devices import interpreted, serves
+from halowire.kernels.triton_devices import interpreted, reason_against, serves
 
 ABI = 7
 LEVELS = ("portable", "avx2", "avx512")
@@ -79,6 +79,15 @@ def kernels_in_use(device: torch.device | None = None) -> str:
     if triton_for(1, torch.empty(0, device=where)) is not None:
         return "triton"
     return "native" if where.type == "cpu" and native_for() is not None else "torch"
+
+
+def why_twins(device: torch.device) -> str | None:
+    """Why the tensors of ``device`` get torch's operations instead of kernels of its own; None where they do not."""
+    if choice_of_kernels() == "torch":
+        return "HALOWIRE_KERNELS is 'torch'"
+    if device.type != "cpu":
+        return reason_against(device)
+    return None if load_native() is not None else "halowire was installed without a C++ compiler"
 
 
 @cache

@@ -143,7 +143,7 @@ class Sum(Aggregation):
     @staticmethod
     def of(inner: Csr, halo: Csr, exchange: HaloExchange) -> Sum:
         """Make normalised matrices ready, on the device of ``exchange``; no halo edge lies behind the boundary."""
-        device, boundary = exchange.halo_ids.device, boundary_of(halo, exchange)
+        device, boundary = exchange.device, boundary_of(halo, exchange)
         halo = row_range(halo, 0, boundary)
         halo_t = halo.transpose().to(device)
         pieces = tuple((piece, row_range(halo_t, piece.start, piece.stop)) for piece in exchange.halo_pieces)

@@ -151,7 +151,7 @@ class Attention(Aggregation):
                 f"graph {shard.graph!r} has edge weights, which attention does not use; leave them out, or use "
                 "--model.name gcn or sage"
             )
-        (inner, halo), n, device = shard.looped(), shard.num_owned, exchange.halo_ids.device
+        (inner, halo), n, device = shard.looped(), shard.num_owned, exchange.device
         rows = torch.cat([inner.row_index(), halo.row_index()])
         cols = torch.cat([inner.indices.long(), halo.indices.long() + n])
         forth = Csr.from_edges(rows, cols, n, n + shard.num_halo)

@@ -87,7 +87,7 @@ class Inputs:
         if shard.x is None:
             raise InputError(f"graph {shard.graph!r} has no features; give it `x` (one row per node) to train on it")
         x, exchange = densify(shard.x), aggregation.exchange
-        device = exchange.halo_ids.device
+        device = exchange.device
         # Sparse features are exchanged on the CPU.
         x = x if isinstance(x, Csr) else x.to(device)
         if not aggregates:

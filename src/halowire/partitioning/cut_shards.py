@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,11 +11,10 @@ from halowire.files import folder_written_whole
 from halowire.graph import Graph, LinkSplit
 from halowire.partitioning.links import write_links
 from halowire.partitioning.manifest import require_free
-from halowire.partitioning.partition import METIS_WAYS, Partition, partition
+from halowire.partitioning.partition import METHODS, METIS_WAYS, Partition, partition
 from halowire.partitioning.quality import Quality, measure
 from halowire.partitioning.store import write_shards
-
-Teller = Callable[[str], None]
+from halowire.partitioning.weightings import Teller
 
 
 @dataclass(frozen=True)
@@ -24,22 +23,25 @@ class Cutting:
 
     Attributes:
         method, seed: the partitioner and its seed.
-        metis, balance: settings of the method ``metis``, see :class:`Partition`.
+        metis, balance: settings of some partitioners, see :class:`Partition`.
         inductive: whether the training subgraph is cut as well.
     """
 
     method: str = "metis"
     metis: str = "auto"
-    balance: str = "both"
+    balance: str = "auto"
     seed: int = 0
     inductive: bool = False
 
-    def owners(self, graph: Graph, num_parts: int) -> Partition:
-        """An owner for every node of ``graph``."""
+    def owners(self, graph: Graph, num_parts: int, widths: Sequence[int], tell: Teller) -> Partition:
+        """An owner for every node of ``graph``; see :func:`partition`."""
+        chosen = METHODS.get(self.method)
         options: dict[str, Any] = {}
-        if self.method == "metis":
-            options = {"recursive": METIS_WAYS[self.metis], "balance": self.balance}
-        return partition(graph, num_parts, self.method, self.seed, **options)
+        if chosen is None or chosen.weighs:
+            options["balance"] = self.balance
+        if chosen is None or "recursive" in chosen.options:
+            options["recursive"] = METIS_WAYS[self.metis]
+        return partition(graph, num_parts, self.method, self.seed, widths=widths, tell=tell, **options)
 
 
 def cut_shards(
@@ -64,7 +66,7 @@ def cut_shards(
         links: for link prediction, the pairs of nodes to learn, validate and test on.
     """
     require_free(out)
-    owners = how.owners(graph, num_parts)
+    owners = how.owners(graph, num_parts, widths, tell)
     quality = _quality(graph, owners, widths, how.inductive)
     for line in quality.lines():
         tell(line)

@@ -11,12 +11,11 @@ from torch import Tensor
 
 from halowire.errors import InputError
 from halowire.kernels import Csr
-from halowire.partitioning.one_pass import node_weight
+from halowire.partitioning.node_cost import integer_weight
+from halowire.partitioning.simple_graph import simple_undirected
 
 # pymetis's own choice: up to this number of parts recursive bisection cuts fewer edges; beyond it k-way scales better.
 MOST_PARTS_RECURSIVE = 8
-# Integer steps per unit of node weight (whose mean is 2): rounding stays far below the tolerance of METIS.
-WEIGHT_STEPS = 100
 
 
 def metis_owners(
@@ -25,7 +24,7 @@ def metis_owners(
     seed: int,
     objective: Literal["cut", "volume"] = "cut",
     recursive: bool | None = None,
-    balance: Literal["both", "nodes"] = "both",
+    edges: float = 1.0,
 ) -> Tensor:
     """Owners from METIS on the simple undirected graph of ``adj``; int64 ``[N]``, possibly with empty parts.
 
@@ -35,10 +34,9 @@ def metis_owners(
         seed: seed of METIS's random numbers.
         objective: ``cut`` minimises cut edges, ``volume`` the rows sent (k-way only).
         recursive: recursive bisection or k-way; by default recursive up to 8 parts.
-        balance: ``both``: parts alike in nodes plus edges; ``nodes``: in nodes alone, mostly with fewer halo rows.
+        edges: weight of all edges, where all nodes together weigh 1; parts are alike in the sum. With 0 they are alike
+            in nodes alone, mostly with fewer halo rows.
     """
-    if balance not in ("both", "nodes"):
-        raise InputError(f"balance {balance!r} is unknown to metis: use 'both' or 'nodes'")
     if objective not in ("cut", "volume"):
         raise InputError(f"objective {objective!r} is unknown to metis: use 'cut' or 'volume'")
     if objective == "volume" and recursive:
@@ -48,11 +46,11 @@ def metis_owners(
     width = np.dtype(pymetis.zero_copy_dtype())
     limit = int(np.iinfo(width).max)
     # Checked before anything is built: the undirected graph has at most twice the entries.
-    simple = _undirected(adj) if adj.nnz <= limit else None
+    simple = simple_undirected(adj) if adj.nnz <= limit else None
     if simple is None or simple.nnz > limit or adj.num_rows > limit // 4:
         raise InputError(
             f"the graph ({adj.num_rows} nodes, {adj.nnz} edges) is too large for METIS with {8 * width.itemsize}-bit "
-            "integers: use method 'stream'"
+            "integers: use method 'kaminpar' or 'stream'"
         )
     if simple.nnz == 0:
         return torch.arange(adj.num_rows) * parts // adj.num_rows
@@ -63,24 +61,8 @@ def metis_owners(
     _, owner = pymetis.part_graph(
         parts,
         pymetis.CSRAdjacency(*arrays),
-        vweights=None if balance == "nodes" else _integer_weight(adj, limit).astype(width, copy=False),
+        vweights=integer_weight(adj, edges, limit).astype(width, copy=False) if edges else None,
         recursive=recursive,
         options=options,
     )
     return torch.from_numpy(np.asarray(owner, dtype=np.int64))
-
-
-def _undirected(adj: Csr) -> Csr:
-    """Both directions of every edge once, without self loops or weights."""
-    row, col = adj.row_index(), adj.indices.to(torch.int64)
-    proper = row != col
-    row, col = row[proper], col[proper]
-    both = Csr.from_edges(torch.cat([row, col]), torch.cat([col, row]), adj.num_rows, adj.num_rows)
-    return both.distinct()
-
-
-def _integer_weight(adj: Csr, limit: int) -> np.ndarray:
-    """Node weights as positive integers with a sum below half of ``limit``, so that sums in METIS do not overflow."""
-    weight = node_weight(adj)
-    steps = min(float(WEIGHT_STEPS), limit / 2 / float(weight.sum()))
-    return np.asarray((weight * steps).round().clamp(min=1).to(torch.int64).numpy())

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from halowire.errors import InputError
 from halowire.kernels import Csr
+from halowire.partitioning.node_cost import node_weight
 
 # All nodes of a block are placed in one step: a block must be a small share of a part, but large, for few steps.
 BLOCKS_PER_PART = 64
@@ -28,10 +29,11 @@ def random_owners(adj: Csr, parts: int, seed: int) -> Tensor:
     return owner
 
 
-def range_owners(adj: Csr, parts: int) -> Tensor:
+def range_owners(adj: Csr, parts: int, seed: int = 0) -> Tensor:
     """Split ``0..N-1`` into ``parts`` non-empty ranges of near-equal weight; int64 ``[N]``, ascending.
 
-    This takes no time, and the cut is small where neighbours have nearby ids (crawls, sorted data).
+    This takes no time, and the cut is small where neighbours have nearby ids (crawls, sorted data). Nothing is drawn at
+    random, so that the ``seed``, which all partitioners are given, has no effect.
     """
     total = torch.cumsum(node_weight(adj), 0)
     target = total[-1] * torch.arange(1, parts, dtype=torch.float64) / parts
@@ -43,19 +45,7 @@ def range_owners(adj: Csr, parts: int) -> Tensor:
     return torch.bucketize(torch.arange(adj.num_rows), cuts, right=True)
 
 
-def node_weight(adj: Csr) -> Tensor:
-    """What a node costs its owner, float64 ``[N]``: ``w_v = 1 + d_v / mean(d)`` with ``d_v`` the number of in-edges.
-
-    Nodes cost dense products, edges cost aggregation; half of the total weight is nodes and half is edges, so parts of
-    equal weight are near balance in both.
-    """
-    degree = adj.indptr.diff().double()
-    if adj.nnz == 0:
-        return torch.ones_like(degree)
-    return 1.0 + degree / degree.mean()
-
-
-def stream_owners(adj: Csr, parts: int, slack: float = 0.05) -> Tensor:
+def stream_owners(adj: Csr, parts: int, seed: int = 0, slack: float = 0.05) -> Tensor:
     """Linear deterministic greedy placement in node order, block by block, with two numbers per part; int64 ``[N]``.
 
     A node goes to the part with the highest ``score_p = (neighbours already in p) * (1 - load_p / capacity)``, where
@@ -65,6 +55,7 @@ def stream_owners(adj: Csr, parts: int, slack: float = 0.05) -> Tensor:
     Args:
         adj: ``[N, N]``.
         parts: number of parts.
+        seed: without effect, because nothing is drawn at random.
         slack: how far a part may exceed the mean, in nodes and in edges, before it attracts no more neighbours; a
             target, not a bound, as nodes that fit nowhere are spread over all parts.
     """

@@ -9,12 +9,11 @@ from typing import Any
 from halowire.errors import InputError, size_text
 from halowire.graph import Graph
 from halowire.kernels import Packing
+from halowire.partitioning.owned_rows import group_by_owner
+from halowire.partitioning.part_load import DEFAULT_WIDTHS, PartLoad, imbalance
 from halowire.partitioning.partition import Partition
 from halowire.partitioning.schema import Check, listed, number, record, text, whole
-from halowire.partitioning.shard import group_by_owner, halo_of
 
-# Widths that the default model exchanges: 3 layers of 256 hidden columns; the first layer's input is sent only once.
-DEFAULT_WIDTHS = (256, 256)
 # Above this, the largest part clearly sets the pace of all workers.
 LARGE_IMBALANCE = 1.5
 
@@ -38,9 +37,11 @@ class Quality:
         train_nodes: owned training nodes.
         node_imbalance, edge_imbalance: largest part over mean part.
         work_imbalance: largest over mean ``nodes / mean nodes + edges / mean edges``, an estimate of a worker's time.
+        memory_imbalance: largest over mean predicted memory, see :class:`PartLoad`; 0 in manifests that lack it.
         widths: columns of the rows exchanged, one per exchange.
         bytes_per_epoch: halo bytes sent by all workers in an epoch, forward and backward, by bits per value.
         warnings: what the user should know before training.
+        choices: why this method and this weighting were chosen, where there was a choice.
     """
 
     num_parts: int
@@ -60,6 +61,8 @@ class Quality:
     widths: tuple[int, ...]
     bytes_per_epoch: dict[str, int]
     warnings: tuple[str, ...]
+    memory_imbalance: float = 0.0
+    choices: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """All fields as plain JSON values."""
@@ -70,7 +73,7 @@ class Quality:
         """The inverse of :meth:`to_json`; refuses values of other types."""
         if mismatch := _mismatch(values):
             raise InputError(f"the quality of the partition is damaged: {mismatch}; partition the graph again")
-        known: dict[str, Any] = {field.name: values[field.name] for field in fields(Quality)}
+        known: dict[str, Any] = {field.name: values[field.name] for field in fields(Quality) if field.name in values}
         known |= {key: tuple(value) for key, value in known.items() if isinstance(value, list)}
         return Quality(**known)
 
@@ -96,10 +99,14 @@ class Quality:
             f"cut         {self.cut_edges:,} of {self.num_edges:,} edges ({self.cut_share:.1%})",
             f"halo rows   {_span(self.halo_rows)} per part, {sum(self.halo_rows):,} in all",
             f"balance     nodes {self.node_imbalance:.2f}, edges {self.edge_imbalance:.2f}, "
-            f"both together {self.work_imbalance:.2f} (largest / mean)",
+            f"both together {self.work_imbalance:.2f}{self._memory()} (largest / mean)",
+            *(f"choice      {sentence}" for sentence in self.choices),
             f"per epoch   {self._traffic()}",
             self.meaning(),
         ]
+
+    def _memory(self) -> str:
+        return f", memory {self.memory_imbalance:.2f}" if self.memory_imbalance else ""
 
     def _traffic(self) -> str:
         if self.num_parts == 1:
@@ -118,15 +125,12 @@ def measure(graph: Graph, partition: Partition, widths: Sequence[int] = DEFAULT_
     """
     adj, owner, parts = graph.adj, partition.owner, partition.num_parts
     partition.require_fit(graph)
-    owned = group_by_owner(owner, parts)
-    nodes = [rows.numel() for rows in owned]
-    degree = adj.indptr.diff()
-    edges = [int(degree[rows].sum()) for rows in owned]
-    halo_rows = [halo_of(adj, owner, rows, part).numel() for part, rows in enumerate(owned)]
+    load = PartLoad.of(graph, owner, parts, widths)
+    work = imbalance(load.work())
     cut_edges = int((owner[adj.row_index().long()] != owner[adj.indices.long()]).sum())
     train_mask = graph.train_mask
+    owned = group_by_owner(owner, parts)
     train = [0 if train_mask is None else int(train_mask[rows].sum()) for rows in owned]
-    work = [a / max(sum(nodes), 1) + b / max(sum(edges), 1) for a, b in zip(nodes, edges, strict=True)]
     return Quality(
         num_parts=parts,
         method=partition.method,
@@ -135,18 +139,20 @@ def measure(graph: Graph, partition: Partition, widths: Sequence[int] = DEFAULT_
         num_edges=graph.num_edges,
         cut_edges=cut_edges,
         cut_share=cut_edges / max(graph.num_edges, 1),
-        nodes=tuple(nodes),
-        edges=tuple(edges),
-        halo_rows=tuple(halo_rows),
+        nodes=load.nodes,
+        edges=load.edges,
+        halo_rows=load.halo_rows,
         train_nodes=tuple(train),
-        node_imbalance=_imbalance(nodes),
-        edge_imbalance=_imbalance(edges),
-        work_imbalance=_imbalance(work),
+        node_imbalance=imbalance(load.nodes),
+        edge_imbalance=imbalance(load.edges),
+        work_imbalance=work,
+        memory_imbalance=imbalance(load.memory()),
         widths=tuple(widths),
         bytes_per_epoch={
-            str(bits): 2 * sum(halo_rows) * sum(row_bytes(width, bits) for width in widths) for bits in (32, 1)
+            str(bits): 2 * sum(load.halo_rows) * sum(row_bytes(width, bits) for width in widths) for bits in (32, 1)
         },
-        warnings=tuple(_warnings(None if train_mask is None else train, _imbalance(work))),
+        warnings=tuple(_warnings(None if train_mask is None else train, work)),
+        choices=partition.choices,
     )
 
 
@@ -160,6 +166,9 @@ def _mismatch(values: Any) -> str | None:
         **dict.fromkeys(("node_imbalance", "edge_imbalance", "work_imbalance"), number),
         "bytes_per_epoch": record({"32": count, "1": count}), "warnings": listed(text),
     }  # fmt: skip
+    # Manifests of earlier versions lack these.
+    later = {"memory_imbalance": number, "choices": listed(text)}
+    checks |= {name: check for name, check in later.items() if isinstance(values, dict) and name in values}
     if mismatch := record(checks)(values, ""):
         return mismatch
     short = [name for name in lists if len(values[name]) != values["num_parts"]]
@@ -177,12 +186,6 @@ def _warnings(train: list[int] | None, work_imbalance: float) -> list[str]:
     if work_imbalance > LARGE_IMBALANCE:
         found.append(f"the largest part has {work_imbalance:.1f} times the mean work: it sets the pace of all workers")
     return found
-
-
-def _imbalance(counts: Sequence[float]) -> float:
-    """The largest count over the mean count; 1 where all counts are 0."""
-    total = sum(counts)
-    return max(counts) * len(counts) / total if total else 1.0
 
 
 def _span(counts: Sequence[int]) -> str:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from halowire.graph import Graph, inverse, inverse_sqrt, scaled_by, symmetric_degree, with_self_loops
 from halowire.kernels import Csr
+from halowire.partitioning.owned_rows import group_by_owner, halo_of
 from halowire.partitioning.partition import Partition
 
 
@@ -178,24 +179,6 @@ def cut_each(graph: Graph, partition: Partition) -> Iterator[Shard]:
             edge_tensors=_edge_tensors(graph, rows, place, halo.numel()),
             **graph.of_nodes(rows),
         )
-
-
-def group_by_owner(owner: Tensor, num_parts: int) -> list[Tensor]:
-    """Graph rows of every part, ascending; ``num_parts`` int64 tensors."""
-    order = torch.argsort(owner, stable=True)
-    return list(torch.split(order, torch.bincount(owner, minlength=num_parts).tolist()))
-
-
-def halo_of(adj: Csr, owner: Tensor, rows: Tensor, part: int) -> Tensor:
-    """Graph rows that the ``rows`` of ``part`` read and that ``part`` does not own, int64 ``[h]``.
-
-    They are ordered by owner, and by graph row within an owner.
-    """
-    needed = torch.zeros(adj.num_cols, dtype=torch.bool)
-    needed[adj.select_rows(rows).indices.long()] = True
-    needed &= owner != part
-    halo = needed.nonzero().flatten()
-    return halo[torch.argsort(owner[halo], stable=True)]
 
 
 def _edge_tensors(graph: Graph, rows: Tensor, place: Tensor, num_halo: int) -> dict[str, Tensor]:

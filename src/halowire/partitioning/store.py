@@ -24,7 +24,7 @@ from halowire.partitioning.shard import Shard, cut_each
 TENSORS = ("ids", "rows", "halo_ids", "degree", "symmetric_degree", "send_index")
 """The tensors that every shard has, stored unchanged."""
 OF_GRAPH = ("num_nodes", "num_edges", "num_features", "num_classes", "multi_label", "regression")
-OF_PARTITION = ("num_parts", "method", "metis", "balance", "seed")
+OF_PARTITION = ("num_parts", "method", "asked", "metis", "balance", "seed")
 """The fields of the graph and of the partition that the manifest holds."""
 
 

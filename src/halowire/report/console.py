@@ -13,6 +13,7 @@ from rich.console import Console as RichConsole
 from rich.text import Text
 
 from halowire.report.facts import served_layers
+from halowire.report.machine_words import memory_owner
 from halowire.report.progress import EpochBar, EpochLines, EpochProgress, RunsProgress
 from halowire.report.units import bytes_text, metric_text, metric_words, number, percent_text, seconds_text, share
 
@@ -146,7 +147,7 @@ def summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
         ("waiting for the wire", percent_text(waiting) + waited),
         ("wire per epoch", bytes_text(summary.get("wire_bytes_per_epoch"))),
         ("weight gradients per epoch", bytes_text(summary.get("gradient_bytes_per_epoch"))),
-        ("peak memory", f"{bytes_text(summary.get('peak_memory_bytes'))} (largest worker)"),
+        ("peak memory", f"{bytes_text(summary.get('peak_memory_bytes'))} ({memory_owner(summary)})"),
     ]
     lowered = number(summary.get("lowered"))
     if lowered > 0:

@@ -83,6 +83,7 @@ def from_events(run: RunFiles) -> Json:
         result[f"{key}_per_epoch"] = fmean(values) if values else math.nan
         result[f"{key}_total"] = sum(values) if values else math.nan
     memory = finite(number(rank.end.get("peak_memory_bytes")) for rank in run.ranks)
+    result["device"] = start.get("device")
     result["peak_memory_bytes"] = max(memory) if memory else math.nan
     return result
 

@@ -39,13 +39,15 @@ def predicted_costs(model: Model, nodes: int, edges: int, features: int) -> list
 def measured_costs(model: Model, shard: Shard, alone: Transport) -> list[float]:
     """Seconds of every block, forward and backward, on the rows of ``shard``; ``alone`` has no other worker.
 
-    All blocks but the first and the last are alike, so at most three are run. Gradients stay as they were.
+    The blocks run on the device of ``model``. All but the first and the last are alike, so at most three are run.
+    Gradients stay as they were.
     """
     blocks = len(model.blocks)
     kinds = sorted({0, min(1, blocks - 1), blocks - 1})
     shard = shard.isolated()
-    edges = model.aggregation(shard, HaloExchange(shard, alone, torch.device("cpu")))
-    part = Part(shard.ids, Inputs.of(shard, edges, model.aggregates_input), edges)
+    device = next(model.parameters()).device
+    edges = model.aggregation(shard, HaloExchange(shard, alone, device))
+    part = Part(shard.ids.to(device), Inputs.of(shard, edges, model.aggregates_input), edges)
     before = {name: parameter.grad for name, parameter in model.named_parameters()}
     seconds: dict[int, float] = {}
     for number in kinds:
@@ -64,8 +66,9 @@ def _turn(stage: Stage, part: Part) -> float:
     """Seconds of one pass of one block over all rows, forward and backward."""
     schedule = BoundaryFirst(stage)
     rows = Rows.whole(part.ids, training=True)
-    entering = None if stage.entry is not None else torch.zeros(rows.count, stage.width)
+    entering = None if stage.entry is not None else torch.zeros(rows.count, stage.width, device=rows.device)
     start = time.perf_counter()
     out, passed = schedule.forward(part, rows, entering)
     schedule.backward(part, passed, out, lambda parameter: None)
+    out.flatten()[:1].tolist()  # on a device, the host waits here until all of it is computed
     return time.perf_counter() - start

@@ -22,12 +22,16 @@ class Border:
     """
 
     def __init__(self, seat: Seat, stage: Stage, next_layer: int, ids: Tensor, policy: Policy) -> None:
-        """``next_layer`` is the number of the first layer of the stage after."""
-        n, width = ids.numel(), stage.width
-        self._arrived = None if seat.first else torch.empty(n, width)
-        self._left = None if seat.last else torch.empty(n, stage.out_width)
-        self._initial = torch.empty(n, width) if stage.initial else None
-        self._initial_grad = torch.empty(n, width) if stage.initial else None
+        """``next_layer`` is the number of the first layer of the stage after.
+
+        ``ids`` ``[n]`` are the original ids of the part's rows, on the device where the rows are.
+        """
+        n, width, device = ids.numel(), stage.width, ids.device
+        self._device = device
+        self._arrived = None if seat.first else torch.empty(n, width, device=device)
+        self._left = None if seat.last else torch.empty(n, stage.out_width, device=device)
+        self._initial = torch.empty(n, width, device=device) if stage.initial else None
+        self._initial_grad = torch.empty(n, width, device=device) if stage.initial else None
         kinds = range(2 if stage.initial else 1)
         self._last = seat.last
         self._before: list[StageLink] = []
@@ -120,5 +124,7 @@ class Border:
         for number, link in enumerate(self.links):
             prefix = f"border.{number}."
             link.memory.matrices = {
-                name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)
+                name.removeprefix(prefix): value.to(self._device)
+                for name, value in state.items()
+                if name.startswith(prefix)
             }

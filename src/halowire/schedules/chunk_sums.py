@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from halowire.kernels import empty
@@ -39,10 +40,10 @@ class History:
     ``due_next`` is set, a snapshot is taken at the end of the next epoch, whatever its number.
     """
 
-    def __init__(self, rows: int, widths: Sequence[int], period: int) -> None:
+    def __init__(self, rows: int, widths: Sequence[int], period: int, device: torch.device) -> None:
         self._period = period
-        self.now = [zeros(rows, width) for width in widths]
-        self._then = [zeros(rows, width) for width in widths] if period > 1 else []
+        self.now = [zeros(rows, width, device) for width in widths]
+        self._then = [zeros(rows, width, device) for width in widths] if period > 1 else []
         self.due_next = False
 
     def begin(self) -> None:
@@ -63,9 +64,9 @@ class History:
         return self._then if self._period > 1 else self.now
 
 
-def zeros(rows: int, width: int) -> Tensor:
-    """float32 zeros whose rows begin on cache lines."""
-    return empty(rows, width).zero_()
+def zeros(rows: int, width: int, device: torch.device) -> Tensor:
+    """float32 zeros on ``device``; on the CPU rows begin on cache lines."""
+    return empty(rows, width, device=device).zero_()
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,14 +100,14 @@ class ChunkSums:
         self._chunks = chunks
         self._rule = rule
         self._timeline = timeline
-        n = edges.num_rows
-        self._own = History(n, widths, period)
-        self._grads = [zeros(n, width) for width in widths]
-        self._others = History(0, [], period)
+        n, device = edges.num_rows, edges.exchange.device
+        self._own = History(n, widths, period, device)
+        self._grads = [zeros(n, width, device) for width in widths]
+        self._others = History(0, [], period, device)
         self._other_grads: list[Tensor] = []
         if exchange is not None:
-            self._others = History(exchange.routes.forward.size, widths, period)
-            self._other_grads = [zeros(exchange.routes.backward.size, width) for width in widths]
+            self._others = History(exchange.routes.forward.size, widths, period, device)
+            self._other_grads = [zeros(exchange.routes.backward.size, width, device) for width in widths]
         # With one part there are no edges between parts, forward or backward.
         transposed = edges.halo if exchange is None else exchange.routes.transposed
         places = [chunks.at(chunk) for chunk in range(chunks.count)]

@@ -94,7 +94,7 @@ class Pipeline:
     ) -> tuple[Tensor, dict[int, Trace]]:
         """Run all chunks forward; returns this worker's share of the loss, and what backward needs."""
         traces: dict[int, Trace] = {}
-        total = torch.zeros(())
+        total = torch.zeros((), device=whole.device)
         with self.timeline.span("forward", -1):
             self._begin(side, whole)
         with self.timeline.span("transfer", -1):
@@ -147,7 +147,7 @@ class Pipeline:
         if self.seat.last:
             assert trace.logits is not None
             return trace.logits
-        return torch.zeros(0, 0)
+        return torch.zeros(0, 0, device=rows.device)
 
     def _begin(self, side: Side, whole: Rows) -> None:
         side.sums.begin(whole.epoch if whole.training else None)

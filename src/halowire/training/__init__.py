@@ -11,6 +11,7 @@ from halowire.training.graph_parallel import GraphParallel
 from halowire.training.job import PREDICTIONS, Job, graph_sizes, holds_parts, refuse_other_job, refuse_other_sizes
 from halowire.training.link_task import Decoder, LinkTask, dot_product
 from halowire.training.loop import EXTRAS, Hooks, Silent, Trainer
+from halowire.training.memory_estimate import MemoryEstimate, estimate, least, refuse_too_large
 from halowire.training.model_setup import policy_of, travelling_widths
 from halowire.training.outcome import Run, finished, worker_error
 from halowire.training.predict import check_format, gather_predictions, predict, write_predictions
@@ -31,15 +32,18 @@ from halowire.training.source import (
 )
 from halowire.training.staged import Staged
 from halowire.training.task import Learnt, Task
+from halowire.training.worker_memory import free_memory, peak_memory
 
 __all__ = [
     "EXTRAS", "PREDICTIONS", "RECIPES", "RULES", "Cell", "Comparison", "Config", "Decoder", "Found", "GraphConfig",
-    "GraphParallel", "Hooks", "Job", "Kind", "Learnt", "LinkTask", "ModelConfig", "ModelName", "PartitionConfig",
-    "Rule", "Run", "Runner", "Silent", "Situation", "Staged", "Task", "TaskConfig", "Trainer", "agree", "best_weights",
-    "bring_back", "check_format", "cut_for", "dashed", "dot_product", "earlier_run_kept", "find_checkpoint", "finished",
-    "forget_earlier", "gather_predictions", "generator_states", "graph_sizes", "hold_out", "holds_parts", "holds_run",
-    "is_shards", "job_facts", "load_for", "load_source", "mesh_of", "model_facts", "newest_checkpoint", "parse_weights",
+    "GraphParallel", "Hooks", "Job", "Kind", "Learnt", "LinkTask", "MemoryEstimate", "ModelConfig", "ModelName",
+    "PartitionConfig", "Rule", "Run", "Runner", "Silent", "Situation", "Staged", "Task", "TaskConfig", "Trainer",
+    "agree", "best_weights", "bring_back", "check_format", "cut_for", "dashed", "dot_product", "earlier_run_kept",
+    "estimate", "find_checkpoint", "finished", "forget_earlier", "free_memory", "gather_predictions",
+    "generator_states", "graph_sizes", "hold_out", "holds_parts", "holds_run", "is_shards", "job_facts", "least",
+    "load_for", "load_source", "mesh_of", "model_facts", "newest_checkpoint", "parse_weights", "peak_memory",
     "pipelined", "policy_of", "predict", "recipe_config", "refuse", "refuse_edge_tensors", "refuse_other_comparison",
-    "refuse_other_cut", "refuse_other_job", "refuse_other_shards", "refuse_other_sizes", "refuse_untrainable",
-    "restore_generators", "set_aside", "settled", "travelling_widths", "worker_error", "write_predictions",
+    "refuse_other_cut", "refuse_other_job", "refuse_other_shards", "refuse_other_sizes", "refuse_too_large",
+    "refuse_untrainable", "restore_generators", "set_aside", "settled", "travelling_widths", "worker_error",
+    "write_predictions",
 ]  # fmt: skip

@@ -173,12 +173,16 @@ class MeshConfig:
 class PartitionConfig:
     """Who owns which node."""
 
-    method: Literal["metis", "random", "range", "stream"] = "metis"
-    """partitioner"""
+    method: Literal["metis", "hypergraph", "kaminpar", "random", "range", "stream", "auto"] = "metis"
+    """partitioner: `metis` (small cut), `hypergraph` (fewest halo rows, slower), `kaminpar` (small cut in little
+    memory), `stream` (any size), `range` (node order), `random`; `auto` chooses by the graph's size and says why.
+    `hypergraph` and `kaminpar` need halowire[partition]"""
     metis: Literal["auto", "recursive", "kway"] = "auto"
     """method `metis`: recursive bisection or k-way; `auto`: recursive up to 8 parts"""
-    balance: Literal["both", "nodes"] = "both"
-    """method `metis`: parts of equal nodes plus edges, or of equal nodes alone (fewer halo rows, more uneven work)"""
+    balance: Literal["auto", "both", "nodes"] = "auto"
+    """methods `metis`, `hypergraph` and `kaminpar`: `both`: parts of equal nodes plus edges; `nodes`: of equal nodes
+    alone (fewer halo rows, more uneven work); `auto`: as `both`, but where a part then has more than 1.15 of the mean
+    in predicted work or memory, edges that weigh half and twice as much are tried too, and the best cut is kept"""
 
 
 @dataclass(frozen=True)

@@ -46,18 +46,19 @@ class FlatGradients:
         peers: Transport | None = None,
         early: bool = True,
         smallest: int = SMALLEST_PIECE,
+        device: torch.device | None = None,
     ) -> None:
         """Make the buffer; ``peers`` train the same parameters (by default all workers do).
 
-        ``early`` allows pieces to leave during backward, which must then run once per epoch.
+        ``early`` allows pieces to leave during backward, which must then run once per epoch. ``device`` is needed where
+        a worker may have no parameters: its extras must be where those of the others are.
         """
         self._transport = transport
         self._peers = peers or transport
         self._codec = codec
         self.where = "weight gradients"
         sizes = [p.numel() for p in parameters]
-        device = parameters[0].device if parameters else torch.device("cpu")
-        self._buffer = torch.zeros(extras + sum(sizes), device=device)
+        self._buffer = torch.zeros(extras + sum(sizes), device=parameters[0].device if device is None else device)
         self._extras = self._buffer[:extras]
         self.gradients = self._buffer[extras:]
         for parameter, part in zip(parameters, torch.split(self.gradients, sizes), strict=True):

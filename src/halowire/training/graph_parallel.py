@@ -63,7 +63,7 @@ class GraphParallel(Runner):
     def _part(self, shard: Shard, exchange: HaloExchange) -> Part:
         """Make ``shard`` ready; features that the model reads over edges cross the wire here, and only here."""
         edges = self.model.aggregation(shard, exchange)
-        return Part(shard.ids.to(exchange.halo_ids.device), Inputs.of(shard, edges, self.model.aggregates_input), edges)
+        return Part(shard.ids.to(exchange.device), Inputs.of(shard, edges, self.model.aggregates_input), edges)
 
     @property
     def boundary(self) -> int:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from halowire.errors import InputError, NotFiniteError
-from halowire.events import EVAL, GRADIENT, SETUP, STAGE, TRAIN, EventLog, LedgerEntry, is_better
+from halowire.events import EVAL, GRADIENT, SETUP, STAGE, TRAIN, EventLog, LedgerEntry, clock_of, is_better
 from halowire.schedules import Watch
 from halowire.training.checkpoint import Progress
 from halowire.training.checkpoint_choice import Found
@@ -21,9 +21,10 @@ from halowire.training.config import Config, OptimConfig
 from halowire.training.flat import FlatGradients, broadcast_parameters, not_finite
 from halowire.training.generators import generator_states, restore_generators
 from halowire.training.not_finite import Finding, look_at_inputs, look_at_pass, share, words
-from halowire.training.outcome import largest_memory, peak_memory, summarise, total_sent
+from halowire.training.outcome import summarise, total_sent
 from halowire.training.run_state import NOTES, RunState
 from halowire.training.runner import Runner
+from halowire.training.worker_memory import largest_memory, peak_memory
 from halowire.wire import GradientCodec, HaloExchange, HaloExchanges, Transport
 
 EXTRAS = 7 + NOTES
@@ -79,6 +80,7 @@ class Trainer:
         """Make the optimiser and the gradient buffer; all workers begin with the weights of rank 0."""
         self.config = config
         self.transport = transport
+        transport.ledger.measure_by(clock_of(runner.device))
         self.run_folder = run
         self.hooks = Hooks(Silent())
         self.runner = runner
@@ -87,7 +89,9 @@ class Trainer:
         broadcast_parameters(list(self.model.parameters()), transport)
         bits = config.rate.weights
         codec = None if bits == 32 else GradientCodec(bits, runner.peers, config.seed)
-        self.flat = FlatGradients(self.parameters, EXTRAS, transport, codec, runner.peers, runner.one_backward)
+        self.flat = FlatGradients(
+            self.parameters, EXTRAS, transport, codec, runner.peers, runner.one_backward, device=runner.device
+        )
         # A stage without parameters takes every step with the others, but Adam refuses an empty list.
         trained = self.parameters or [nn.Parameter(torch.empty(0))]
         optim = config.optim
@@ -95,7 +99,7 @@ class Trainer:
         self.progress = Progress()
         self._state = RunState(runner, self.optimiser, codec, config, transport, run)
         self._sent_before: dict[str, int] = {}
-        self._random = generator_states(self.flat.gradients.device)
+        self._random = generator_states(runner.device)
         self._news: list[dict[str, Any]] = []
         self._notes: list[float] = []
 
@@ -137,13 +141,14 @@ class Trainer:
                 log = self._go_back(log, error)
         self._state.finish()
         self.settle()
-        best, memory = self.progress.best_epoch, peak_memory()
+        best, memory = self.progress.best_epoch, peak_memory(self.runner.device)
         log.write("end", time=time.time(), status=status, best_epoch=best, peak_memory_bytes=memory)
         log.close()
         # This reduction comes after all workers wrote their events, which rank 0 reads for the report.
-        memory = largest_memory(self.transport)
+        memory = largest_memory(self.transport, self.runner.device)
         metric, graph = self.runner.task.metric, self.runner.shard.graph
-        return summarise(self.config, graph, self.transport.size, metric, self.progress, memory, status)
+        facts = (metric, self.progress, memory, status, self.runner.device)
+        return summarise(self.config, graph, self.transport.size, *facts)
 
     def _step(self, log: EventLog) -> str:
         """Train one epoch, and evaluate and save the run if that is due; return how the run stands."""
@@ -182,13 +187,13 @@ class Trainer:
         """Train one epoch; return whether some worker was asked to stop."""
         epoch, ledger = self.progress.epoch, self.transport.ledger
         rate = learning_rate(self.config.optim, epoch, self.config.epochs) * LOWER**self.progress.lowered
-        self._random = generator_states(self.flat.gradients.device)
+        self._random = generator_states(self.runner.device)
         wire = self._wire_facts(epoch)
         start = time.perf_counter()
         with ledger.account(TRAIN):
             mine: list[float | Tensor] = [self.forward_backward(epoch)]
             mine += [float(self.hooks.should_stop()), float(wire_bytes(ledger.now)), *self.exchange.take_change()]
-            mine += [time.perf_counter() - start if self.transport.rank == 0 else 0.0, *self._state.notes(), 0.0]
+            mine += [self._seconds_since(start) if self.transport.rank == 0 else 0.0, *self._state.notes(), 0.0]
             with ledger.phase("reduce"):
                 loss, stop, sent, change, norm, clock, *self._notes, lost = self.flat.reduce(mine, epoch)
             if lost or not math.isfinite(loss):
@@ -198,7 +203,8 @@ class Trainer:
                 self.flat.clip(self.config.optim.clip, self.runner.line)
                 self.optimiser.param_groups[0]["lr"] = rate
                 self.optimiser.step()
-        seconds, entry = time.perf_counter() - start, ledger.take()
+        entry = ledger.take()  # a device has done all its work of this epoch when this returns
+        seconds = time.perf_counter() - start
         log.write(
             "epoch", epoch=epoch, loss=loss, lr=rate, seconds=seconds, phases=dict(entry.phases),
             wire_bytes=wire_bytes(entry), stage_bytes=entry.sent[STAGE], gradient_bytes=entry.sent[GRADIENT],
@@ -212,6 +218,12 @@ class Trainer:
         self.progress.epoch_seconds.append(seconds)
         self.progress.wait_seconds.append(entry.phases["wait"] + entry.phases["reduce"])
         return stop > 0
+
+    def _seconds_since(self, start: float) -> float:
+        """Seconds of this epoch's passes; on a device those of the last epoch, as these passes may still be running."""
+        if self.runner.device.type == "cpu":
+            return time.perf_counter() - start
+        return self.progress.epoch_seconds[-1] if self.progress.epoch_seconds else 0.0
 
     def steer(self, loss: float, seconds: float, change: float, norm: float) -> None:
         """Decide on the next epoch's wire from this epoch's reduced numbers, which are the same on every worker."""
@@ -295,7 +307,7 @@ class Trainer:
         """Run ``epoch`` again under a watch, with the same random numbers and every row fresh."""
         self.settle()
         self.runner.forget()
-        restore_generators(self._random, self.flat.gradients.device)
+        restore_generators(self._random, self.runner.device)
         watch = Watch()
         with self.transport.ledger.account(SETUP), self.runner.watched(watch):
             loss = self.forward_backward(epoch)
@@ -350,7 +362,7 @@ class Trainer:
             "rank": self.transport.rank, "workers": self.transport.size, "graph": shard.graph,
             "recipe": self.config.recipe, "nodes": shard.num_nodes, "features": self.runner.num_features,
             "classes": shard.num_classes, "metric": self.runner.task.metric, "owned_rows": shard.num_owned,
-            "halo_rows": shard.num_halo, **self.runner.facts(),
+            "halo_rows": shard.num_halo, "device": self.runner.device.type, **self.runner.facts(),
         }  # fmt: skip
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import resource
 import statistics
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,7 +11,7 @@ import torch
 
 from halowire.errors import Interrupted, NotFiniteError, TrainingError, WorkerError
 from halowire.events import ACCOUNTS, EVAL, GRADIENT, SETUP, STAGE, TRAIN
-from halowire.kernels import kernels_in_use
+from halowire.kernels import kernels_in_use, why_twins
 from halowire.training.checkpoint import Progress, newest_checkpoint
 from halowire.training.config import Config
 from halowire.training.job import Job
@@ -65,37 +63,20 @@ def _way_on(job: Job) -> str:
     return f"stopped with a checkpoint after epoch {epoch} of {job.config.epochs}; {same} goes on"
 
 
-def peak_memory() -> int:
-    """The largest resident set of this process so far, in bytes.
-
-    Linux keeps this peak per program in ``VmHWM``. The peak of ``getrusage`` outlives ``exec``, so that a worker would
-    report the peak of the launcher, which held the whole graph.
-    """
-    status = Path("/proc/self/status")
-    if status.exists():
-        found = re.search(r"^VmHWM:\s+(\d+) kB", status.read_text(), re.MULTILINE)
-        if found:
-            return int(found[1]) * 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
 def total_sent(transport: Transport) -> dict[str, int]:
     """Bytes that all workers have sent since their processes started, per account."""
     mine = torch.tensor([transport.ledger.totals[account] for account in ACCOUNTS], dtype=torch.int64)
     return dict(zip(ACCOUNTS, transport.all_reduce(mine, "reduction of the totals", SETUP).tolist(), strict=True))
 
 
-def largest_memory(transport: Transport) -> int:
-    """The largest peak memory of any worker, in bytes."""
-    each = torch.zeros(transport.size, dtype=torch.int64)
-    each[transport.rank] = peak_memory()
-    return int(transport.all_reduce(each, "reduction of the memory", SETUP).max())
-
-
 def summarise(
-    config: Config, graph: str, workers: int, metric: str, progress: Progress, memory: int, status: str
-) -> dict[str, Any]:
-    """The numbers of `summary.json`; `val` and `test` are from the epoch with the best validation result."""
+    config: Config, graph: str, workers: int, metric: str, progress: Progress, memory: int, status: str,
+    device: torch.device,
+) -> dict[str, Any]:  # fmt: skip
+    """The numbers of `summary.json`; `val` and `test` are from the epoch with the best validation result.
+
+    ``memory`` is the peak of the largest worker, on its ``device``.
+    """
     epochs = max(1, progress.epoch)
     sent = {account: progress.sent.get(account, 0) for account in ACCOUNTS}
     return {
@@ -109,7 +90,8 @@ def summarise(
         "halo_bytes_per_epoch": sent[TRAIN] / epochs, "stage_bytes_per_epoch": sent[STAGE] / epochs,
         "wire_bytes_total": sum(sent.values()), "setup_wire_bytes": sent[SETUP], "eval_wire_bytes": sent[EVAL],
         "gradient_bytes_per_epoch": sent[GRADIENT] / epochs,
-        "peak_memory_bytes": memory, "kernels": kernels_in_use(), "best_epoch": progress.best_epoch,
+        "peak_memory_bytes": memory, "device": device.type, "kernels": kernels_in_use(device),
+        "why_twins": why_twins(device), "best_epoch": progress.best_epoch,
         "other_metrics": {name: value for name, value in progress.best.items() if name not in SPLITS},
         "status": status, "lowered": progress.lowered,
     }  # fmt: skip

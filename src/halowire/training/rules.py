@@ -105,8 +105,10 @@ NUMBERS = (
     within("task.val_share task.test_share", "lie in 0 < s < 1", lambda share: 0 < share < 1),
 )  # fmt: skip
 TASKS = (
-    idle("partition.metis partition.balance", "without --partition.method metis",
-        lambda c, here: c.partition.method != "metis"),
+    idle("partition.metis", "without --partition.method metis",
+        lambda c, here: c.partition.method not in ("metis", "auto")),
+    idle("partition.balance", "without --partition.method metis, hypergraph, kaminpar or auto",
+        lambda c, here: c.partition.method not in ("metis", "hypergraph", "kaminpar", "auto")),
     idle("optim.step_every optim.step_factor", "without --optim.schedule step",
         lambda c, here: c.optim.schedule != "step"),
     idle("task.val_share task.test_share task.negatives task.train_negatives", "without --task link",

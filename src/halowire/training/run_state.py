@@ -18,6 +18,7 @@ from halowire.training.checkpoint import RECORD, STATE, Progress, wire_file
 from halowire.training.checkpoint_choice import Found, find_checkpoint, parse_record, parse_tensors, under
 from halowire.training.checkpoint_writer import CheckpointWriter, Content
 from halowire.training.config import Config
+from halowire.training.generators import generator_states, restore_generators
 from halowire.training.job import MESH_SHAPE, refuse_raised
 from halowire.training.rule import mesh_of
 from halowire.training.runner import Runner
@@ -93,7 +94,9 @@ class RunState:
         self.settings_before = found.manifest.settings
         now = self._settings()
         _refuse_changes(self.settings_before, now)
-        progress = restore(record, state, self._runner.model, self._optimiser, self._whole.own_places)
+        progress = restore(
+            record, state, self._runner.model, self._optimiser, self._whole.own_places, self._runner.device
+        )
         if self._base is not None:  # before the wire, because the bits of its messages depend on it
             self._base.load_state({name: value for name, value in state.items() if name.startswith("base.")})
         wire = parse_tensors(found.wire) if found.wire else {}
@@ -131,7 +134,7 @@ class RunState:
         whole = replace(progress, best_weights=self._whole.complete(best) if best else {})
         if self._transport.rank == 0:
             base = self._base.state() if self._base else {}
-            files |= _shared_files(whole, weights, moments, base)
+            files |= _shared_files(whole, weights, moments, base, generator_states(self._runner.device))
         self._writer.begin(progress.epoch, self._settings(), files, self._wire_remembers)
 
     def finish(self) -> None:
@@ -183,14 +186,21 @@ class RunState:
 
 
 def _shared_files(
-    progress: Progress, weights: dict[str, Tensor], optimiser: dict[int, dict[str, Tensor]], base: dict[str, Tensor]
+    progress: Progress,
+    weights: dict[str, Tensor],
+    optimiser: dict[int, dict[str, Tensor]],
+    base: dict[str, Tensor],
+    random: dict[str, Tensor],
 ) -> dict[str, Content]:
-    """The files that all workers go on from; ``optimiser`` is keyed by the places of the parameters in the model."""
+    """The files that all workers go on from; ``optimiser`` is keyed by the places of the parameters in the model.
+
+    ``base`` is the state of the base bit, ``random`` that of the generators.
+    """
     tensors = {f"model.{name}": value for name, value in weights.items()}
     tensors |= {f"best.{name}": value for name, value in progress.best_weights.items()}
     for index, state in optimiser.items():
         tensors |= {f"optim.{index}.{name}": value for name, value in state.items()}
-    tensors |= base | {"random": torch.get_rng_state()}
+    tensors |= base | random
     plain = {key: value for key, value in vars(progress).items() if key != "best_weights"}
     return {STATE: tensors, RECORD: json.dumps({"progress": plain}, indent=1).encode()}
 
@@ -201,10 +211,11 @@ def restore(
     model: nn.Module,
     optimiser: torch.optim.Optimizer,
     places: list[int],
+    device: torch.device,
 ) -> Progress:
     """Put a checkpoint into ``model`` and ``optimiser``; return how far the run was.
 
-    ``places`` are the places in the model of the parameters that ``optimiser`` steps.
+    ``places`` are the places in the model of the parameters that ``optimiser`` steps, ``device`` is where they are.
     """
     try:
         model.load_state_dict(under(tensors, "model."))
@@ -217,7 +228,7 @@ def restore(
         if int(index) in places:
             states.setdefault(places.index(int(index)), {})[key] = value
     optimiser.load_state_dict({"state": states, "param_groups": optimiser.state_dict()["param_groups"]})
-    torch.set_rng_state(tensors["random"])
+    restore_generators(tensors, device)
     return Progress(**record, best_weights=under(tensors, "best."))
 
 

@@ -59,6 +59,11 @@ class Runner(ABC):
         """Let passes inside the block show ``watch`` what they compute."""
 
     @property
+    def device(self) -> torch.device:
+        """The device on which this worker computes."""
+        return self.exchange.device
+
+    @property
     def remembers(self) -> bool:
         """Whether the next epoch depends on more than the weights, as it does with delta coding or delayed rows."""
         return self.exchange.policy.decay is not None or self.exchange.policy.freshness.delayed

@@ -139,9 +139,11 @@ def refuse_other_cut(shards: Path, num_parts: int, config: Config, default: Conf
         raise InputError(
             f"{shards} holds shards: --graph.* settings belong to `halowire partition`, which read the graph"
         )
-    if config.partition.method not in (default.partition.method, manifest.get("method")):
+    # `auto` chose a method, and the user may name either.
+    methods = manifest.get("method"), manifest.get("asked")
+    if config.partition.method not in (default.partition.method, *methods):
         raise InputError(
-            f"{shards} was cut by {manifest.get('method')}; --partition.method {config.partition.method} belongs to "
+            f"{shards} was cut by {methods[0]}; --partition.method {config.partition.method} belongs to "
             "`halowire partition`"
         )
     for name in ("metis", "balance"):
@@ -169,9 +171,9 @@ def refuse_other_shards(shards: Path, workers: int, config: Config, graph: Graph
     manifest = read_manifest(shards)
     pairs = {
         "parts": (manifest["num_parts"], workers),
-        "method": (manifest.get("method"), config.partition.method),
+        "method": (manifest.get("asked", manifest.get("method")), config.partition.method),
         "metis": (manifest.get("metis", "auto"), config.partition.metis),
-        "balance": (manifest.get("balance", "both"), config.partition.balance),
+        "balance": (manifest.get("balance", "auto"), config.partition.balance),
         "seed": (manifest.get("seed"), config.seed),
         "inductive": (bool(manifest["inductive"]), config.task.inductive),
     }

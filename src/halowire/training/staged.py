@@ -56,21 +56,30 @@ class Staged(Runner):
     one_backward = False
 
     def __init__(
-        self, train: Shard, whole: Shard, config: Config, mesh: Mesh, transport: Transport, split: Sequence[int] = ()
+        self,
+        train: Shard,
+        whole: Shard,
+        config: Config,
+        mesh: Mesh,
+        transport: Transport,
+        split: Sequence[int] = (),
+        device: torch.device = CPU,
     ) -> None:
         """Make the runner; all workers call this together.
 
         ``train`` and ``whole`` are one shard unless training leaves out nodes or edges. ``split`` is how many blocks
-        every stage has in a run that is resumed; otherwise the split is chosen here.
+        every stage has in a run that is resumed; otherwise the split is chosen here. ``device`` is where this worker
+        computes; shards and chunks are planned on the host.
         """
         self._config = config
+        self._device = device
         self.seat = Seat.of(mesh, transport)
         self.recorded_epoch = TIMELINE_EPOCH
         seat = self.seat
         self.peers = seat.peers
         self.line = seat.line
         self.num_features = whole.num_features
-        self.model: Model = build_model(config.model, self.num_features, whole.num_classes, config.seed)
+        self.model: Model = build_model(config.model, self.num_features, whole.num_classes, config.seed).to(device)
         self.split = tuple(split or self._choose_split(train))
         self._bounds = list(itertools.pairwise(itertools.accumulate(self.split, initial=0)))
         same = train is whole
@@ -87,10 +96,10 @@ class Staged(Runner):
         else:
             evaluation = self._side(whole, Chunks.whole(whole.num_owned), policy)[0]
         self.shard = whole
-        found = Task.of(whole, config.task, CPU)
+        found = Task.of(whole, config.task, device)
         self.task = found if seat.last else found.part(slice(0, 0))
         self.pipeline = Pipeline(
-            seat, self._stage, side, evaluation, _chunk_loss(train, chunks, config), config.mesh.keep == "all",
+            seat, self._stage, side, evaluation, _chunk_loss(train, chunks, config, device), config.mesh.keep == "all",
             self._timeline,
         )  # fmt: skip
 
@@ -198,7 +207,7 @@ class Staged(Runner):
 
         Features that the stage needs cross the wire here, and only here.
         """
-        exchange = HaloExchange(shard, self.seat.peers, CPU, policy)
+        exchange = HaloExchange(shard, self.seat.peers, self._device, policy)
         edges = self.model.aggregation(shard, exchange)
         inputs = None
         if self._stage.entry is not None:
@@ -207,22 +216,25 @@ class Staged(Runner):
         sums = exact if chunks.count == 1 else self._chunk_sums(shard, chunks, edges, policy)
         seat = self.seat
         next_number = 0 if seat.last else self.model.layer_number(self._bounds[seat.stage + 1][0])
-        border = Border(seat, self._stage, next_number, shard.ids, policy)
-        return Side(chunks, shard.ids, inputs, sums, border), exchange, exact
+        ids = shard.ids.to(self._device)
+        border = Border(seat, self._stage, next_number, ids, policy)
+        return Side(chunks, ids, inputs, sums, border), exchange, exact
 
     def _chunk_sums(self, shard: Shard, chunks: Chunks, edges: Aggregation, policy: Policy) -> ChunkSums:
         assert isinstance(edges, Sum), "only models whose layers are sums are cut into chunks"
         mesh, swaps = self._config.mesh, None
         if self.seat.mesh.parts > 1:
             routes = Routes.of(shard, edges.halo, chunks.numbers(), chunks.count, edges.exchange)
-            swaps = ChunkExchange(routes, self.seat.peers, policy, shard.ids)
+            swaps = ChunkExchange(routes, self.seat.peers, policy, shard.ids.to(self._device))
         widths = [layer.width for layer in self._stage.layers]
         return ChunkSums(edges, swaps, chunks, widths, mesh.history, mesh.gradient_rule, self._timeline)
 
 
-def _chunk_loss(shard: Shard, chunks: Chunks, config: Config) -> Callable[[int, Tensor], tuple[Tensor, Tensor]]:
+def _chunk_loss(
+    shard: Shard, chunks: Chunks, config: Config, device: torch.device
+) -> Callable[[int, Tensor], tuple[Tensor, Tensor]]:
     """The loss of every chunk; the function does not refer to the runner, which would then refer to itself."""
-    task = Task.of(shard, config.task, CPU)
+    task = Task.of(shard, config.task, device)
     tasks = [task.part(chunks.at(chunk)) for chunk in range(chunks.count)]
     return lambda chunk, logits: loss_gradient(tasks[chunk], logits, 0)
 

@@ -15,6 +15,7 @@ from halowire.wire.code_error import MEASURED_ROWS, CodeError
 from halowire.wire.halo_exchange import HaloExchange
 from halowire.wire.memory import Memory
 from halowire.wire.message import Message, Wire
+from halowire.wire.placement import sent_over
 from halowire.wire.policy import FORWARD, Policy
 from halowire.wire.route import Route
 from halowire.wire.terms import Draw, Terms
@@ -27,7 +28,8 @@ RowLists = list[list[Tensor]]
 @dataclass(frozen=True, eq=False)
 class ChunkRoute:
     """The rows of one direction, by peer and chunk: ``send[p][c]`` are the owned rows of this part's chunk ``c`` that
-    peer ``p`` gets, ``take[p][c]`` the halo rows that ``p``'s chunk ``c`` fills; the halo has ``size`` rows."""
+    peer ``p`` gets, ``take[p][c]`` the halo rows that ``p``'s chunk ``c`` fills; the halo has ``size`` rows.
+    Routes are planned on the host; the lists are kept where the rows are."""
 
     send: RowLists
     take: RowLists
@@ -45,6 +47,11 @@ class ChunkRoute:
         spans = [torch.arange(first, last) for first, last in itertools.pairwise(ends)]
         take = [_by_chunk(span, peer, count) for span, peer in zip(spans, numbers, strict=True)]
         return ChunkRoute(send, take, ends[-1])
+
+    def to(self, device: torch.device) -> ChunkRoute:
+        """The same route with its lists on ``device``."""
+        send, take = ([[sent_over(rows, device) for rows in peer] for peer in part] for part in (self.send, self.take))
+        return ChunkRoute(send, take, self.size)
 
     def places(self, chunks: list[int]) -> Tensor:
         """The halo rows that arrive while every part ``p`` has its chunk ``chunks[p]`` in work."""
@@ -76,13 +83,16 @@ class Routes:
     def of(shard: Shard, halo: Csr, own: Tensor, count: int, exchange: HaloExchange) -> Routes:
         """Agree on the routes with the peers; ``halo`` ``[n, h]``: the normalised matrix of edges from other parts.
 
-        ``own`` ``[n]`` is the chunk of every owned row, ``count`` the number of chunks of a part.
+        ``own`` ``[n]``, on the host, is the chunk of every owned row, ``count`` the number of chunks of a part. The
+        routes are those of rows on the device of ``exchange``.
         """
-        theirs = exchange.fetch(own.float()[:, None])[:, 0].long()
+        device = exchange.device
+        theirs = exchange.fetch(sent_over(own.float()[:, None], device))[:, 0].long().cpu()
         sent = torch.split(shard.send_index, list(shard.send_counts))
         forward = ChunkRoute.of(sent, own, torch.split(theirs, list(shard.recv_counts)), count)
-        needed, numbers, transposed = _backward(shard, halo, own, sent, exchange.transport)
-        return Routes(forward, ChunkRoute.of(needed, own, numbers, count), transposed)
+        needed, numbers, transposed = _backward(shard, halo.to(own.device), own, sent, exchange.transport)
+        backward = ChunkRoute.of(needed, own, numbers, count)
+        return Routes(forward.to(device), backward.to(device), transposed.to(device))
 
 
 def _backward(
@@ -128,9 +138,9 @@ class ChunkExchange:
     """``start`` sends the rows of this part's chunk that peers need, ``finish`` writes the peers' rows to the halo."""
 
     def __init__(self, routes: Routes, transport: Transport, policy: Policy, ids: Tensor) -> None:
-        """``ids`` are the original ids of the owned rows."""
+        """``ids`` are the original ids of the owned rows, on the device where the rows and the routes are."""
         self.routes = routes
-        self._wire = Wire(transport, Memory(torch.device("cpu")))
+        self._wire = Wire(transport, Memory(ids.device))
         self._error = CodeError(transport.ledger)
         self._policy = policy
         self._ids = ids
@@ -140,7 +150,7 @@ class ChunkExchange:
         rank = self._wire.transport.rank
         way = self.routes.forward if direction == FORWARD else self.routes.backward
         route = way.in_work(chunks, rank, self._ids)
-        terms = Terms.of(self._policy, Draw.chunk(layer, direction), epoch, rows.shape[1])
+        terms = Terms.of(self._policy, Draw.chunk(layer, direction), epoch, rows.shape[1], device=rows.device)
         where = f"epoch {epoch}, layer {layer}, {direction}, chunk {chunks[rank]}"
         message = Message(self._wire, route, terms, where).open(layer, direction)
         message.launch(rows)

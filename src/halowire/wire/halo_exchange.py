@@ -39,6 +39,7 @@ class HaloExchange:
         self, shard: HaloLists, transport: Transport, device: torch.device, policy: Policy | None = None
     ) -> None:
         self.transport = transport
+        self.device = device
         self.policy = policy or Policy()
         self.memory = Memory(device)
         self.num_boundary = shard.num_boundary
@@ -50,6 +51,7 @@ class HaloExchange:
         cut = device.type == "cpu" and not isinstance(self.policy.codec, RowCodec)
         self._routes = HaloRoutes(shard, device, self.policy.seed, self.policy.piece_rows if cut else None)
         self.halo_ids = self._routes.halo_ids
+        self.device = self.halo_ids.device
         self._codecs = HaloCodecs(shard, device)
         self._rank = shard.rank
         self._wire = Wire(transport, self.memory)
@@ -180,7 +182,7 @@ class HaloExchange:
     def finish_rows(self, message: Message | None, width: int) -> Tensor:
         """Wait, and return the halo rows ``[h, width]``, zeros without a message; valid until the next message."""
         if message is None:
-            return torch.zeros(self.num_halo, width, device=self.halo_ids.device)
+            return torch.zeros(self.num_halo, width, device=self.device)
         message.wait()
         with self._wire.packing():
             return self._rows(message)
@@ -219,7 +221,7 @@ class HaloExchange:
             elif kind == "flight" and rest.endswith(".place"):
                 self._restore(rest.removesuffix(".place"), value, state)
             elif kind not in ("flight", "synchronise_next", "codec"):
-                self.memory.matrices[name] = value.to(self.halo_ids.device)
+                self.memory.matrices[name] = value.to(self.device)
 
     def forget(self) -> None:
         """Forget everything that :meth:`state` holds; the next epoch uses its own rows, as a synchronous one does."""
@@ -245,8 +247,7 @@ class HaloExchange:
         """The route and the terms of a training message; forward and backward sample the same rows."""
         route = self._routes.sampled(direction, self.policy.rates(epoch, layer, FORWARD).rows, epoch)
         draw = Draw.halo(layer, direction, self._rank)
-        device = self.halo_ids.device
-        return route, Terms.of(self.policy, draw, epoch, width, route.share, delta, self._codecs.of, device)
+        return route, Terms.of(self.policy, draw, epoch, width, route.share, delta, self._codecs.of, self.device)
 
     def _open(self, route: Route, terms: Terms, slot: int) -> Message:
         """Open a message; ``slot`` tells apart messages of one layer and direction that may be under way together."""
@@ -261,7 +262,7 @@ class HaloExchange:
     def _restore(self, name: str, place: Tensor, state: dict[str, Tensor]) -> None:
         epoch, layer, width, delta = (int(value) for value in place)
         direction = name.partition(".")[0]
-        data = state[f"flight.{name}.bytes"].to(self.halo_ids.device)
+        data = state[f"flight.{name}.bytes"].to(self.device)
         agreed = self._agree(epoch, layer, direction, width, bool(delta))
         self._sent[layer, direction] = Message.restored(self._wire, *agreed, data)
 

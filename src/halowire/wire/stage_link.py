@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from halowire.events import STAGE
@@ -24,8 +23,11 @@ class StageLink:
     """
 
     def __init__(self, line: Transport, peer: int, layer: int, kind: int, ids: Tensor, policy: Policy) -> None:
-        """``peer``: the other stage; ``layer``: the layer whose input the rows are; ``kind``: 1 for initial rows."""
-        self.memory = Memory(torch.device("cpu"))
+        """``peer``: the other stage; ``layer``: the layer whose input the rows are; ``kind``: 1 for initial rows.
+
+        ``ids`` are the original ids of the part's rows, on the device where the rows are.
+        """
+        self.memory = Memory(ids.device)
         self._wire = Wire(line, self.memory, "stage ", STAGE)
         self._error = CodeError(line.ledger)
         self._peer = peer
@@ -95,7 +97,7 @@ class StageLink:
         if key not in self._terms_of:
             self._terms_of = {old: terms for old, terms in self._terms_of.items() if old[0] == epoch}
             draw = Draw.stage(self._layer, direction, self._kind)
-            self._terms_of[key] = Terms.of(self._policy, draw, epoch, width, delta=True)
+            self._terms_of[key] = Terms.of(self._policy, draw, epoch, width, delta=True, device=self._ids.device)
         return self._terms_of[key]
 
     def _kept(self, terms: Terms, at: slice) -> Tensor | None:

@@ -42,7 +42,7 @@ class Lane:
     def run(
         self, label: str, parcels: Sequence[Parcel], sizes: dict[int, int]
     ) -> tuple[threading.Event, dict[int, Tensor]]:
-        """Exchange ``parcels`` for ``sizes[r]`` bytes of each rank ``r``; gives an event for the end, and what comes."""
+        """Exchange ``parcels`` for ``sizes[r]`` bytes of each rank ``r``; gives an event for the end and what comes."""
         done, found = threading.Event(), dict[int, Tensor]()
 
         def job() -> None:

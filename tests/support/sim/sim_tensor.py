@@ -8,8 +8,9 @@ from typing import Any
 
 import torch
 from torch.autograd import Function
-from torch.utils.backend_registration import _DummyBackendModule, _setup_privateuseone_for_python_backend
+from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
+from tests.support.sim.device_module import SimModule
 from tests.support.sim.rules import DeviceError
 
 SIM = "sim"
@@ -19,25 +20,15 @@ Dispatch = Callable[[Any, Sequence[type], tuple[Any, ...], dict[str, Any] | None
 _without_mode: list[Dispatch] = []
 
 
-class _Module(_DummyBackendModule):
-    """What torch finds as ``torch.sim``; values of the device are drawn from the CPU's generator."""
-
-    def get_rng_state(self, device: object = SIM) -> torch.Tensor:
-        """The state of the generator."""
-        return torch.get_rng_state()
-
-    def set_rng_state(self, state: torch.Tensor, device: object = SIM) -> None:
-        """Go on from ``state``."""
-        torch.set_rng_state(state)
-
-
 @cache
-def install() -> None:
+def install() -> SimModule:
     """Register the device `sim`, once per process; from then on torch believes that it has an accelerator.
 
     Autograd counts the devices at its first backward pass, so this must come before it.
     """
-    _setup_privateuseone_for_python_backend(SIM, backend_module=_Module())
+    module = SimModule()
+    _setup_privateuseone_for_python_backend(SIM, backend_module=module)
+    return module
 
 
 def have_device(rank: int) -> None:
@@ -66,6 +57,7 @@ class SimTensor(torch.Tensor):
             cls, inner.shape, dtype=inner.dtype, device=torch.device(SIM, 0), requires_grad=False, **layout
         )
         made.inner = inner
+        install().memory.hold(made, inner)
         return made
 
     @classmethod

@@ -7,6 +7,7 @@ several processes. Autograd has one thread per device and process, so two worker
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -23,7 +24,7 @@ class Simulation(TorchDispatchMode):
     """A block in which the device `sim` exists; autograd's threads inherit it, other threads enter it themselves."""
 
     def __init__(self, counts: Counts | None = None) -> None:
-        install()
+        self.module = install()
         super().__init__()
         self.counts = counts or Counts()
         self.watch: StreamWatch | None = None
@@ -32,6 +33,7 @@ class Simulation(TorchDispatchMode):
     def __enter__(self) -> Simulation:
         """Begin; ``torch.tensor(.., device="sim")`` makes a CPU tensor and copies it, as on CUDA."""
         serve_other_threads(self.__torch_dispatch__)
+        self.module.note_wait = partial(self.counts.note, self.counts.waits)
         torch._C._set_only_lift_cpu_tensors(True)
         super().__enter__()
         return self
@@ -54,6 +56,7 @@ class Simulation(TorchDispatchMode):
             self.watch.touch(func, args, kwargs)
         if func.namespace == "c10d":
             return self._send(func, args, kwargs, len(held) == len(tensors))
+        self.module.operations += 1
         stays = self._judge(func, args, kwargs, held, tensors)
         if func is aten._local_scalar_dense.default:
             return func(args[0].inner)

@@ -66,12 +66,13 @@ def test_metis_is_told_how_to_cut_and_the_manifest_says_so(halowire, monkeypatch
     monkeypatch.setattr(pymetis, "part_graph", part_graph)
     for number, how in enumerate(("auto", "recursive", "kway")):
         words = ("--parts", "9", "--out", f"shards-{number}", "--quiet", "--partition.metis", how)
+        words += ("--partition.balance", "both")
         assert halowire("partition", SMALL, *words).code == 0
         assert json.loads(Path(f"shards-{number}/manifest.json").read_text())["metis"] == how
     assert asked == [False, True, False], "nine parts are too many for auto to bisect"
     assert halowire("train", SMALL, *FAST, "--partition.metis", "kway", "--out", "run").code == 0
     assert json.loads(Path("run/config.json").read_text())["partition"] == {
-        "method": "metis", "metis": "kway", "balance": "both"
+        "method": "metis", "metis": "kway", "balance": "auto"
     }  # fmt: skip
     assert json.loads(Path("run/shards/manifest.json").read_text())["metis"] == "kway"
     assert halowire("train", "run/shards", *FAST, "--partition.metis", "kway", "--out", "again").code == 0
@@ -102,7 +103,7 @@ def test_settings_that_come_too_late_for_shards_are_refused(halowire):
         "--task.inductive": "--inductive",
         "--partition.method=random": "was cut by metis",
         "--partition.metis=kway": "was cut with --partition.metis auto",
-        "--partition.balance=nodes": "was cut with --partition.balance both",
+        "--partition.balance=nodes": "was cut with --partition.balance auto",
         "--workers=2": "holds 1 shards",
     }
     for flag, expected in late.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from halowire.events import EVAL, GRADIENT, TRAIN, Ledger
+from halowire.events import EVAL, GRADIENT, TRAIN, HostClock, Ledger
 
 
 class Clock:
@@ -17,7 +17,7 @@ class Clock:
 
 def test_an_inner_phase_stops_the_outer_one():
     clock = Clock()
-    ledger = Ledger(clock)
+    ledger = Ledger(HostClock(clock))
     with ledger.phase("forward"):
         clock.now += 1
         with ledger.waiting(1, "forward"):
@@ -34,7 +34,7 @@ def test_an_inner_phase_stops_the_outer_one():
 
 def test_a_phase_ends_where_its_block_fails():
     clock = Clock()
-    ledger = Ledger(clock)
+    ledger = Ledger(HostClock(clock))
     with pytest.raises(KeyError), ledger.phase("forward"):
         clock.now += 1
         raise KeyError

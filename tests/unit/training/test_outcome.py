@@ -12,7 +12,7 @@ import halowire
 from halowire.errors import InputError
 from halowire.graph import Graph, block_model
 
-PROBE = "from halowire.training.outcome import peak_memory; print(peak_memory())"
+PROBE = "from halowire.training.worker_memory import peak_memory; print(peak_memory())"
 
 
 def test_memory_of_a_worker_does_not_count_its_launcher():

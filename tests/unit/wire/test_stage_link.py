@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from halowire.events import Ledger
+from halowire.events import HostClock, Ledger
 from halowire.training import Config, policy_of
 from halowire.wire import HEADER_BYTES, Pending, StageLink
 
@@ -22,7 +22,7 @@ class SlowLine:
 
     def __init__(self) -> None:
         self.now = 0.0
-        self.ledger = Ledger(lambda: self.now)
+        self.ledger = Ledger(HostClock(lambda: self.now))
         self.told: list[str] = []
         self.sent: set[int] = set()
 

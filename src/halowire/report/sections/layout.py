@@ -7,6 +7,7 @@ from statistics import fmean
 
 from halowire.report.charts import legend, timeline_chart
 from halowire.report.facts import ShownRun, served_layers, workers_said
+from halowire.report.machine_words import stand_in_words
 from halowire.report.markup import Html, figure, join, table, tag
 from halowire.report.run_files import KINDS, RunFiles, WorkerTimeline, mean_bubble, timelines
 from halowire.report.units import (
@@ -39,6 +40,7 @@ BALANCE = (
     ("node_imbalance", "nodes, largest part / mean"),
     ("edge_imbalance", "edges, largest part / mean"),
     ("work_imbalance", "work, largest part / mean"),
+    ("memory_imbalance", "memory, largest part / mean"),
 )
 """For every row: its key in the quality figures, its words."""
 BOUNDARY_FIRST = "boundary first"
@@ -87,8 +89,7 @@ def serving_kernels(one: ShownRun) -> Html | None:
         return None
     native = sum(layer.get("path") == "native" for layer in layers.values())
     words = f"In training, halowire's kernels serve {native} of {len(layers)} layers; PyG's own code serves the others."
-    if summary.get("kernels") not in (None, "native"):
-        words += " This machine has no native kernels: torch stands in for them."
+    words = f"{words} {stand_in_words(summary)}".rstrip()
     if summary.get("rows_as_they_are") is True:
         words += " Rows travel after dropout, so they are coded as they are, not as changes since the last epoch: "
         words += "--rate.decay is not used."
@@ -163,6 +164,7 @@ def _cut_table(quality: Json) -> Html | None:
     for key, words in BALANCE:
         if math.isfinite(number(quality.get(key))):
             rows.append([words, f"{number(quality[key]):.2f}"])
+    rows += [["choice", str(sentence)] for sentence in as_list(quality.get("choices"))]
     predicted = as_object(quality.get("bytes_per_epoch"))
     # When the graph is cut, the widths of a PyG model's rows are not known yet, and its bytes are predicted as 0.
     foretold = any(number(value) > 0 for value in predicted.values())

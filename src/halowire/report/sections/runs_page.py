@@ -12,6 +12,7 @@ from halowire.errors import InputError
 from halowire.events import VALUE_METRICS, best_of
 from halowire.files import write_text
 from halowire.report.facts import ShownRun, notes, shown_runs
+from halowire.report.machine_words import kernel_words, memory_owner
 from halowire.report.markup import Column, Compared, Html, best_table, brand, join, notes_list, page, tag
 from halowire.report.run_files import read_run, write_trace
 from halowire.report.sections.layout import how_hidden, pipeline_figure, serving_kernels, who_owns_what
@@ -144,9 +145,9 @@ def subtitle(one: ShownRun) -> str:
     if number(start.get("classes")) > 0:
         values = start.get("metric") in VALUE_METRICS
         parts.append(plural(start["classes"], "value") if values else f"{count_text(start['classes'])} classes")
-    spelt = {"model": "model {}", "seed": "seed {}", "kernels": "{} kernels"}
+    spelt = {"model": "model {}", "seed": "seed {}"}
     parts += [words.format(known[key]) for key, words in spelt.items() if known.get(key) not in (None, "")]
-    return ", ".join(parts)
+    return ", ".join([*parts, kernel_words(known)] if kernel_words(known) else parts)
 
 
 def when_and_how_it_ended(one: ShownRun) -> str:
@@ -179,7 +180,7 @@ def key_numbers(one: ShownRun) -> Html:
             "waiting for the wire", percent_text(known["waiting"]), f"{seconds_text(known['wait_seconds'])} of an epoch"
         ),
         _tile("wire per epoch", bytes_text(known["wire_bytes_per_epoch"]), "; ".join(sent) or "sent by all workers"),
-        _tile("peak memory", bytes_text(known["peak_memory_bytes"]), "of the largest worker"),
+        _tile("peak memory", bytes_text(known["peak_memory_bytes"]), f"of the {memory_owner(known)}"),
         class_="tiles",
     )
 

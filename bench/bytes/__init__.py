@@ -1,0 +1,1 @@
+"""Rows per layer before and after each exact reduction; see README.md."""

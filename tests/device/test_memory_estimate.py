@@ -1,0 +1,108 @@
+"""The estimate of a worker's memory agrees with what a run takes, and a run that cannot fit is refused beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from halowire.errors import InputError
+from halowire.launch import agreed
+from halowire.layers import MODELS
+from halowire.partitioning import cut, partition
+from halowire.training import RECIPES, least, refuse_too_large
+from halowire.training.memory_estimate import FACTOR, MemoryEstimate
+from halowire.wire import Transport
+from tests.support.device_case import config_of
+from tests.support.device_graphs import graph_of
+from tests.support.device_memory import USUAL, Sizes, memory_of_run
+from tests.support.sim import SIM, Simulation
+
+SMALL: dict[str, Any] = {"model__hidden": 64, "epochs": 3, "eval__every": 3}
+CASES: list[tuple[str, str, dict[str, Any], Sizes]] = [
+    ("sage", "exact", {}, USUAL),
+    ("gat", "sylvie-a", {}, USUAL),
+    ("gcn", "exact", {"model__hidden": 16}, (4000, 20000, 300, 8)),
+]
+
+
+def _check(on_sim: Callable[..., list[Any]], model: str, recipe: str, more: dict[str, Any], sizes: Sizes) -> None:
+    for taken, found in on_sim(memory_of_run, config_of(model, recipe, **SMALL | more), sizes):
+        assert taken / FACTOR <= found.total <= taken * FACTOR, f"{taken} bytes; {found.words()}"
+
+
+@pytest.mark.parametrize(("model", "recipe", "more", "sizes"), CASES)
+def test_the_estimate_is_near(
+    on_sim: Callable[..., list[Any]], model: str, recipe: str, more: dict[str, Any], sizes: Sizes
+) -> None:
+    _check(on_sim, model, recipe, more, sizes)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("recipe", [name for name, one in RECIPES.items() if one.config.mesh.stages == 1])
+def test_the_estimate_is_near_for_every_recipe(on_sim: Callable[..., list[Any]], model: str, recipe: str) -> None:
+    if (model, recipe) != ("gat", "bns"):  # attention cannot sample edges
+        _check(on_sim, model, recipe, {}, USUAL)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(
+    ("more", "sizes"),
+    [
+        ({"model__layers": 6}, USUAL),
+        ({"model__hidden": 16}, (4000, 20000, 300, 8)),
+        ({"model__hidden": 128, "rate__bits": 1, "rate__decay": 0.8}, (2000, 60000, 16, 40)),
+        ({"model__dropout": 0.0, "model__norm": "none", "model__layers": 2}, (1000, 50000, 32, 100)),
+        ({"freshness__mode": "delayed", "freshness__smoothing": 0.5}, USUAL),
+    ],
+)
+def test_the_estimate_is_near_for_other_sizes(
+    on_sim: Callable[..., list[Any]], model: str, more: dict[str, Any], sizes: Sizes
+) -> None:
+    _check(on_sim, model, "exact", more, sizes)
+
+
+def _told(rank: int) -> tuple[str, str, str]:
+    """What a worker is told before training where memory is short on rank 1 alone, where it may be, and where not."""
+    transport, said = Transport(deadline=60), []
+    needed = MemoryEstimate(600, 100, 100, (100, 50), 20, 20, 10, 0)
+    with Simulation() as simulation:
+        device, module = torch.device(SIM, 0), simulation.module
+        before, held = module.capacity, module.memory_allocated()
+        heard = []
+        for free in (500 if rank else 5000, 900, 5000):
+            module.capacity = held + free
+            try:
+                agreed(lambda: refuse_too_large(needed, device, rank, said.append), transport, "check")
+                heard.append(" ".join(said))
+            except InputError as error:
+                heard.append(str(error))
+            said.clear()
+        module.capacity = before
+    return heard[0], heard[1], heard[2]
+
+
+def test_a_run_that_cannot_fit_is_refused_on_all_workers(on_sim: Callable[..., list[Any]]) -> None:
+    both = on_sim(_told)
+    for rank, (short, scarce, enough) in enumerate(both):
+        assert short == (
+            "rank 1 needs about 1000 B of memory on sim:0 (features 600 B, edges 100 B, halo rows 100 B, "
+            "activations of 2 layers 150 B, gradients 20 B, optimiser 20 B, buffers 10 B), but 500 B are free; use "
+            "more workers, a smaller --model.hidden, fewer --model.layers, or --device cpu"
+        )
+        assert scarce.startswith(f"rank {rank} needs about 1000 B") and "may end for lack" in scarce
+        assert enough == ""
+
+
+def test_of_a_model_of_ones_own_only_the_least_is_known() -> None:
+    graph = graph_of("classes")
+    shard = cut(graph, partition(graph, 2, method="random", seed=4))[0]
+    found = least(shard, nn.Linear(12, 5))
+    assert found.features == 4 * 12 * (shard.num_owned + shard.num_halo)
+    assert found.optimiser == 5 * 4 * (12 * 5 + 5)
+    assert found.activations == () and found.total == found.features + found.edges + found.optimiser

@@ -1,0 +1,33 @@
+"""How much memory of the simulated device a run takes, and how much was expected."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import torch
+
+from halowire.graph import block_model
+from halowire.partitioning import cut, partition
+from halowire.training import Config, GraphParallel, Hooks, MemoryEstimate, Silent, Trainer, estimate, mesh_of
+from halowire.wire import Transport
+from tests.support.sim import SIM, Simulation
+
+Sizes = tuple[int, int, int, int]
+"""Nodes, edges, features and classes of a graph."""
+USUAL: Sizes = (3000, 40000, 64, 8)
+
+
+def memory_of_run(rank: int, config: Config, sizes: Sizes = USUAL) -> tuple[int, MemoryEstimate]:
+    """The most bytes that this worker's tensors took at once on the device, and the estimate for its share."""
+    graph = block_model(*sizes, seed=3)
+    whole = cut(graph, partition(graph, 2, method="random", seed=4))[rank]
+    train = whole.isolated() if config.freshness.mode == "never" else whole
+    with Simulation() as simulation, tempfile.TemporaryDirectory() as folder:
+        simulation.module.reset_peak_memory_stats()
+        before = simulation.module.memory_allocated()
+        transport = Transport(deadline=60)
+        runner = GraphParallel(train, whole, config, transport, torch.device(SIM))
+        Trainer(runner, config, transport, Path(folder)).run(Hooks(Silent(), keep=False))
+        found = estimate(train, whole, config, mesh_of(config, 2), twins=True)
+        return simulation.module.max_memory_allocated() - before, found

@@ -1,0 +1,75 @@
+"""Weightings: the first one that leaves no part too large, else the one with the smallest largest part."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from halowire.graph import Graph
+from halowire.partitioning import measure, partition
+from halowire.partitioning.part_load import PartLoad
+from halowire.partitioning.weightings import LARGEST_PART, best_weighting
+
+
+def star(leaves: int) -> Graph:
+    """Every leaf reads the hub, and the hub every leaf."""
+    hub, leaf = torch.zeros(leaves, dtype=torch.int64), torch.arange(1, leaves + 1)
+    return Graph.from_edge_index(torch.stack([torch.cat([hub, leaf]), torch.cat([leaf, hub])]), leaves + 1)
+
+
+def cuts_of(sizes: dict[float, int], asked: list[float]):
+    """A partitioner of eight nodes that gives ``sizes[edges]`` nodes to part 0 and notes what it was asked."""
+
+    def cut(edges: float) -> Tensor:
+        asked.append(edges)
+        return (torch.arange(8) >= sizes[edges]).long()
+
+    return cut
+
+
+def ring(count: int = 8) -> Graph:
+    node = torch.arange(count)
+    return Graph.from_edge_index(torch.stack([node, (node + 1) % count]), count)
+
+
+def test_a_good_cut_is_kept_without_further_tries() -> None:
+    asked: list[float] = []
+    owner, said = best_weighting(ring(), 2, (1.0, 0.5), (8,), cuts_of({1.0: 4}, asked), lambda line: None)
+    assert asked == [1.0] and said == () and owner.tolist() == [0] * 4 + [1] * 4
+
+
+def test_the_smallest_largest_part_wins() -> None:
+    asked: list[float] = []
+    cut = cuts_of({1.0: 7, 0.5: 5, 2.0: 6}, asked)
+    owner, said = best_weighting(ring(), 2, (1.0, 0.5, 2.0), (8,), cut, lambda line: None)
+    assert asked == [1.0, 0.5, 2.0] and int((owner == 0).sum()) == 5
+    assert said == (
+        "the largest part over the mean was 1.75 (edges weigh 1), 1.25 (edges weigh 0.5), 1.50 (edges weigh 2): "
+        "1.25 with edges that weigh 0.5 is kept",
+    )
+
+
+def test_trying_stops_at_the_first_cut_that_is_good_enough() -> None:
+    asked: list[float] = []
+    best_weighting(ring(), 2, (1.0, 0.5, 2.0), (8,), cuts_of({1.0: 7, 0.5: 4}, asked), lambda line: None)
+    assert asked == [1.0, 0.5]
+
+
+def test_a_graph_that_forbids_balance_says_what_was_tried() -> None:
+    graph = star(300)
+    made = partition(graph, 4)
+    assert PartLoad.of(graph, made.owner, 4, (256, 256)).largest() > LARGEST_PART
+    assert len(made.choices) == 1 and "edges weigh 0.5" in made.choices[0] and "edges weigh 2" in made.choices[0]
+    assert f"choice      {made.choices[0]}" in measure(graph, made).lines()
+    assert partition(graph, 4, balance="both").choices == ()
+
+
+def test_work_and_memory_counted_by_hand() -> None:
+    # 0 and 1 are in part 0, 2 in part 1; edges 0 -> 1, 2 -> 1, 0 -> 2.
+    graph = Graph.from_edge_index(torch.tensor([[0, 2, 0], [1, 1, 2]]), 3, x=torch.zeros(3, 5))
+    load = PartLoad.of(graph, torch.tensor([0, 0, 1]), 2, (10, 20))
+    assert (load.nodes, load.edges, load.halo_rows) == ((2, 1), (2, 1), (1, 1))
+    assert load.work() == [2 / 3 + 2 / 3, 1 / 3 + 1 / 3]
+    row, halo = 4 * 5 + 3 * 4 * 30, 4 * 30
+    assert load.memory() == [2 * row + halo + 2 * 16, row + halo + 16]
+    assert load.largest() == 4 / 3
