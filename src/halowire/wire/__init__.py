@@ -28,13 +28,14 @@ from halowire.wire.stage_link import StageLink
 from halowire.wire.transport import Pending, Transport
 from halowire.wire.transport_choice import transport_on
 from halowire.wire.transport_nccl import NcclTransport
+from halowire.wire.transport_pinned import PinnedTransport
 
 __all__ = [
     "BACKWARD", "BASES", "BITS", "FORWARD", "HEADER_BYTES", "MEASURED_ROWS", "MEASURE_EVERY", "Arrival", "BaseBit",
     "Budget", "ChunkExchange", "Circle", "Crossing", "Draws", "Envelope", "Extend", "Freshness", "GradientCodec",
     "HaloExchange", "HaloExchanges", "InProcessTransport", "Message", "NcclTransport", "Packed", "Pending", "Piece",
-    "Policy", "Rate", "Routes", "RowCodec", "Source", "StageLink", "Transport", "agree_on_codec", "by_base",
-    "check_codec", "codec_of", "column_subset", "exponential", "grade_bits", "grade_counts", "hold_watchdog",
-    "leave_group", "linear", "pairs_of", "parse_steps", "row_subset", "run_threads", "sample_size", "sent_over",
-    "stepped", "transport_on", "vector_on",
+    "PinnedTransport", "Policy", "Rate", "Routes", "RowCodec", "Source", "StageLink", "Transport", "agree_on_codec",
+    "by_base", "check_codec", "codec_of", "column_subset", "exponential", "grade_bits", "grade_counts",
+    "hold_watchdog", "leave_group", "linear", "pairs_of", "parse_steps", "row_subset", "run_threads", "sample_size",
+    "sent_over", "stepped", "transport_on", "vector_on",
 ]  # fmt: skip

@@ -171,10 +171,15 @@ class Transport:
         if pending.headers is None or pending.headers_left:
             return
         pending.headers_left = True
-        envelope = pending.headers.envelope
-        leaving = [(envelope.leaving[peer], self.members[peer]) for peer in envelope.sent]
-        works = [_posted(dist.isend, header, rank, self._halos, pending.tag + PIECES) for header, rank in leaving]
-        self._note_outgoing(pending, tuple(works), tuple(rank for _, rank in leaving))
+        leaving = self._leaving_headers(pending.headers.envelope)
+        self._note_outgoing(pending, self._post_headers(leaving, pending.tag), tuple(rank for _, rank in leaving))
+
+    def _leaving_headers(self, envelope: Envelope) -> list[tuple[Tensor, int]]:
+        """The headers that leave, and the ranks that get them."""
+        return [(envelope.leaving[peer], self.members[peer]) for peer in envelope.sent]
+
+    def _post_headers(self, leaving: Sequence[tuple[Tensor, int]], tag: int) -> Works:
+        return tuple(_posted(dist.isend, header, rank, self._halos, tag + PIECES) for header, rank in leaving)
 
     def dispatch(self, pending: Pending, pieces: Sequence[Piece]) -> None:
         """Send ``pieces`` (in bytes) of an open message, the headers in front of the first ones."""

@@ -9,12 +9,13 @@ from halowire.errors import InputError
 from halowire.wire.circle import DEFAULT_DEADLINE
 from halowire.wire.transport import Transport
 from halowire.wire.transport_nccl import NcclTransport
+from halowire.wire.transport_pinned import PinnedTransport
 
 
 def transport_on(device: torch.device, deadline: float = DEFAULT_DEADLINE, run: int = 0) -> Transport:
     """The transport to all workers for rows on ``device``.
 
-    On the host Gloo carries them. Between GPUs it is NCCL, if the process group has it.
+    On the host Gloo carries them. Between GPUs it is NCCL if the process group has it, else Gloo by way of the host.
     """
     if not dist.is_initialized() or dist.get_world_size() == 1 or device.type == "cpu":
         return Transport(deadline=deadline, run=run)
@@ -24,7 +25,9 @@ def transport_on(device: torch.device, deadline: float = DEFAULT_DEADLINE, run: 
             f"the process group carries only {', '.join(carriers)}, but halowire also sends from the host; make it "
             'with init_process_group("cpu:gloo,cuda:nccl")'
         )
-    return NcclTransport(deadline=deadline, run=run, device=device)
+    if carriers.get(device.type) == "nccl":
+        return NcclTransport(deadline=deadline, run=run, device=device)
+    return PinnedTransport(deadline=deadline, run=run, device=device)
 
 
 def carriers_of(group: dist.ProcessGroup | None) -> dict[str, str]:

@@ -24,7 +24,7 @@ class SimTransport(NcclTransport):
     def _launch(
         self, group: dist.ProcessGroup | None, label: str, operation: Callable[[], list[Any]], rank: int | None = None
     ) -> tuple[dist.Work, ...]:
-        with _running[-1].about(label):
+        with _running[-1].about(label.partition(", chunk")[0]):  # every part has a chunk of its own in work
             return super()._launch(group, label, operation, rank)
 
     def _abort(self) -> None:
