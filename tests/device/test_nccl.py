@@ -18,7 +18,7 @@ from halowire.wire import FORWARD, NcclTransport, Policy, StageLink, Transport
 from halowire.wire.memory import Memory
 from tests.support.device_case import config_of, train_on
 from tests.support.order_watch import Post, wrong_meetings
-from tests.support.sim import SIM, DeviceError, SimTransport, nccl_simulated, transport_of
+from tests.support.sim import SIM, DeviceError, nccl_here, nccl_simulated, transport_of
 
 KINDS = 2
 PLACES = [slice(0, 3), slice(3, 7), slice(7, 8)]
@@ -32,7 +32,7 @@ def _trained(rank: int, config: Config, fault: str) -> str:
     elif fault == "no wait":
         NcclTransport.wait = lambda self, pending: pending.received  # type: ignore
     try:
-        with nccl_simulated():
+        with nccl_simulated(apart=True):
             train_on(SIM, config)
     except DeviceError as error:
         return str(error)
@@ -51,15 +51,13 @@ def _linked(rank: int, fault: str) -> tuple[list[list[float]], list[Post], str]:
     """Send three chunks of two kinds from rank 0 to rank 1 by stage links, and one back; what arrived on rank 1."""
     said = ""
     try:
-        with nccl_simulated() as (_, nccl):
+        with nccl_simulated(apart=True):
+            nccl = nccl_here()
             transport = transport_of(SIM)
             Seat.of(Mesh(2, 1, 3), transport)
             links = [
                 StageLink(transport, 1 - rank, 2, kind, torch.arange(8).to(SIM), Policy()) for kind in range(KINDS)
             ]
-            for link in links:
-                link.memory = Memory(torch.device(SIM, 0))
-                link._wire = type(link._wire)(transport, link.memory, "stage ", "stage")
             rows = [torch.arange(32.0, device=SIM).view(8, 4) + 100 * kind for kind in range(KINDS)]
             into = [torch.zeros(8, 4, device=SIM) for _ in links]
             if rank == 0:
@@ -136,8 +134,8 @@ def test_what_nccl_does_not_take_is_refused(on_sim: Callable[..., list[Any]]) ->
 
 def _alone(rank: int) -> tuple[str, float]:
     """Rank 1 does not come to the third message; what rank 0 says, and after how many seconds."""
-    with nccl_simulated():
-        transport = SimTransport(deadline=1.5, device=torch.device(SIM, 0))
+    with nccl_simulated(apart=True):
+        transport = transport_of(SIM, deadline=1.5)
         rows = torch.ones(3, device=SIM)
         transport.all_reduce(rows, "epoch 3, layer 1, forward")
         start, said = time.monotonic(), ""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,11 @@ import torch
 from halowire.training import Config, GraphParallel, Hooks, Runner, Staged, Trainer, mesh_of, pipelined, recipe_config
 from tests.support.device_graphs import part_of
 from tests.support.epochs import too_far
-from tests.support.sim import SIM, Counts, nccl_simulated, transport_of
+from tests.support.sim import SIM, Counts, Simulation, nccl_simulated, transport_of
 
 SMALL: dict[str, Any] = {"model.hidden": 16, "epochs": 4, "eval.every": 4, "checkpoint.every": 0, "seed": 11}
+Network = Callable[[], AbstractContextManager[Simulation]]
+"""A block with the simulated device and one way for its messages."""
 ROUNDING = 1e-4
 """Largest difference from the CPU's run, as a share of the largest value of a tensor."""
 
@@ -89,9 +91,11 @@ def outcome_of(trainer: Trainer, watch: EpochCounts) -> Outcome:
     return Outcome(trainer.progress.train_loss, trainer.progress.best, weights, watch.waits, sent)
 
 
-def train_both(rank: int, config: Config, kind: str = "classes") -> tuple[Outcome, Outcome]:
-    """Train on the simulated device and on the CPU, there with the same torch code that the device runs."""
-    with nccl_simulated() as (simulation, _):
+def train_both(
+    rank: int, config: Config, kind: str = "classes", network: Network = nccl_simulated
+) -> tuple[Outcome, Outcome]:
+    """Train on the simulated device, with ``network`` between the workers, and on the CPU with the same torch code."""
+    with network() as simulation:
         device = train_on(SIM, config, kind, simulation.counts)
     with torch_kernels():
         return device, train_on("cpu", config, kind)
@@ -100,7 +104,7 @@ def train_both(rank: int, config: Config, kind: str = "classes") -> tuple[Outcom
 def train_in_two_runs(rank: int, config: Config, folder: str, first: str, then: str) -> tuple[Outcome, Outcome]:
     """Train half of the epochs on the device ``first``, and go on from the checkpoint on ``then``; and all at once."""
     half = config.replace({"epochs": config.epochs // 2})
-    with torch_kernels(), nccl_simulated() as (simulation, _):
+    with torch_kernels(), nccl_simulated() as simulation:
         watch = EpochCounts(simulation.counts)
         trainer_on(first, half, "classes", Path(folder)).run(Hooks(watch))
         resumed = trainer_on(then, config, "classes", Path(folder))

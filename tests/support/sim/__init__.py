@@ -8,10 +8,16 @@ from tests.support.sim.counts import Counts
 from tests.support.sim.fake_nccl import FakeNccl
 from tests.support.sim.rules import DeviceError
 from tests.support.sim.sim_tensor import SIM, SimTensor, have_device
-from tests.support.sim.sim_transport import SimTransport, nccl_simulated, transport_of
+from tests.support.sim.sim_transport import (
+    SimTransport,
+    nccl_here,
+    nccl_simulated,
+    pinned_simulated,
+    transport_of,
+)
 from tests.support.sim.simulation import Simulation
 
 __all__ = [
     "SIM", "Counts", "DeviceError", "FakeNccl", "SimTensor", "SimTransport", "Simulation", "have_device",
-    "nccl_simulated", "transport_of",
+    "nccl_here", "nccl_simulated", "pinned_simulated", "transport_of",
 ]  # fmt: skip

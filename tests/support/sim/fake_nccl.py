@@ -69,6 +69,7 @@ class FakeNccl:
         self.watch = StreamWatch()
         self.posts: list[Post] = []
         self.aborted = False
+        self.apart = False
         self._simulation = simulation
         self._about = ""
         self._keys = itertools.count()
