@@ -30,8 +30,9 @@ lint: install
 	$(BIN)/ruff format --check src tests bench tools examples
 	$(BIN)/mypy
 
+# Two processes at a time, each with whole files of tests, so that fixtures and resident workers are shared.
 test: lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 test-slow: install
 	HYPOTHESIS_PROFILE=search $(BIN)/python -m pytest -m slow

@@ -30,6 +30,7 @@ QUICK: list[tuple[str, str, dict[str, Any]]] = [
     ("sage", "two-levels", {"rate__weights": 1}),
     ("sage", "bns", {}),
     ("resgcn", "sylvie-s", {"rate__nodes": "degree"}),
+    ("sage", "sylvie-a", {"wire__first_layer": "local"}),
 ]
 """Every kind of wire and every model once."""
 
@@ -45,11 +46,12 @@ TASKS: list[tuple[str, str, str, dict[str, Any]]] = [
     ("values", "gcn", "delta", {}),
     ("links", "gat", "sylvie-a", LINKS),
     ("words", "gcnii", "exact", {"model__layers": 4}),
+    ("words", "sage", "exact", {"wire__first_layer": "local"}),
 ]
 """Every kind of task once; words are sparse features."""
 
 
-@pytest.mark.parametrize(("kind", "model", "recipe", "more"), TASKS, ids=[task[0] for task in TASKS])
+@pytest.mark.parametrize(("kind", "model", "recipe", "more"), TASKS, ids=[f"{task[0]} {task[1]}" for task in TASKS])
 def test_every_task_on_a_device(
     on_sim: Callable[..., list[Any]], kind: str, model: str, recipe: str, more: dict[str, Any]
 ) -> None:

@@ -33,11 +33,13 @@ from halowire.wire import BACKWARD, Arrival, HaloExchange, Message, Piece
 class Incoming:
     """The message whose rows fill the halo, and the dropout that the receiver applies to them.
 
-    Without a message there are no rows yet, as in the first epoch with delayed rows.
+    Where the receiver computed its halo rows itself, these are ``rows`` ``[h, width]``, and there is no message.
+    Without rows and without a message there are no rows yet, as in the first epoch with delayed rows.
     """
 
     message: Message | None = None
     drop: Drop | None = None
+    rows: Tensor | None = None
 
 
 class Gathering(Protocol):
@@ -60,6 +62,9 @@ class Gathering(Protocol):
 
     def send_back(self, g_grad: Tensor) -> Message | None:
         """Launch the gradients of the halo rows, computed from ``g_grad`` ``[n, width]``."""
+
+    def halo_back(self, g_grad: Tensor) -> Tensor:
+        """The gradients of the halo rows ``[h, k]``, computed from ``g_grad`` ``[n, width]``, which stay here."""
 
     def own_back(self, g_grad: Tensor, into: Tensor | None) -> Tensor:
         """The part of the gradient of ``a`` ``[n, k]`` that comes from owned rows, added to ``into`` if given."""
@@ -202,7 +207,10 @@ class Summing:
 
     def wait(self, incoming: Incoming) -> None:
         """Wait for the message; its rows are not decoded yet."""
-        self._arrival = self._edges.exchange.arrive(incoming.message, incoming.drop)
+        if incoming.rows is not None:
+            self._arrival = Arrival.of(incoming.rows)
+        else:
+            self._arrival = self._edges.exchange.arrive(incoming.message, incoming.drop)
 
     def complete(self, rows: slice) -> None:
         """Add the halo rows."""
@@ -228,6 +236,10 @@ class Summing:
             if message.pieces_back:
                 message.add_piece(halo_grad, piece)
         return exchange.launch(message, halo_grad)
+
+    def halo_back(self, g_grad: Tensor) -> Tensor:
+        """The sum over the transposed edges from halo rows."""
+        return self._edges.halo_back(g_grad)
 
     def own_back(self, g_grad: Tensor, into: Tensor | None) -> Tensor:
         """The sum over the transposed edges between owned rows."""

@@ -9,7 +9,17 @@ import torch
 from torch import Tensor, nn
 
 from halowire.errors import InputError
-from halowire.kernels import Attended, Csr, Scores, activate, attend, attend_sources, attend_targets, row_range
+from halowire.kernels import (
+    Attended,
+    Csr,
+    Scores,
+    activate,
+    attend,
+    attend_sources,
+    attend_targets,
+    row_range,
+    side_by_side,
+)
 from halowire.layers.aggregation import Aggregation, Gathering, Incoming, boundary_of
 from halowire.layers.dense import empty_rows, gradient_of, product
 from halowire.layers.layer import Layer
@@ -151,10 +161,8 @@ class Attention(Aggregation):
                 f"graph {shard.graph!r} has edge weights, which attention does not use; leave them out, or use "
                 "--model.name gcn or sage"
             )
-        (inner, halo), n, device = shard.looped(), shard.num_owned, exchange.device
-        rows = torch.cat([inner.row_index(), halo.row_index()])
-        cols = torch.cat([inner.indices.long(), halo.indices.long() + n])
-        forth = Csr.from_edges(rows, cols, n, n + shard.num_halo)
+        (inner, halo), device = shard.looped(), exchange.device
+        forth = side_by_side(inner, halo)
         edges = AttentionEdges.of(forth.to(device), forth.transpose().to(device))
         return Attention(boundary_of(halo, exchange), exchange, edges)
 
@@ -217,7 +225,9 @@ class _AttendingLayer:
     def wait(self, incoming: Incoming) -> None:
         """Wait for the halo rows of ``z``, or compute them from the rows of ``v`` that arrive; compute their scores."""
         exchange, weight = self._edges.exchange, self._layer.late_weight
-        rows = exchange.finish_rows(incoming.message, self._a.shape[1])
+        rows = incoming.rows
+        if rows is None:
+            rows = exchange.finish_rows(incoming.message, self._a.shape[1])
         halo = self._attending.z[self._n :]
         if weight is None:
             halo.copy_(rows)
@@ -237,10 +247,13 @@ class _AttendingLayer:
 
     def send_back(self, g_grad: Tensor) -> Message | None:
         """Compute and launch the gradients of the halo rows first, because their owners wait for them."""
+        return self._edges.exchange.start_back(self.halo_back(g_grad), self._layer.number)
+
+    def halo_back(self, g_grad: Tensor) -> Tensor:
+        """The gradients of the halo rows of ``z``, or of ``v`` where these travelled."""
         weight = self._layer.late_weight
         self._halo_grad = self._attending.halo_back(g_grad)
-        rows = self._halo_grad if weight is None else product(self._halo_grad, weight)
-        return self._edges.exchange.start_back(rows, self._layer.number)
+        return self._halo_grad if weight is None else product(self._halo_grad, weight)
 
     def own_back(self, g_grad: Tensor, into: Tensor | None) -> Tensor:
         """Compute the gradients of the owned rows, of the score vectors and, where ``v`` travelled, of ``W``."""

@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from halowire.kernels import activate
 from halowire.layers.aggregation import Sum
-from halowire.layers.dense import affine, empty_rows, gradient_of
-from halowire.layers.features import FeatureMap, Inputs
+from halowire.layers.dense import empty_rows, gradient_of
+from halowire.layers.features import Columns, FeatureMap, Inputs
 from halowire.layers.layer import Work
 from halowire.layers.rows import Rows
 
@@ -144,7 +144,7 @@ class FeatureSum(Entry):
     def forward(self, rows: Rows, out: Tensor, initial: Tensor | None) -> None:
         """Write ``u`` of these rows, from the cached ``A x`` or from ``z``."""
         if self._z is None:
-            affine(self._gathered(rows.at), self._map.weight.t(), self._bias, out)
+            self._map.forward(self._gathered(rows.at), self._bias, out)
         else:
             edges = self.inputs.aggregation
             assert isinstance(edges, Sum)
@@ -154,17 +154,16 @@ class FeatureSum(Entry):
         if self._self is not None:
             self.inputs.columns(rows.at).add_times(self._self.weight, out)
 
-    def _gathered(self, at: slice) -> Tensor:
+    def _gathered(self, at: slice) -> Columns:
         """The rows ``at`` of ``A x``, which lie either all in the boundary or all in the interior."""
         if self._boundary is not None and at.stop <= self._boundary.shape[0]:
-            return self._boundary[at]
-        assert self.inputs.gathered is not None
-        return self.inputs.gathered[at]
+            return Columns(self._boundary[at])
+        return self.inputs.gathered_columns(at)
 
     def backward(self, rows: Rows, u: Tensor, grad: Tensor, initial_grad: Tensor | None) -> None:
         """Add to the gradients that need no other rows."""
         if self._z is None:
-            gradient_of(self._map.weight).addmm_(grad.t(), self._gathered(rows.at))
+            self._map.backward(self._gathered(rows.at), grad)
         if self._self is not None:
             self._self.backward(self.inputs.columns(rows.at), grad)
         if self._bias is not None:

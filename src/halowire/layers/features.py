@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from halowire.errors import InputError
-from halowire.kernels import Csr, row_range
+from halowire.kernels import Csr, row_range, side_by_side, sparse_product, stacked
 from halowire.layers.aggregation import Aggregation, Sum
 from halowire.layers.dense import affine, gradient_of
 from halowire.partitioning import Shard
-from halowire.wire import Arrival
+from halowire.wire import Arrival, HaloExchange
 
 WIDEST_CACHE = 4096
 """A cached aggregate of more columns than this costs more memory than the product it saves is worth."""
@@ -63,26 +63,29 @@ class Inputs:
 
     Attributes:
         x: features of the owned rows, ``[n, F]``.
-        gathered: ``A x`` ``[n, F]``, computed once, where features are dense and not too wide and the layer is a sum.
+        gathered: ``A x`` ``[n, F]``, computed once, where features are dense and not too wide and the layer is a sum;
+            for copies of halo rows it came from their owners, and may be sparse.
         halo: features of the halo rows ``[h, F]``, where ``A x`` is not kept; the first layer multiplies them.
         aggregation: the edges of the part.
         own_boundary: the sums over owned rows in the boundary's rows ``[b, F]`` of ``A x``, where the policy sends
             features in every epoch.
+        copies: what the first layer reads of the halo rows, where this worker computes their first hidden rows itself.
     """
 
     x: Tensor | Csr
-    gathered: Tensor | None = None
+    gathered: Columns | None = None
     halo: Columns | None = None
     aggregation: Aggregation | None = None
     own_boundary: Tensor | None = None
-    _columns: dict[tuple[int, int], Columns] = field(default_factory=dict)
+    copies: Inputs | None = None
+    _columns: dict[tuple[str, int, int], Columns] = field(default_factory=dict)
 
     @staticmethod
-    def of(shard: Shard, aggregation: Aggregation, aggregates: bool) -> Inputs:
+    def of(shard: Shard, aggregation: Aggregation, aggregates: bool, copies: bool = False) -> Inputs:
         """Make the features of ``shard`` ready; ``aggregates``: the first layer reads features over edges.
 
         If so, the features of the halo rows are fetched here, once, and training sends none (but see the policy's
-        ``resend_input``).
+        ``resend_input``). For ``copies`` the owners also send ``A x`` of the halo rows here, once.
         """
         if shard.x is None:
             raise InputError(f"graph {shard.graph!r} has no features; give it `x` (one row per node) to train on it")
@@ -91,18 +94,23 @@ class Inputs:
         # Sparse features are exchanged on the CPU.
         x = x if isinstance(x, Csr) else x.to(device)
         if not aggregates:
-            return Inputs(x.to(device))
+            return Inputs(x.to(device), copies=Inputs(_fetch(x, exchange).to(device)) if copies else None)
         if exchange.policy.resend_input:
             _refuse_unsendable(x, shard.graph)
-        halo = exchange.fetch_sparse(x) if isinstance(x, Csr) else exchange.fetch(x)
+        halo = _fetch(x, exchange)
         if isinstance(x, Csr) or x.shape[1] > WIDEST_CACHE or not isinstance(aggregation, Sum):
-            return Inputs(x.to(device), None, Columns(halo.to(device)), aggregation)
+            found = Inputs(x.to(device), None, Columns(halo.to(device)), aggregation)
+            if copies:
+                assert isinstance(aggregation, Sum)
+                found.copies = _copies(_boundary_sums(aggregation, x, halo), halo, exchange)
+            return found
         assert isinstance(halo, Tensor)
         edges = aggregation.into(slice(0, aggregation.num_rows))
         gathered = edges.own(x)
         own = gathered[: aggregation.boundary].clone() if exchange.policy.resend_input else None
         edges.add_halo(Arrival.of(halo), gathered)
-        return Inputs(x, gathered, None, aggregation, own)
+        own_copies = _copies(gathered, halo, exchange) if copies else None
+        return Inputs(x, Columns(gathered), None, aggregation, own, own_copies)
 
     @property
     def num_rows(self) -> int:
@@ -111,9 +119,17 @@ class Inputs:
 
     def columns(self, at: slice) -> Columns:
         """The rows ``at`` of ``x``, ready for products from both sides."""
-        key = (at.start, at.stop)
+        return self._cut("x", self.x, at)
+
+    def gathered_columns(self, at: slice) -> Columns:
+        """The rows ``at`` of ``A x``, where it is kept."""
+        assert self.gathered is not None
+        return self._cut("gathered", self.gathered.values, at)
+
+    def _cut(self, name: str, values: Tensor | Csr, at: slice) -> Columns:
+        key = (name, at.start, at.stop)
         if key not in self._columns:
-            self._columns[key] = Columns(row_range(self.x, *key) if isinstance(self.x, Csr) else self.x[at])
+            self._columns[key] = Columns(row_range(values, *key[1:]) if isinstance(values, Csr) else values[at])
         return self._columns[key]
 
     def whole(self) -> Columns:
@@ -158,6 +174,29 @@ class FeatureMap:
         if self._sum is not None:
             gradient_of(self.weight).add_(self._sum.t())
             self._sum = None
+
+
+def _fetch(rows: Tensor | Csr, exchange: HaloExchange) -> Tensor | Csr:
+    """The halo rows ``[h, F]`` of the matrix with these owned ``rows``."""
+    return exchange.fetch_sparse(rows) if isinstance(rows, Csr) else exchange.fetch(rows)
+
+
+def _boundary_sums(edges: Sum, x: Tensor | Csr, halo: Tensor | Csr) -> Tensor | Csr:
+    """The boundary's rows of ``A x``, dense or sparse like ``x``."""
+    boundary = edges.into(slice(0, edges.boundary))
+    if isinstance(x, Tensor):
+        assert isinstance(halo, Tensor)
+        return boundary.sum(x, halo)
+    assert isinstance(halo, Csr)
+    here = torch.device("cpu")
+    edges_here = side_by_side(boundary.inner.to(here), boundary.halo.to(here))
+    return sparse_product(edges_here, stacked([x, halo], x.num_cols))
+
+
+def _copies(sums: Tensor | Csr, halo: Tensor | Csr, exchange: HaloExchange) -> Inputs:
+    """What the first layer reads of the halo rows: their features ``halo``, and ``A x`` from their owners' ``sums``."""
+    device = exchange.device
+    return Inputs(halo.to(device), Columns(_fetch(sums, exchange).to(device)))
 
 
 def _refuse_unsendable(x: Tensor | Csr, graph: str) -> None:

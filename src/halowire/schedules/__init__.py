@@ -22,7 +22,8 @@ from halowire.schedules.border import Border
 from halowire.schedules.boundary_first import BoundaryFirst, Complete, Part
 from halowire.schedules.chunk_sums import ChunkSums
 from halowire.schedules.chunks import Chunks, chunk_numbers, renumber
-from halowire.schedules.departure import BOUNDARY_FIRST, NOT_HIDDEN, plain_overlap
+from halowire.schedules.departure import AT_HOME, BOUNDARY_FIRST, NOT_HIDDEN, plain_overlap
+from halowire.schedules.halo_copies import HaloCopies
 from halowire.schedules.mesh import Mesh, Seat, forget_circles
 from halowire.schedules.pipeline import Pipeline, Side
 from halowire.schedules.stage import Stage
@@ -32,6 +33,7 @@ from halowire.schedules.watch import Sighting, Spot, Watch, count_not_finite, wa
 from halowire.schedules.whole_sums import Sums, WholeSums
 
 __all__ = [
+    "AT_HOME",
     "BOUNDARY_FIRST",
     "NOT_HIDDEN",
     "Border",
@@ -39,6 +41,7 @@ __all__ = [
     "ChunkSums",
     "Chunks",
     "Complete",
+    "HaloCopies",
     "Mesh",
     "Part",
     "Pipeline",

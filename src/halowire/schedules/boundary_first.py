@@ -12,7 +12,8 @@ the segment runs over
     the interior  ->  the boundary, when the gradients of l + 1 have returned  ->  halo gradients of l leave
 
 While these travel, the weight gradients, the own sums of l and the interior of the segment before are computed. Nothing
-is approximated.
+is approximated. Where the first hidden rows of the halo are computed here (:mod:`halowire.schedules.halo_copies`), the
+first segment sends nothing, and no gradient of its rows returns.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from torch import Tensor, nn
 
 from halowire.layers import Aggregation, Entry, Gathering, Incoming, Inputs, Kept, Rows, Segment, empty_on, empty_rows
 from halowire.schedules.departure import Departure
+from halowire.schedules.halo_copies import HaloCopies
 from halowire.schedules.stage import Stage
 from halowire.wire import Message
 
@@ -33,21 +35,29 @@ Complete = Callable[[nn.Parameter], None]
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """A part of a graph, ready for training: the ids of its rows, its features, its edges."""
+    """A part of a graph, ready for training: the ids of its rows, its features, its edges.
+
+    ``copies`` computes the first hidden rows of its halo, where these do not travel.
+    """
 
     ids: Tensor
     inputs: Inputs | None
     aggregation: Aggregation
+    copies: HaloCopies | None = None
 
 
 @dataclass(eq=False)
 class Between:
-    """What one segment of a pass keeps for backward: its rows ``u``, and ``a`` and ``kept`` of the layer after it."""
+    """What one segment of a pass keeps for backward: its rows ``u``, and ``a`` and ``kept`` of the layer after it.
+
+    ``copied`` is what the segment keeps of the halo rows, where it ran over copies of them.
+    """
 
     u: Tensor
     a: Tensor | None = None
     kept: Kept | None = None
     gathering: Gathering | None = None
+    copied: Kept | None = None
 
 
 @dataclass(eq=False)
@@ -64,13 +74,14 @@ class _Returning:
     """Gradients on their way back through the layers: of the rows ``a`` that a layer sent, of ``v``, of its output.
 
     ``message`` carries the gradients that other workers return for the boundary's rows; without a message ``a_grad`` is
-    complete.
+    complete. ``halo_grad`` is the gradient of the rows ``a`` of halo copies.
     """
 
     a_grad: Tensor | None
     v_grad: Tensor | None = None
     out_grad: Tensor | None = None
     message: Message | None = None
+    halo_grad: Tensor | None = None
 
 
 class BoundaryFirst:
@@ -97,7 +108,9 @@ class BoundaryFirst:
             run = _ForwardSegment(segment, part, rows, before, incoming, initial)
             if before is None and entering is not None:
                 run.between.u.copy_(entering)
-            if segment.following is not None:
+            if before is None and part.copies is not None and segment.following is not None:
+                incoming = run.with_copies(part.copies)
+            elif segment.following is not None:
                 incoming = run.boundary_first()
             else:
                 run.interior_first()
@@ -173,6 +186,15 @@ class _ForwardSegment:
         between.gathering = self._aggregation.gather(layer, between.a, self._rows.training)
         return incoming
 
+    def with_copies(self, copies: HaloCopies) -> Incoming:
+        """Run over all rows, and over copies of the halo rows: nothing travels."""
+        layer, between = self._segment.following, self.between
+        assert layer is not None and between.a is not None
+        self._run(0, self._rows.count, own=True)
+        between.gathering = self._aggregation.gather(layer, between.a, self._rows.training)
+        rows, between.copied = copies.forward(self._segment, self._rows)
+        return Incoming(rows=rows)
+
     def interior_first(self) -> None:
         """Run over the interior while the halo rows travel, then over the boundary."""
         self._interior()
@@ -223,6 +245,7 @@ class _BackwardSegment:
         initial_grad: Tensor | None,
     ) -> None:
         self._segment = segment
+        self._part = part
         self._aggregation = part.aggregation
         self._rows = rows
         self._before = before
@@ -245,15 +268,27 @@ class _BackwardSegment:
                 assert coming.a_grad is not None
                 self._aggregation.exchange.finish_back(coming.message, coming.a_grad)
             self._run(0, self._aggregation.boundary, coming, u_grad, g_grad)
-        message = None
+        if coming.halo_grad is not None:
+            assert self._part.copies is not None and self._between.copied is not None
+            self._part.copies.backward(segment, self._rows, self._between.copied, coming.halo_grad)
+        returning = _Returning(None)
         if layer is not None:
-            assert g_grad is not None and self._before is not None and self._before.gathering is not None
-            message = self._before.gathering.send_back(g_grad)
+            assert g_grad is not None
+            returning = self._halo_before(g_grad)
         self._weights_after(coming, complete)
         if isinstance(segment.first, Entry):
             segment.first.end(u_grad)
             _tell(complete, segment.first.parameters)
-        return _Returning(None) if layer is None else self._layer_before(u_grad, g_grad, message, complete)
+        if layer is not None:
+            self._layer_before(u_grad, g_grad, returning, complete)
+        return returning
+
+    def _halo_before(self, g_grad: Tensor) -> _Returning:
+        """Launch the gradients of the halo rows that the layer summed; where these are copies, keep the gradients."""
+        assert self._before is not None and self._before.gathering is not None
+        if self._before.copied is not None:
+            return _Returning(None, halo_grad=self._before.gathering.halo_back(g_grad))
+        return _Returning(None, message=self._before.gathering.send_back(g_grad))
 
     def _input_grad(self, coming: _Returning) -> Tensor:
         """The matrix in which the gradient of the segment's rows ``u`` is computed."""
@@ -285,19 +320,18 @@ class _BackwardSegment:
             second.prepare_weights(kept, coming.a_grad)
             _tell(complete, second.prepare_parameters)
 
-    def _layer_before(
-        self, u_grad: Tensor, g_grad: Tensor | None, message: Message | None, complete: Complete
-    ) -> _Returning:
-        """Add to the weight gradients of the layer that this segment finishes; returns the gradients of its rows."""
+    def _layer_before(self, u_grad: Tensor, g_grad: Tensor | None, returning: _Returning, complete: Complete) -> None:
+        """Add to the weight gradients of the layer that this segment finishes; note the gradients of its rows."""
         layer, before = self._segment.layer, self._before
         assert layer is not None and g_grad is not None
         assert before is not None and before.kept is not None and before.gathering is not None
         layer.finish_weights(before.kept, u_grad, g_grad, self._initial_grad)
         v_grad = layer.direct_back(u_grad)
-        a_grad = before.gathering.own_back(g_grad, None if layer.multiplies else v_grad)
+        returning.a_grad = before.gathering.own_back(g_grad, None if layer.multiplies else v_grad)
+        returning.v_grad = v_grad if layer.multiplies else None
+        returning.out_grad = u_grad
         before.gathering = None
         _tell(complete, layer.finish_parameters)
-        return _Returning(a_grad, v_grad if layer.multiplies else None, u_grad, message)
 
 
 def _tell(complete: Complete, parameters: Iterable[nn.Parameter]) -> None:

@@ -13,6 +13,8 @@ BOUNDARY_FIRST = "boundary first"
 """Rows leave once the segment's boundary is computed; they travel while its interior and own sums are computed."""
 
 
+AT_HOME = "at home"
+"""Nothing travels: every worker computes the layer's halo rows itself."""
 NOT_HIDDEN = "not hidden"
 """The layer waits for its halo rows, and nothing is computed while they travel."""
 

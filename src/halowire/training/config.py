@@ -144,6 +144,15 @@ class FreshnessConfig:
 
 
 @dataclass(frozen=True)
+class WireConfig:
+    """Which rows need not travel; the result stays exact."""
+
+    first_layer: Literal["exchange", "local"] = "exchange"
+    """the halo's rows of the first layer that exchanges rows. `exchange`: sent in every epoch; `local`: computed by
+    every worker itself, from features and their sums that are sent once"""
+
+
+@dataclass(frozen=True)
 class MeshConfig:
     """The mesh: workers as stages x parts."""
 
@@ -283,6 +292,7 @@ class Config:
     optim: OptimConfig = field(default_factory=OptimConfig)
     rate: RateConfig = field(default_factory=RateConfig)
     freshness: FreshnessConfig = field(default_factory=FreshnessConfig)
+    wire: WireConfig = field(default_factory=WireConfig)
     mesh: MeshConfig = field(default_factory=MeshConfig)
     partition: PartitionConfig = field(default_factory=PartitionConfig)
     task: TaskConfig = field(default_factory=TaskConfig)

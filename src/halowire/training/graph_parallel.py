@@ -12,9 +12,9 @@ from torch import Tensor
 from halowire.events import EVAL
 from halowire.layers import Inputs, Model, Rows
 from halowire.partitioning import Shard
-from halowire.schedules import BOUNDARY_FIRST, BoundaryFirst, Complete, Part, Stage, Watch, watched
+from halowire.schedules import AT_HOME, BOUNDARY_FIRST, BoundaryFirst, Complete, HaloCopies, Part, Stage, Watch, watched
 from halowire.training.config import Config
-from halowire.training.model_setup import build_model, output_width, policy_for
+from halowire.training.model_setup import FIRST_EXCHANGE, build_model, output_width, policy_for
 from halowire.training.runner import Runner, loss_gradient, overlap_of
 from halowire.training.task import Learnt, Task
 from halowire.wire import HaloExchange, Transport
@@ -50,6 +50,7 @@ class GraphParallel(Runner):
         policy = policy_for(train, config, transport, self.num_features)
         stage = Stage.of(self.model, 0, len(self.model.blocks), policy.decay is not None)
         self.parameters = stage.parameters
+        self._copies = config.wire.first_layer == "local" and transport.size > 1
         self.exchange = exchange(train, transport, device, policy)
         self._train = self._part(train, self.exchange)
         self._evaluation = self._train
@@ -63,7 +64,11 @@ class GraphParallel(Runner):
     def _part(self, shard: Shard, exchange: HaloExchange) -> Part:
         """Make ``shard`` ready; features that the model reads over edges cross the wire here, and only here."""
         edges = self.model.aggregation(shard, exchange)
-        return Part(shard.ids.to(exchange.device), Inputs.of(shard, edges, self.model.aggregates_input), edges)
+        inputs = Inputs.of(shard, edges, self.model.aggregates_input, self._copies)
+        copies = None
+        if inputs.copies is not None:
+            copies = HaloCopies(self.model.make_entry(), inputs.copies, exchange.halo_ids)
+        return Part(shard.ids.to(exchange.device), inputs, edges, copies)
 
     @property
     def boundary(self) -> int:
@@ -99,4 +104,6 @@ class GraphParallel(Runner):
     def facts(self) -> dict[str, Any]:
         """How every exchange is hidden behind computation, and the share of interior rows."""
         overlap = overlap_of(self.model, self.peers, self._config, BOUNDARY_FIRST)
+        if self._train.copies is not None:
+            overlap |= {str(FIRST_EXCHANGE): AT_HOME}
         return {"overlap": overlap, "interior_share": self._train.aggregation.interior_share}

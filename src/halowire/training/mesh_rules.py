@@ -44,6 +44,16 @@ def _can_resend_input(config: Config, here: Situation) -> bool:
     return _has(config, "sums_input") and config.model.residual <= 0 and not _pipelined(config, here)
 
 
+def _local(config: Config) -> bool:
+    """Whether every worker computes the first hidden rows of its halo itself."""
+    return config.wire.first_layer == "local"
+
+
+def _can_copy(config: Config) -> bool:
+    """Whether a halo node's first hidden row follows from its features and their sum."""
+    return _has(config, "sums_input") or not _has(config, "aggregates_input")
+
+
 def _only_narrowed_rows(config: Config, outputs: int | None) -> bool:
     """Whether the only rows that travel are those of the second layer, which its weights have made narrower."""
     if outputs is None or config.mesh != MeshConfig() or config.model.layers != 2:
@@ -99,6 +109,24 @@ MODEL = (
         way_out="leave it out (instead of the recipe delta, use two-levels)",
         words=lambda c, here: {"outputs": here.outputs}),
 )  # fmt: skip
+FIRST_LAYER = (
+    needs("wire.first_layer=local", "a model whose first layer is a sum of features, or no sum",
+        lambda c, here: _local(c) and not here.own_model and not _can_copy(c),
+        "--wire.first-layer local computes a halo node's first row from the sum of its neighbours' features, but the "
+        "first layer of --model.name {model.name} weights its neighbours anew in every epoch",
+        "use exchange, or another model"),
+    needs("wire.first_layer=local", "one stage and one chunk", lambda c, here: _local(c) and _pipelined(c, here),
+        "--wire.first-layer local runs in one stage and one chunk", "leave --mesh.* out, or use exchange"),
+    excludes("wire.first_layer=local rate.resend_input", "", lambda c, here: _local(c) and c.rate.resend_input,
+        "--rate.resend-input sends the features anew in every epoch, --wire.first-layer local never does", "drop one"),
+    excludes("wire.first_layer=local freshness.threshold", "", lambda c, here: _local(c) and c.freshness.threshold > 0,
+        "--freshness.threshold measures how the rows of the first exchange change, which --wire.first-layer local "
+        "leaves out", "use --freshness.sync-every, or --wire.first-layer exchange"),
+    idle("wire.first_layer", "with --freshness.mode never, which sends no rows",
+        lambda c, here: c.freshness.mode == "never"),
+    idle("wire.first_layer", "on a model of one layer, which exchanges no rows",
+        lambda c, here: not here.own_model and c.model.layers == 1 and _has(c, "aggregates_input")),
+)  # fmt: skip
 WIRE_ON_MESH = (
     excludes("freshness.mode=delayed freshness.mode=adaptive", "several stages",
         lambda c, here: here.mesh.stages > 1 and late(c),
@@ -142,4 +170,4 @@ WIRE_ON_MESH = (
         "--rate.rows does not go with several chunks in several parts: all halo rows of a chunk travel",
         "use --mesh.chunks 1 or --mesh.parts 1"),
 )  # fmt: skip
-MESH_RULES = (*MESH, *MODEL, *WIRE_ON_MESH)
+MESH_RULES = (*MESH, *MODEL, *FIRST_LAYER, *WIRE_ON_MESH)

@@ -37,6 +37,8 @@ from halowire.wire import (
     stepped,
 )  # fmt: skip
 
+FIRST_EXCHANGE = 1
+"""The number of the first layer that exchanges rows."""
 LayerRate = Callable[[int, str], Rate]
 """The rate of a layer and a direction."""
 GradeCounts = Mapping[int, tuple[int, ...]]
@@ -120,6 +122,8 @@ def policy_of(
     """
     rate, layers = config.rate, dict(enumerate(widths, 1))
     layers = {0: input_width} | layers if rate.resend_input else layers
+    if config.wire.first_layer == "local":
+        layers.pop(FIRST_EXCHANGE, None)
     sent = {link.layer for link in links} if links and not halo_rows else set(layers)
     bits = layer_bits(rate, layers, sent)
     own_ratios = layer_ratios(rate, layers, sent)

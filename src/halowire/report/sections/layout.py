@@ -47,6 +47,7 @@ BOUNDARY_FIRST = "boundary first"
 MEANING = {
     BOUNDARY_FIRST: "rows that other workers need are computed and sent first; computing the other rows hides the wire",
     "plain overlap": "a layer sends its rows when all of them are computed; only its local product hides the wire",
+    "at home": "nothing is sent: every worker computes its halo's rows itself, from features and sums that came once",
     "not hidden": "nothing is computed while its rows are on the wire",
 }
 
