@@ -24,7 +24,7 @@ from halowire.launch.meeting import meeting_place, open_store
 from halowire.launch.place import Place, launched
 from halowire.launch.token import prove, token_here
 from halowire.schedules import forget_circles
-from halowire.wire import NcclTransport, Transport, hold_watchdog, leave_group, transport_on
+from halowire.wire import NcclTransport, PinnedTransport, Transport, hold_watchdog, leave_group, transport_on
 
 PINGS = 20
 PAYLOAD = 4 << 20
@@ -90,7 +90,10 @@ def join(device: torch.device, deadline: float = 600.0) -> Transport:
     It uses the existing process group, or else a new one that ends with the program.
     """
     if dist.is_initialized() or not launched():
-        return transport_on(device, deadline)
+        transport = transport_on(device, deadline)
+        if isinstance(transport, PinnedTransport) and transport.rank == 0:
+            print(f"halowire{carrier_words('gloo', device).replace(';', ':')}", file=sys.stderr, flush=True)
+        return transport
     stack = contextlib.ExitStack()
     transport, _ = stack.enter_context(joined(device, deadline))
 

@@ -84,6 +84,11 @@ class Flights:
             self._raised = True
             raise self._late
 
+    def forget(self) -> None:
+        """Watch no longer over what is under way, and let its process groups go."""
+        with self._lock:
+            self._lanes.clear()
+
     def look(self) -> None:
         """Announce and end what takes long; the watch's thread calls this."""
         if self._late is not None:

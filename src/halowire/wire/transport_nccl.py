@@ -178,6 +178,7 @@ class NcclTransport(Transport):
         super().forget()
         self._pairs = {}
         self._groups.clear()
+        self.flights.forget()
 
     def _send_headers_apart(self, pending: Pending, envelope: Envelope) -> None:
         """Send the headers from their own memory on the host, which is free again when they have left it."""

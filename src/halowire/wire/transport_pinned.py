@@ -38,9 +38,10 @@ class Staged(Pending):
 
 @dataclass(frozen=True, eq=False)
 class Leaving:
-    """Bytes on their way out: ``posted`` gives what Gloo sends from ``room``, once they are copied there."""
+    """Bytes on their way from ``source``: ``posted`` gives what Gloo sends from ``room``, once they are there."""
 
     posted: Future[Works]
+    source: Tensor
     room: Tensor
     ranks: tuple[int, ...]
     where: str
@@ -94,9 +95,10 @@ class PinnedTransport(Transport):
             copies = self._copy_out(send, room, leaving)
             ranks = (*(rank for _, rank in headers), *self._ranks_of(leaving))
             posted = self._poster.submit(self._send, room, inner.tag, headers, copies)
-            found = Leaving(posted, room, ranks, where)
-            self._leaving[send.data_ptr()] = found
-            self._leaving[room.data_ptr()] = found  # by which the envelope knows when its headers have left
+            # The envelope knows by the room on the host when its headers have left.
+            self._leaving |= dict.fromkeys(
+                (send.data_ptr(), room.data_ptr()), Leaving(posted, send, room, ranks, where)
+            )
         return Staged((), received, send, where, inner.tag, inner=inner)
 
     def _copy_out(self, send: Tensor, room: Tensor, pieces: Sequence[Piece]) -> list[tuple[Piece, Mark]]:
@@ -151,7 +153,9 @@ class PinnedTransport(Transport):
 
     def _settle(self, key: int) -> None:
         super()._settle(key)
-        if (leaving := self._leaving.pop(key, None)) is not None:
+        if (leaving := self._leaving.get(key)) is not None:
+            # A send of Gloo can be waited for only once.
+            del self._leaving[leaving.source.data_ptr()], self._leaving[leaving.room.data_ptr()]
             wait = Wait(leaving.where, self.deadline)
             try:
                 works = leaving.posted.result(wait.left)
