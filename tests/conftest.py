@@ -12,7 +12,7 @@ from hypothesis import settings
 from tests.support.pool import Pool
 
 SIMULATED = -1
-"""Times their number, the key of the pool of workers that have the simulated device."""
+"""The key of a pool whose workers have the simulated device is its size times this."""
 
 # The quick suite gives the same verdict every time; `HYPOTHESIS_PROFILE=search` looks for new cases.
 settings.register_profile("same", derandomize=True)
@@ -53,7 +53,8 @@ def on_workers(pools: dict[int, Pool]) -> Callable[..., list[Any]]:
 def on_sim(pools: dict[int, Pool]) -> Callable[..., list[Any]]:
     """``on_sim(function, *args)`` runs ``function(rank, *args)`` on two workers that have the simulated device.
 
-    No other test runs in their processes, whose torch believes that it has an accelerator.
+    ``workers`` may ask for more of them. No other test runs in their processes, whose torch believes that it has an
+    accelerator.
     """
     from tests.support.sim import have_device
 

@@ -18,7 +18,7 @@ from bench.accuracy.tasks import find
 from bench.bytes.table import table
 from halowire import load
 from halowire.graph import Graph
-from halowire.partitioning import measure, partition
+from halowire.partitioning import cut, measure, partition
 
 HERE = Path(__file__).parent
 GRAPHS = "debian,ogbn-arxiv,coauthor-physics,amazon-computers,tolokers,wordnet"
@@ -30,10 +30,14 @@ def count(graph: Graph, parts: int, method: str) -> dict[str, Any]:
     made = partition(graph, parts, method)
     seconds = time.monotonic() - start
     quality = measure(graph, made)
+    start = time.monotonic()
+    covered = sum(sum(shard.cover_counts()) for shard in cut(graph, made))
     return {
         "nodes": graph.num_nodes,
         "edges": graph.num_edges,
         "halo_rows": sum(quality.halo_rows),
+        "cover_rows": covered,
+        "cover_seconds": round(time.monotonic() - start, 1),
         "cut_share": round(quality.cut_share, 4),
         "work": round(quality.work_imbalance, 3),
         "memory": round(quality.memory_imbalance, 3),

@@ -1,6 +1,6 @@
 """Measures what a checkpoint in every epoch adds to the epoch; see README.md.
 
-python -m bench.checkpoint [--rounds 4] [--epochs 10] [--graph debian]
+python -m bench.checkpoint [--blocks 8] [--graph debian]
 """
 
 from __future__ import annotations

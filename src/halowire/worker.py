@@ -1,7 +1,7 @@
 """A worker process joins the others, reads its shard, and trains, fits the user's own model, or predicts.
 
-Its arguments are ``train RUN``, ``fit RUN FOLDER``, ``predict RUN FILE`` or ``roundtrip``; the launcher starts it as
-``python -m halowire.worker``, and a single worker runs in the user's own process.
+Its arguments are ``train RUN``, ``fit RUN FOLDER``, ``predict RUN FILE``, ``roundtrip`` or ``prove``; the launcher
+starts it as ``python -m halowire.worker``, and a single worker runs in the user's own process.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ from halowire.launch import (
     tell_launcher,
 )
 from halowire.partitioning import Shard, is_shard_folder, read_links, read_manifest, read_shard
+from halowire.proving import prove_worker
 from halowire.pyg import HandOver, own_facts, own_runner, place_data, read_tensors
 from halowire.report import Console, write_report, write_tensorboard
 from halowire.schedules import Mesh
@@ -104,6 +105,9 @@ def run(words: list[str]) -> int:
     verb, *rest = words
     if verb == "roundtrip":
         roundtrip_worker()
+        return 0
+    if verb == "prove":
+        prove_worker()
         return 0
     job = Job.read(Path(rest[0]))
     # A model of the user's own may fail in the user's code, whose traceback the user needs to see.

@@ -26,7 +26,7 @@ QUICK: list[tuple[str, str, dict[str, Any]]] = [
     ("sage", "exact", {"optim__clip": 1.0}),
     ("gat", "sylvie-a", {}),
     ("gcn", "halowire", {"epochs": MEASURE_EVERY + 2}),
-    ("gcnii", "varco", {"model__layers": 4}),
+    ("gcnii", "varco", {"model__layers": 4, "wire__cover": "on"}),
     ("sage", "two-levels", {"rate__weights": 1}),
     ("sage", "bns", {}),
     ("resgcn", "sylvie-s", {"rate__nodes": "degree"}),
@@ -46,6 +46,7 @@ TASKS: list[tuple[str, str, str, dict[str, Any]]] = [
     ("values", "gcn", "delta", {}),
     ("links", "gat", "sylvie-a", LINKS),
     ("words", "gcnii", "exact", {"model__layers": 4}),
+    ("inductive", "sage", "half", {"task__inductive": True}),
     ("words", "sage", "exact", {"wire__first_layer": "local"}),
 ]
 """Every kind of task once; words are sparse features."""
@@ -72,9 +73,10 @@ def test_every_model_and_recipe(on_sim: Callable[..., list[Any]], model: str, re
 @pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("recipe", ["exact", "sylvie-a", "halowire"])
-@pytest.mark.parametrize("kind", [task[0] for task in TASKS])
+@pytest.mark.parametrize("kind", dict.fromkeys(task[0] for task in TASKS))
 def test_every_model_and_task(on_sim: Callable[..., list[Any]], model: str, recipe: str, kind: str) -> None:
-    _check(on_sim, config_of(model, recipe, **(LINKS if kind == "links" else {})), kind)
+    more = {"links": LINKS, "inductive": {"task__inductive": True}}.get(kind, {})
+    _check(on_sim, config_of(model, recipe, **more), kind)
 
 
 WIRES: list[dict[str, Any]] = [
@@ -83,6 +85,8 @@ WIRES: list[dict[str, Any]] = [
     {"rate__bits": 4, "rate__columns": "first", "rate__ratio": 2.0, "rate__decay": 0.8},
     {"freshness__mode": "delayed", "freshness__threshold": 0.1, "freshness__smoothing": 0.5},
     {"freshness__mode": "delayed", "freshness__sync_every": 2, "rate__bits": 8, "rate__nodes": "degree"},
+    {"wire__cover": "on", "rate__bits": 1, "freshness__mode": "delayed"},
+    {"wire__cover": "on", "rate__rows": 0.5, "rate__resend_input": True},
     {"rate__weights": 8, "optim__clip": 0.5, "optim__weight_decay": 0.01},
     {"model__dropout": 0.0, "model__norm": "none", "model__residual": 0.5, "rate__bits": 16},
 ]

@@ -11,7 +11,7 @@ from triton.runtime.jit import JITFunction
 
 from halowire.kernels import Packing, delta_step, pack_rows, unpack_rows
 from halowire.kernels.triton_devices import interpreted
-from tests.support.gpu.cases import STREAM, cases, difference
+from tests.support.gpu.cases import STREAM, cases, difference, twin_of
 from tests.support.gpu.launched import launches
 from tests.support.gpu.targets import compiled
 from tests.support.ptx.machine import execute
@@ -114,7 +114,7 @@ def test_a_wrong_constant_changes_the_bytes():
     one = case("pack 1-bit minmax")
     with launches("sm_80", run="sm_80", change=other):
         found = one.call()
-    assert difference(found, one.twin(), exact=True) > 0
+    assert difference(found, twin_of(one), exact=True) > 0
 
 
 def last_launch(name: str) -> tuple:

@@ -27,7 +27,7 @@ from halowire.kernels.triton_devices import interpreted
 from tests.support.any_edges import edges
 from tests.support.any_rows import matrices, targets_of
 from tests.support.choices import use
-from tests.support.gpu.cases import CLOSE, PACKINGS, cases, difference
+from tests.support.gpu.cases import CLOSE, PACKINGS, cases, difference, twin_of
 from tests.support.gpu.table import Results
 
 pytestmark = [
@@ -47,7 +47,7 @@ def test_a_kernel_computes_what_its_twin_computes(case, results: Results):
     with use("triton"):
         first, again = case.call(), case.call()
     assert difference(again, first, exact=True) == 0
-    found["difference"]["interpreted"] = difference(first, case.twin(), case.exact)
+    found["difference"]["interpreted"] = difference(first, twin_of(case), case.exact)
     assert found["difference"]["interpreted"] <= (0 if case.exact else CLOSE)
 
 

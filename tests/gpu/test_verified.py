@@ -7,7 +7,7 @@ import re
 import pytest
 
 from halowire.kernels.triton_devices import interpreted
-from tests.support.gpu.cases import CLOSE, cases, difference
+from tests.support.gpu.cases import CLOSE, cases, difference, twin_of
 from tests.support.gpu.launched import launches
 from tests.support.gpu.table import Results
 from tests.support.gpu.targets import TARGETS
@@ -24,7 +24,7 @@ CASES = cases()
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 def test_machine_code_fits_and_computes_what_the_twin_computes(case, results: Results):
     found = results.setdefault(case.name, {"exact": case.exact, "difference": {}})
-    wanted = case.twin()
+    wanted = twin_of(case)
     made = []
     for target in TARGETS:
         executed = target if target in ("sm_80", "sm_90") else None
@@ -70,4 +70,4 @@ def test_machine_code_for_other_widths_computes_what_the_twin_computes(name, wid
     case = next(one for one in cases(width) if one.name == name)
     with launches("sm_80", run="sm_80"):
         found = case.call()
-    assert difference(found, case.twin(), case.exact) <= (0 if case.exact else CLOSE)
+    assert difference(found, twin_of(case), case.exact) <= (0 if case.exact else CLOSE)

@@ -47,6 +47,20 @@ def test_deep_models(on_workers, workers, case, model):
     compare(on_workers(workers, train_here, case, "random", config), want)
 
 
+@pytest.mark.parametrize(
+    ("workers", "model", "case"),
+    [(2, "gcn", "plain"), (3, "sage", "directed-weighted"), (4, "sage", "sparse"), (3, "gcnii", "plain")],
+)
+def test_with_partial_sums_in_later_layers(on_workers, workers, model, case):
+    both = LOCAL | {"wire.cover": "on"}
+    if model == "gcnii":
+        config, want = steady(make_deep(model, 1).replace(both), partial(deep_epochs, case=case), EXACT)
+        compare(on_workers(workers, train_here, case, "random", config), want)
+    else:
+        config = make_config(model).replace(both)
+        compare_dense(on_workers(workers, train_here, case, "random", config), case, config)
+
+
 @pytest.mark.parametrize("case", ["lane", "islands"])
 def test_large_interiors_and_workers_without_a_halo(on_workers, case):
     config = make_config("sage").replace(LOCAL)

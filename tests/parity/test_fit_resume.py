@@ -11,6 +11,7 @@ import torch_geometric.nn as pyg
 
 import halowire
 from halowire.errors import InputError
+from halowire.events import read_events
 from halowire.wire import run_threads
 from tests.support.fit_case import SCRIPTS, make_data, run_script
 from tests.support.pyg_case import compare, make_graph, make_owner, run_part, run_plain
@@ -20,6 +21,29 @@ from tests.support.pyg_case import compare, make_graph, make_owner, run_part, ru
 def test_two_halves_are_a_whole(tmp_path, workers, recipe):
     same = json.loads(run_script(SCRIPTS / "resume_script.py", tmp_path, workers, recipe).splitlines()[-1])
     assert same == {"predictions": True, "loss": True, "weights": True, "tied": True}
+
+
+@pytest.mark.parametrize(("before", "now"), [(2, 1), pytest.param(1, 2, marks=pytest.mark.slow)])
+def test_another_number_of_workers_goes_on_with_the_same_weights(tmp_path, before, now):
+    """Without dropout an exact run has the same losses and predictions on any number of workers, up to rounding."""
+    torch.manual_seed(5)
+    model, data = pyg.models.GraphSAGE(5, 8, 2, 3), make_data()
+
+    def fit(name, workers, epochs, **more):
+        settings = {"epochs": epochs, "eval.every": 3, "optim.lr": 0.02, "threads": 1}
+        return halowire.fit(model, data, workers, settings=settings, out=tmp_path / name, quiet=True, **more)
+
+    whole = fit("whole", 1, 6)
+    fit("run", before, 3)
+    done = fit("run", now, 6, resume=True)
+    assert done.summary["workers"] == now and done.summary["epochs"] == 6
+    assert abs(done.summary["train_loss"] - whole.summary["train_loss"]) < 1e-4 * whole.summary["train_loss"]
+    want, most = whole.predictions, 1e-4 * float(whole.predictions.abs().max())
+    torch.testing.assert_close(done.predictions, want, rtol=0, atol=most)
+    for one, other in zip(done.model.state_dict().values(), whole.model.state_dict().values(), strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-4 * float(other.abs().max()))
+    told = [event for event in read_events(tmp_path / "run/events-0.jsonl") if event["event"] == "recut"]
+    assert [(event["before"], event["workers"], event["epoch"]) for event in told] == [(before, now, 3)]
 
 
 class Tied(torch.nn.Module):

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from halowire.events import read_events
-from tests.support.checkpoint_case import losses, resumed_here, stopped_here, straight_here
+from tests.support.checkpoint_case import broken_off_here, losses, resumed_here, stopped_here, straight_here
+from tests.support.resumed import assert_same
 
 NUMBERS = pytest.mark.parametrize("workers", [1, 3])
 
@@ -62,6 +63,21 @@ def test_back_to_the_first_number_before_a_new_checkpoint_is_bit_for_bit(on_work
     for rank, runs in enumerate(got):
         for name, value in want[rank]["weights"].items():
             np.testing.assert_array_equal(runs[0][2]["weights"][name], value)
+
+
+@pytest.mark.parametrize("epoch", [5, 7])
+@pytest.mark.parametrize("recipe", ["sylvie-a", "halowire"])
+def test_a_recut_run_that_is_broken_off_goes_on_bit_for_bit(on_workers, tmp_path, recipe, epoch):
+    """In epoch 5 no checkpoint of the new cut exists yet; in epoch 7 the one after epoch 6 is there."""
+    on_workers(2, stopped_here, str(tmp_path / "run"), recipe, {}, 4)
+    shutil.copytree(tmp_path / "run", tmp_path / "straight")
+    want = on_workers(3, resumed_here, [str(tmp_path / "straight")], recipe, {})
+    on_workers(3, broken_off_here, str(tmp_path / "run"), recipe, {}, epoch)
+    got = on_workers(3, resumed_here, [str(tmp_path / "run")], recipe, {})
+    for one, other in zip(got, want, strict=True):
+        assert one[0][0] == (4 if epoch == 5 else 6)
+        assert_same(one[0][2], other[0][2])
+    assert losses(tmp_path / "run") == losses(tmp_path / "straight")
 
 
 def test_another_mesh_of_as_many_workers(on_workers, tmp_path):

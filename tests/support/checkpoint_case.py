@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -73,3 +74,23 @@ def losses(run: Path) -> list[float]:
     events = [event for event in read_events(run / "events-0.jsonl") if event["event"] == "epoch"]
     assert [event["epoch"] for event in events] == list(range(len(events)))
     return [event["loss"] for event in events]
+
+
+class BrokenOffError(Exception):
+    """Ends a run at once, without a checkpoint, as a kill does."""
+
+
+def broken_off_here(rank: int, run: str, recipe: str, settings: dict[str, Any], epoch: int) -> None:
+    """Resume a run, and break it off while it trains ``epoch``, without a checkpoint."""
+    trainer = recipe_trainer(rank, run, config_of(recipe, **settings))
+    trainer.resume()
+
+    def broken() -> bool:
+        if trainer.progress.epoch == epoch:
+            raise BrokenOffError
+        return False
+
+    with suppress(BrokenOffError):
+        trainer.run(Hooks(Silent(), should_stop=broken))
+    assert trainer.progress.epoch == epoch
+    trainer.settle()

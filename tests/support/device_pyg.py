@@ -17,7 +17,9 @@ import halowire
 from halowire.pyg.own_model import own_runner
 from halowire.pyg.shard_data import cut_data, of_shard
 from halowire.training import Config, Hooks, Trainer
+from halowire.training.model_setup import output_width
 from halowire.wire import Transport
+from halowire.wire.own_codec import Draws
 from tests.support.device_case import EpochCounts, Outcome, outcome_of, torch_kernels
 from tests.support.device_graphs import part_of
 from tests.support.pyg_case import make_graph, make_owner
@@ -51,6 +53,32 @@ class Own(nn.Module):
         return torch.zeros_like(h).index_add(0, target, h[source])
 
 
+class Dropping(nn.Module):
+    """A model whose edges are others in every epoch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.drop_edges = halowire.DropEdges(0.3, seed=2)
+        self.rest = Two(pyg.SAGEConv, norm=False)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.rest(x, self.drop_edges(edge_index))
+
+
+class Half(halowire.RowCodec):
+    """A codec as users write them: bf16, rounded at random."""
+
+    def row_bytes(self, columns: int) -> int:
+        return 2 * columns
+
+    def encode_rows(self, rows: Tensor, draws: Draws) -> Tensor:
+        noise = draws.uniform(rows.shape[1]) * 2.0**-9
+        return (rows * (1 + noise)).bfloat16().view(torch.uint8)
+
+    def decode_rows(self, data: Tensor, columns: int) -> Tensor:
+        return data.view(torch.bfloat16).float()
+
+
 MODELS: dict[str, Callable[[], nn.Module]] = {
     "GCNConv": lambda: Two(pyg.GCNConv, norm=False),
     "SAGEConv and BatchNorm": lambda: Two(pyg.SAGEConv, norm=True),
@@ -59,6 +87,7 @@ MODELS: dict[str, Callable[[], nn.Module]] = {
     "TransformerConv": lambda: Two(pyg.TransformerConv, norm=False),
     "SAGEConv max": lambda: Two(lambda i, o: pyg.SAGEConv(i, o, aggr="max"), norm=False),
     "own": Own,
+    "DropEdges": Dropping,
 }
 
 
@@ -88,26 +117,33 @@ def loop_on(device: str, name: str, recipe: str, counts: Counts, epochs: int = 4
     return Outcome(last, {}, weights | {"out": out.cpu().numpy()}, waits, dict(transport.ledger.totals))
 
 
-def fit_on(device: str, config: Config, counts: Counts) -> Outcome:
-    """What `fit` does in a worker: train a model with the library's loop, on ``device``."""
+def fit_trainer_on(device: str, config: Config, kind: str, folder: Path, codec: bool = False) -> Trainer:
+    """What `fit` makes in a worker: a trainer of a PyG model, on ``device``, with a ``codec`` of one's own."""
     transport = Transport(deadline=60)
-    shard, _ = part_of("classes", config, transport, torch.device(device))
+    shard, links = part_of(kind, config, transport, torch.device(device))
     data = of_shard(shard, transport, torch.device(device))
     torch.manual_seed(5 + transport.rank)
-    runner = own_runner(Two(pyg.GATConv, True, 12, 5), data, config, None, ("x", "edge_index"))
+    model = Two(pyg.GATConv, True, 12, output_width(config, shard.num_classes))
+    runner = own_runner(model, data, config, None, ("x", "edge_index"), links, Half() if codec else None)
+    torch.manual_seed(5 + transport.rank)  # on a device only its own generator goes on, not the one that drew weights
+    return Trainer(runner, config, transport, folder)
+
+
+def fit_on(device: str, config: Config, counts: Counts, kind: str = "classes", codec: bool = False) -> Outcome:
+    """Train as `fit` does."""
     with tempfile.TemporaryDirectory() as folder:
-        trainer = Trainer(runner, config, transport, Path(folder))
+        trainer = fit_trainer_on(device, config, kind, Path(folder), codec)
         watch = EpochCounts(counts)
         trainer.run(Hooks(watch, keep=False))
     return outcome_of(trainer, watch)
 
 
-def fit_on_both(rank: int, config: Config) -> tuple[Outcome, Outcome]:
+def fit_on_both(rank: int, config: Config, kind: str = "classes", codec: bool = False) -> tuple[Outcome, Outcome]:
     """The same on the simulated device and, with the same torch code, on the CPU."""
     with Simulation() as simulation:
-        device = fit_on(SIM, config, simulation.counts)
+        device = fit_on(SIM, config, simulation.counts, kind, codec)
     with torch_kernels():
-        return device, fit_on("cpu", config, Counts())
+        return device, fit_on("cpu", config, Counts(), kind, codec)
 
 
 def loop_on_both(rank: int, name: str, recipe: str) -> tuple[Outcome, Outcome]:

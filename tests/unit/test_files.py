@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
+from pathlib import Path
 
 import pytest
+import torch
 
-from halowire.files import folder_written_whole, write_json, write_text, written_whole
+from halowire.files import BLOCK, LARGE, folder_written_whole, write_json, write_synced, write_text, written_whole
 
 
 def test_a_file_is_replaced_at_once(tmp_path):
@@ -55,3 +59,45 @@ def test_a_failed_folder_leaves_the_old_one(tmp_path):
         (temporary / "new").touch()
         raise KeyboardInterrupt
     assert [path.name for path in target.iterdir()] == ["old"] and list(tmp_path.iterdir()) == [target]
+
+
+def aligned(size: int, extra: int) -> memoryview:
+    """Random bytes that begin ``extra`` bytes after a block of memory does."""
+    memory = torch.randint(0, 256, (size + 2 * BLOCK,), dtype=torch.uint8)
+    start = -memory.data_ptr() % BLOCK + extra
+    return memory[start : start + size].numpy().data
+
+
+@pytest.mark.parametrize("size", [0, 5, LARGE - 1, LARGE, LARGE + BLOCK, LARGE + BLOCK + 7])
+def test_synced_files_hold_every_byte_wherever_they_begin_and_end(tmp_path, size):
+    contents = {"even": aligned(size, 0), "odd": aligned(size, 1), "bytes": bytes(aligned(size, 0)), "small": b"abc"}
+    (tmp_path / "even").write_bytes(b"x" * (size + 1))  # a longer file of before leaves nothing
+    write_synced(tmp_path, contents)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {
+        name: bytes(data) for name, data in contents.items()
+    }
+
+
+@pytest.mark.parametrize("refused", [True, False])
+def test_a_file_system_that_wants_its_cache_or_takes_odd_pieces_gets_every_byte(tmp_path, monkeypatch, refused):
+    data, true_write, true_fcntl = aligned(LARGE + 9, 0), os.write, fcntl.fcntl
+
+    def no_direct(handle, command, *values):
+        if refused and command == fcntl.F_SETFL:
+            raise OSError(22, "no")
+        return true_fcntl(handle, command, *values)
+
+    def in_pieces(handle, piece):
+        return true_write(handle, piece[: 3 * BLOCK] if len(piece) % BLOCK == 0 else piece[:1000])
+
+    monkeypatch.setattr(fcntl, "fcntl", no_direct)
+    monkeypatch.setattr(os, "write", in_pieces)
+    write_synced(tmp_path, {"a": data})
+    assert Path(tmp_path, "a").read_bytes() == bytes(data)
+
+
+def test_all_files_are_written_before_the_first_is_waited_for(tmp_path, monkeypatch):
+    done = []
+    monkeypatch.setattr(os, "fsync", lambda handle: done.append(sorted(path.name for path in tmp_path.iterdir())))
+    write_synced(tmp_path, {"a": b"1", "b": b"2"})
+    assert done == [["a", "b"]] * 2

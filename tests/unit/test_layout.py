@@ -14,11 +14,12 @@ import halowire
 ROOT = Path(halowire.__file__).parent
 ORDER = [
     "errors", "files", "inputs", "kernels", "graph", "partitioning", "events", "wire", "layers", "schedules",
-    "training", "launch", "report", "pyg", "worker", "running", "comparing", "api", "cli",
+    "training", "launch", "report", "pyg", "proving", "worker", "running", "comparing", "api", "cli",
 ]  # fmt: skip
 # Folders whose `__init__` exports everything that other folders use.
 DOORS = {
     "kernels", "graph", "partitioning", "events", "wire", "layers", "schedules", "training", "launch", "report", "pyg",
+    "proving",
 }  # fmt: skip
 TESTS = Path(__file__).parents[1]
 # Tests of a whole folder, of what several of its files do together; every other one is named after the file it tests.

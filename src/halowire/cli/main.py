@@ -17,7 +17,7 @@ from pathlib import Path
 from halowire.errors import FAILED, INTERRUPTED, USAGE, explain, internal_error, wants_traceback
 
 VERBS = {
-    "doctor": "show versions, kernels, network, and a round trip between all workers",
+    "doctor": "show versions, kernels, network, and a round trip between all workers; --gpu proves the GPUs",
     "partition": "cut a graph into shards on disk",
     "inspect": "describe a graph or a folder of shards",
     "train": "train a model on a graph spread over workers",

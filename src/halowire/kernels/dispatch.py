@@ -44,8 +44,9 @@ def load_native() -> Any | None:
 def choice_of_kernels() -> str:
     """What ``HALOWIRE_KERNELS`` asks for: ``native`` (also where it is not set), ``triton`` or ``torch``.
 
-    ``torch`` asks for the twins on every device. ``triton`` asks, under ``TRITON_INTERPRET=1``, for the interpreted
-    Triton kernels on the CPU, which is for tests. Otherwise tensors get the fastest kernels of their device.
+    ``torch`` asks for the twins on every device. ``triton`` insists on Triton where it could run: for tensors of a GPU
+    and, under ``TRITON_INTERPRET=1``, for those of the CPU, whose kernels are then interpreted, for tests. With
+    ``native`` tensors get the fastest kernels of their device.
     """
     choice = os.environ.get("HALOWIRE_KERNELS", "native")
     if choice not in CHOICES:
@@ -70,6 +71,8 @@ def triton_for(columns: int, *tensors: Tensor | None) -> Any | None:
     device = devices.pop()
     if device.type == "cpu" and not (choice == "triton" and interpreted()):
         return None
+    if choice == "triton" and (reason := reason_against(device)) is not None:
+        raise InputError(f"HALOWIRE_KERNELS is 'triton', but {reason}; correct or unset it")
     return import_module("halowire.kernels.triton") if serves(device) else None
 
 
@@ -87,7 +90,7 @@ def why_twins(device: torch.device) -> str | None:
         return "HALOWIRE_KERNELS is 'torch'"
     if device.type != "cpu":
         return reason_against(device)
-    return None if load_native() is not None else "halowire was installed without a C++ compiler"
+    return None if load_native() is not None else "there is no native module: install halowire with a C++ compiler"
 
 
 @cache

@@ -23,16 +23,21 @@ def interpreted() -> bool:
 @cache
 def reason_against(device: torch.device) -> str | None:
     """Why the Triton kernels do not run on ``device``; None where they do."""
-    if device.type == "cpu":
-        return None if interpreted() else "the tensors are on the CPU"
-    if device.type != "cuda":
+    if device.type == "cpu" and not interpreted():
+        return "the tensors are on the CPU"
+    if device.type not in ("cpu", "cuda"):
         return f"there are none for the device {device.type!r}"
     if find_spec("triton") is None:
         return "triton is not installed; a CUDA or ROCm build of torch brings it"
+    return None if device.type == "cpu" else _too_old(device)
+
+
+def _too_old(gpu: torch.device) -> str | None:
+    """Why the kernels, which are compiled and checked for newer ones, do not run on ``gpu``; None where they do."""
     if torch.version.hip is not None:
-        name = torch.cuda.get_device_properties(device).gcnArchName.partition(":")[0]
+        name = torch.cuda.get_device_properties(gpu).gcnArchName.partition(":")[0]
         return None if name.startswith(AMD) else f"the GPU is {name}; the kernels need one of {', '.join(AMD)}"
-    capability = torch.cuda.get_device_capability(device)
+    capability = torch.cuda.get_device_capability(gpu)
     if capability < OLDEST:
         found, least = ("{}.{}".format(*version) for version in (capability, OLDEST))
         return f"the GPU has compute capability {found}; the kernels need {least} or above"

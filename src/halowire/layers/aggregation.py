@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from torch import Tensor
@@ -136,14 +136,33 @@ class RowEdges:
 
 @dataclass(frozen=True, eq=False)
 class Sum(Aggregation):
-    """``g = A a`` with fixed weights."""
+    """``g = A a`` with fixed weights.
+
+    Where partial sums travel in the place of halo rows, ``halo`` and ``halo_t`` are the matrices of what arrives, and
+    ``uncovered`` is that of the halo rows themselves.
+    """
 
     inner: Csr
     halo: Csr
     inner_t: Csr
     halo_t: Csr
     halo_t_pieces: tuple[tuple[Piece, Csr], ...] = ()
+    uncovered: Csr | None = None
     _cut: dict[tuple[int, int], RowEdges] = field(default_factory=dict)
+
+    @staticmethod
+    def of_shard(shard: Shard, inner: Csr, halo: Csr, exchange: HaloExchange) -> Sum:
+        """Make the normalised matrices of ``shard`` ready; under a cover, the workers agree on partial sums here."""
+        if not exchange.policy.cover:
+            return Sum.of(inner, halo, exchange)
+        return replace(Sum.of(inner, exchange.cover(shard, halo), exchange), uncovered=halo)
+
+    def over_rows(self) -> Sum:
+        """The sum over the halo rows themselves, for rows that are here already, such as sparse features."""
+        if self.uncovered is None:
+            return self
+        device, halo = self.exchange.device, row_range(self.uncovered, 0, self.boundary)
+        return Sum(self.boundary, self.exchange, self.inner, halo.to(device), self.inner_t, halo.transpose().to(device))
 
     @staticmethod
     def of(inner: Csr, halo: Csr, exchange: HaloExchange) -> Sum:
@@ -182,12 +201,12 @@ class Sum(Aggregation):
 
 def symmetric_sum(shard: Shard, exchange: HaloExchange) -> Sum:
     """The sum with ``D^-1/2 (A + I) D^-1/2`` and the degrees of the whole graph, as in GCN."""
-    return Sum.of(*shard.symmetric(), exchange)
+    return Sum.of_shard(shard, *shard.symmetric(), exchange)
 
 
 def mean_sum(shard: Shard, exchange: HaloExchange) -> Sum:
     """The sum with ``D^-1 A`` and the degrees of the whole graph, as in GraphSAGE."""
-    return Sum.of(*shard.mean(), exchange)
+    return Sum.of_shard(shard, *shard.mean(), exchange)
 
 
 class Summing:

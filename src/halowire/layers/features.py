@@ -94,10 +94,12 @@ class Inputs:
         # Sparse features are exchanged on the CPU.
         x = x if isinstance(x, Csr) else x.to(device)
         if not aggregates:
-            return Inputs(x.to(device), copies=Inputs(_fetch(x, exchange).to(device)) if copies else None)
+            return Inputs(x.to(device), copies=Inputs(_fetch(x, exchange, True).to(device)) if copies else None)
         if exchange.policy.resend_input:
             _refuse_unsendable(x, shard.graph)
-        halo = _fetch(x, exchange)
+        if isinstance(aggregation, Sum) and (copies or isinstance(x, Csr)):
+            aggregation = aggregation.over_rows()  # every row is here or needed here, so sums of rows save nothing
+        halo = _fetch(x, exchange, copies)
         if isinstance(x, Csr) or x.shape[1] > WIDEST_CACHE or not isinstance(aggregation, Sum):
             found = Inputs(x.to(device), None, Columns(halo.to(device)), aggregation)
             if copies:
@@ -176,9 +178,14 @@ class FeatureMap:
             self._sum = None
 
 
-def _fetch(rows: Tensor | Csr, exchange: HaloExchange) -> Tensor | Csr:
-    """The halo rows ``[h, F]`` of the matrix with these owned ``rows``."""
-    return exchange.fetch_sparse(rows) if isinstance(rows, Csr) else exchange.fetch(rows)
+def _fetch(rows: Tensor | Csr, exchange: HaloExchange, themselves: bool) -> Tensor | Csr:
+    """The halo rows ``[h, F]`` of the matrix with these owned ``rows``.
+
+    Under a cover, dense rows come with partial sums in their place, unless the rows ``themselves`` are needed.
+    """
+    if isinstance(rows, Csr):
+        return exchange.fetch_sparse(rows)
+    return exchange.fetch_rows(rows) if themselves else exchange.fetch(rows)
 
 
 def _boundary_sums(edges: Sum, x: Tensor | Csr, halo: Tensor | Csr) -> Tensor | Csr:
@@ -196,7 +203,7 @@ def _boundary_sums(edges: Sum, x: Tensor | Csr, halo: Tensor | Csr) -> Tensor | 
 def _copies(sums: Tensor | Csr, halo: Tensor | Csr, exchange: HaloExchange) -> Inputs:
     """What the first layer reads of the halo rows: their features ``halo``, and ``A x`` from their owners' ``sums``."""
     device = exchange.device
-    return Inputs(halo.to(device), Columns(_fetch(sums, exchange).to(device)))
+    return Inputs(halo.to(device), Columns(_fetch(sums, exchange, True).to(device)))
 
 
 def _refuse_unsendable(x: Tensor | Csr, graph: str) -> None:

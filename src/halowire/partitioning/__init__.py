@@ -8,11 +8,12 @@ from halowire.partitioning.manifest import is_shard_folder, read_manifest
 from halowire.partitioning.metis import metis_owners
 from halowire.partitioning.partition import Partition, fill_empty, partition
 from halowire.partitioning.quality import Quality, measure
+from halowire.partitioning.row_cover import summed_pairs
 from halowire.partitioning.shard import Shard, cut
 from halowire.partitioning.store import read_shard, write_shards
 
 __all__ = [
     "EDGE", "Cutting", "HaloLists", "PartLinks", "Partition", "Quality", "Shard", "cut", "cut_links", "cut_shards",
     "fill_empty", "is_shard_folder", "links_record", "measure", "metis_owners", "partition", "read_links",
-    "read_manifest", "read_shard", "write_shards",
+    "read_manifest", "read_shard", "summed_pairs", "write_shards",
 ]  # fmt: skip

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from halowire.errors import InputError
-from halowire.kernels import Csr, first_fall
+from halowire.kernels import Csr, first_fall, first_outside
 from halowire.partitioning.array_files import REMEDY, Expected, between, finite, rising
 from halowire.partitioning.shard import Shard
 
@@ -50,6 +50,7 @@ def expected_arrays(manifest: Mapping[str, Any], entry: Mapping[str, Any], part:
         "symmetric_degree": Expected(("float32",), (n + h,), degree),
         "send_index": Expected(("int64",), (sum(entry["send_counts"]),), between(0, min(entry["num_boundary"], n))),
     }
+    wanted["halo_covered"] = Expected(("bool",), (h,), between(0, 2))
     wanted |= _matrix("inner", n, n, sizes["inner_indices"]) | _matrix("halo", n, h, sizes["halo_indices"])
     wanted |= {name: Expected(("bool",), (n,), between(0, 2)) for name in MASKS}
     wanted |= _features(entry, n) | {"y": _labels(manifest, files, n)}
@@ -190,6 +191,7 @@ def _taken(ids: Tensor, index: Tensor) -> Tensor:
 
 def _check_masks(shard: Shard, part: Path) -> None:
     """Nodes to learn or to measure have labels, and there are not more of them than in the whole graph."""
+    lacks = _rows_without_label(shard)
     for name in MASKS:
         mask: Tensor | None = getattr(shard, name)
         if mask is None:
@@ -199,12 +201,21 @@ def _check_masks(shard: Shard, part: Path) -> None:
             raise InputError(f"{part / name}.npy marks {held} nodes, expected at most {most} of all parts: {REMEDY}")
         if shard.y is None and held:
             raise InputError(f"{part / name}.npy marks nodes, but {part / 'y.npy'} is not there: {REMEDY}")
-        if shard.y is not None and (shard.regression or shard.y.dim() == 1):
-            lacks = ~shard.y.isfinite().all(1) if shard.regression else shard.y < 0
-            bare = np.logical_and(mask.numpy(), lacks.numpy())
-            if bare.any():
-                row = int(bare.argmax())
-                raise InputError(
-                    f"{part / 'y.npy'} holds {shard.y[row].tolist()} for row {row}, which is in {name}, expected a "
-                    f"label: {REMEDY}"
-                )
+        bare = None if lacks is None else np.logical_and(mask.numpy(), lacks.numpy())
+        if shard.y is not None and bare is not None and bare.any():
+            row = int(bare.argmax())
+            raise InputError(
+                f"{part / 'y.npy'} holds {shard.y[row].tolist()} for row {row}, which is in {name}, expected a "
+                f"label: {REMEDY}"
+            )
+
+
+def _rows_without_label(shard: Shard) -> Tensor | None:
+    """Bool ``[n]``: the rows without a class or a value; None where every row has one, or may have several labels."""
+    if shard.y is None:
+        return None
+    if shard.regression:
+        return ~shard.y.isfinite().all(1)
+    if shard.y.dim() > 1 or first_outside(shard.y, 0, shard.num_classes) is None:
+        return None
+    return shard.y < 0

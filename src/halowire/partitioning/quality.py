@@ -41,6 +41,8 @@ class Quality:
         widths: columns of the rows exchanged, one per exchange.
         bytes_per_epoch: halo bytes sent by all workers in an epoch, forward and backward, by bits per value.
         warnings: what the user should know before training.
+        cover_rows: rows and partial sums that every part needs in the place of its halo rows (``--wire.cover``); empty
+            in manifests that lack them.
         choices: why this method and this weighting were chosen, where there was a choice.
     """
 
@@ -63,6 +65,7 @@ class Quality:
     warnings: tuple[str, ...]
     memory_imbalance: float = 0.0
     choices: tuple[str, ...] = ()
+    cover_rows: tuple[int, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """All fields as plain JSON values."""
@@ -97,13 +100,16 @@ class Quality:
         return [
             f"parts       {self.num_parts} by {self.method}, nodes {_span(self.nodes)}, edges {_span(self.edges)}",
             f"cut         {self.cut_edges:,} of {self.num_edges:,} edges ({self.cut_share:.1%})",
-            f"halo rows   {_span(self.halo_rows)} per part, {sum(self.halo_rows):,} in all",
+            f"halo rows   {_span(self.halo_rows)} per part, {sum(self.halo_rows):,} in all{self._cover()}",
             f"balance     nodes {self.node_imbalance:.2f}, edges {self.edge_imbalance:.2f}, "
             f"both together {self.work_imbalance:.2f}{self._memory()} (largest / mean)",
             *(f"choice      {sentence}" for sentence in self.choices),
             f"per epoch   {self._traffic()}",
             self.meaning(),
         ]
+
+    def _cover(self) -> str:
+        return f"; {sum(self.cover_rows):,} with partial sums (--wire.cover)" if self.cover_rows else ""
 
     def _memory(self) -> str:
         return f", memory {self.memory_imbalance:.2f}" if self.memory_imbalance else ""
@@ -167,7 +173,7 @@ def _mismatch(values: Any) -> str | None:
         "bytes_per_epoch": record({"32": count, "1": count}), "warnings": listed(text),
     }  # fmt: skip
     # Manifests of earlier versions lack these.
-    later = {"memory_imbalance": number, "choices": listed(text)}
+    later = {"memory_imbalance": number, "choices": listed(text), "cover_rows": counts}
     checks |= {name: check for name, check in later.items() if isinstance(values, dict) and name in values}
     if mismatch := record(checks)(values, ""):
         return mismatch

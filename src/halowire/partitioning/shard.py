@@ -15,6 +15,7 @@ from halowire.graph import Graph, inverse, inverse_sqrt, scaled_by, symmetric_de
 from halowire.kernels import Csr
 from halowire.partitioning.owned_rows import group_by_owner, halo_of
 from halowire.partitioning.partition import Partition
+from halowire.partitioning.row_cover import cover_counts, covered_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +45,8 @@ class Shard:
         y: labels of owned rows, int64 ``[n]`` (-1: none) or float32 ``[n, C]``.
         train_mask, val_mask, test_mask: bool ``[n]``.
         counts: whole-graph number of ``train``, ``val`` and ``test`` nodes.
+        halo_covered: the halo rows that travel themselves where the others travel as partial sums, bool ``[h]``; None
+            in shards that an earlier version wrote, see :meth:`cover`.
         edge_tensors: further tensors of the edges, by name, ``[e, ...]`` each: edges of ``inner``, then of ``halo``.
     """
 
@@ -72,6 +75,7 @@ class Shard:
     counts: dict[str, int] = field(default_factory=dict)
     regression: bool = False
     edge_tensors: dict[str, Tensor] = field(default_factory=dict)
+    halo_covered: Tensor | None = None
 
     def isolated(self) -> Shard:
         """The shard without the edges from other parts: nothing is sent, and degrees count the remaining edges."""
@@ -86,6 +90,7 @@ class Shard:
             send_index=none,
             send_counts=(0,) * self.num_parts,
             recv_counts=(0,) * self.num_parts,
+            halo_covered=None,
             edge_tensors={name: value[: self.inner.nnz] for name, value in self.edge_tensors.items()},
         )
 
@@ -108,6 +113,14 @@ class Shard:
     def num_features(self) -> int:
         """The number of columns of ``x``; 0 without features."""
         return 0 if self.x is None else self.x.shape[1]
+
+    def cover(self) -> Tensor:
+        """The halo rows that travel themselves where the others travel as partial sums, bool ``[h]``."""
+        return covered_rows(self.halo, self.recv_counts) if self.halo_covered is None else self.halo_covered
+
+    def cover_counts(self) -> tuple[int, ...]:
+        """How many rows and partial sums come from every peer where they travel in the place of all halo rows."""
+        return cover_counts(self.halo, self.cover(), self.recv_counts)
 
     def symmetric(self) -> tuple[Csr, Csr]:
         """Owned rows of ``D^-1/2 (A + I) D^-1/2`` as ``(inner [n, n], halo [n, h])``.
@@ -177,6 +190,7 @@ def cut_each(graph: Graph, partition: Partition) -> Iterator[Shard]:
             counts=dict(counts),
             regression=graph.regression,
             edge_tensors=_edge_tensors(graph, rows, place, halo.numel()),
+            halo_covered=covered_rows(halo_edges, received[part]),
             **graph.of_nodes(rows),
         )
 

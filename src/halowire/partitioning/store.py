@@ -51,7 +51,9 @@ def write_shards(
         parts = _write_parts(temporary, graph, partition, inductive)
         fields = {"graph": graph.name, **{name: getattr(graph, name) for name in OF_GRAPH}}
         fields |= {name: getattr(partition, name) for name in OF_PARTITION}
-        fields |= {"inductive": inductive, "quality": (quality or measure(graph, partition)).to_json(), "parts": parts}
+        counted = tuple(sum(part["shard"]["cover_counts"]) for part in parts)
+        quality = replace(quality or measure(graph, partition), cover_rows=counted)
+        fields |= {"inductive": inductive, "quality": quality.to_json(), "parts": parts}
         write_manifest(temporary, fields)
     return target
 
@@ -111,6 +113,8 @@ def _write(folder: Path, shard: Shard) -> dict[str, Any]:
     elif shard.x is not None:
         arrays["x"] = shard.x
     arrays |= {f"{EDGE}{name}": value for name, value in shard.edge_tensors.items()}
+    if shard.halo_covered is not None:
+        arrays["halo_covered"] = shard.halo_covered
     if shard.y is not None:
         arrays["y"] = _compact(shard.y) if shard.multi_label else shard.y
     sizes = {name: getattr(shard, name) for name in ("num_nodes", "num_features", "num_boundary", "counts")}
@@ -118,6 +122,7 @@ def _write(folder: Path, shard: Shard) -> dict[str, Any]:
     # Both sides of every message have the same checksum: parts of two cuts do not go together unnoticed.
     per_peer["send_crc32"] = digests(shard.ids[shard.send_index], shard.send_counts)
     per_peer["recv_crc32"] = digests(shard.halo_ids, shard.recv_counts)
+    per_peer["cover_counts"] = list(shard.cover_counts())
     return {**sizes, **per_peer, "files": write_arrays(folder, arrays)}
 
 
@@ -137,6 +142,7 @@ def _assemble(manifest: Mapping[str, Any], entry: Mapping[str, Any], arrays: Map
         x=x,
         y=y.float() if y is not None and manifest["multi_label"] else y,
         regression=manifest["regression"],
+        halo_covered=arrays.get("halo_covered"),
         edge_tensors={name.removeprefix(EDGE): value for name, value in arrays.items() if name.startswith(EDGE)},
     )
 

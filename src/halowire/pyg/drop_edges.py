@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from halowire.errors import InputError
 from halowire.kernels import row_keys, uniform_bits
 from halowire.pyg.edges import Edges, unmarked
+from halowire.wire import sent_over
 
 STREAM = 301
 """The stream of random numbers for these draws, apart from all other draws of the same seed."""
@@ -54,7 +55,7 @@ class DropEdges(nn.Module):
         ends: Tensor = unmarked(edge_index)
         if isinstance(edge_index, Edges):
             shard = edge_index.bridge.shard
-            ends = torch.cat([shard.ids, shard.halo_ids]).to(ends.device)[ends]
+            ends = sent_over(torch.cat([shard.ids, shard.halo_ids]), ends.device)[ends]
         first, second = ends[0], ends[1]
         if self.undirected:
             first, second = torch.minimum(first, second), torch.maximum(first, second)

@@ -31,23 +31,36 @@ class Sorted:
         """Sort edges by ``rows``."""
         order = torch.argsort(rows, stable=True)
         indptr = torch.zeros(num_rows + 1, dtype=torch.int64, device=rows.device)
-        torch.cumsum(torch.bincount(rows, minlength=num_rows), 0, out=indptr[1:])
+        # Not by bincount: on a device the host would wait for it.
+        counts = torch.zeros_like(indptr[1:]).scatter_add_(0, rows, torch.ones_like(rows))
+        torch.cumsum(counts, 0, out=indptr[1:])
         return Sorted(indptr, cols[order].int(), order, num_cols)
 
-    def rows(self, start: int, stop: int) -> Sorted:
-        """The edges of rows ``start`` to ``stop``."""
-        first, last = int(self.indptr[start]), int(self.indptr[stop])
-        indptr = self.indptr[start : stop + 1] - first
-        return Sorted(indptr, self.indices[first:last], self.order[first:last], self.num_cols)
+    def cut_rows(self, row: int, edges: int) -> tuple[Sorted, Sorted]:
+        """The edges of the rows before ``row``, which are ``edges`` many, and those of the other rows."""
+        upper = Sorted(self.indptr[: row + 1], self.indices[:edges], self.order[:edges], self.num_cols)
+        lower = Sorted(self.indptr[row:] - edges, self.indices[edges:], self.order[edges:], self.num_cols)
+        return upper, lower
 
-    def columns(self, start: int, stop: int) -> Sorted:
-        """The edges of columns ``start`` to ``stop``, which are numbered from 0."""
-        if (start, stop) == (0, self.num_cols):
-            return self
-        kept = (self.indices >= start) & (self.indices < stop)
-        before = torch.zeros(kept.numel() + 1, dtype=torch.int64, device=kept.device)
-        torch.cumsum(kept, 0, out=before[1:])
-        return Sorted(before[self.indptr], self.indices[kept] - start, self.order[kept], stop - start)
+    def cut_columns(self, column: int, edges: int) -> tuple[Sorted, Sorted]:
+        """The edges of the columns before ``column``, which are ``edges`` many, and those of the other columns.
+
+        The columns of the others are numbered from 0. As the number of edges is known, the host does not wait for a
+        device to count them.
+        """
+        if column == self.num_cols:
+            return self, Sorted(torch.zeros_like(self.indptr), self.indices[:0], self.order[:0], 0)
+        left = self.indices < column
+        before = torch.zeros(left.numel() + 1, dtype=torch.int64, device=left.device)
+        torch.cumsum(left, 0, out=before[1:])
+        number = torch.arange(left.numel(), device=left.device)
+        place = torch.where(left, before[:-1], edges + number - before[:-1])
+        entry = torch.empty_like(number).scatter_(0, place, number)
+        indices, order, bounds = self.indices[entry], self.order[entry], before[self.indptr]
+        return (
+            Sorted(bounds, indices[:edges], order[:edges], column),
+            Sorted(self.indptr - bounds, indices[edges:] - column, order[edges:], self.num_cols - column),
+        )
 
     def matrix(self, weight: Tensor | None) -> Csr:
         """The edges as a matrix; ``weight`` ``[E]`` is in the edges' order before sorting."""
@@ -114,8 +127,9 @@ class Pattern:
     @cached_property
     def parts(self) -> tuple[Sorted, Sorted, Sorted, Sorted]:
         """The edges from owned rows and from the halo, and the transposes of both."""
-        n, held = self.back.num_cols, self.forth.num_cols
-        return self.forth.columns(0, n), self.forth.columns(n, held), self.back.rows(0, n), self.back.rows(n, held)
+        n = self.back.num_cols
+        edges = int(self.back.indptr[n])
+        return *self.forth.cut_columns(n, edges), *self.back.cut_rows(n, edges)
 
     @cached_property
     def attention(self) -> AttentionEdges:

@@ -191,7 +191,7 @@ class _ForwardSegment:
         layer, between = self._segment.following, self.between
         assert layer is not None and between.a is not None
         self._run(0, self._rows.count, own=True)
-        between.gathering = self._aggregation.gather(layer, between.a, self._rows.training)
+        between.gathering = copies.aggregation.gather(layer, between.a, self._rows.training)
         rows, between.copied = copies.forward(self._segment, self._rows)
         return Incoming(rows=rows)
 

@@ -53,7 +53,7 @@ class Departure:
         if self._undropped is not None:
             assert self._kept.u is not None
             self._activation.undropped(self._kept.u[new], self._undropped[new])
-        self._message.add(self._a if self._undropped is None else self._undropped, stop)
+        self._exchange.add(self._message, self._a if self._undropped is None else self._undropped, stop)
 
     def close(self) -> Incoming:
         """Send what is left, now that all boundary rows are computed; returns what fills this worker's halo."""

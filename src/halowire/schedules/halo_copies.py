@@ -16,17 +16,21 @@ from dataclasses import replace
 
 from torch import Tensor
 
-from halowire.layers import Entry, Inputs, Kept, Layer, Rows, Segment, empty_on
+from halowire.layers import Aggregation, Entry, Inputs, Kept, Layer, Rows, Segment, empty_on
 
 
 class HaloCopies:
     """Runs a model's first segment over the halo rows of a part."""
 
-    def __init__(self, entry: Entry, inputs: Inputs, ids: Tensor) -> None:
-        """``entry`` is one of its own on the model's parameters; ``inputs`` and ``ids`` belong to the halo rows."""
+    def __init__(self, entry: Entry, inputs: Inputs, ids: Tensor, aggregation: Aggregation) -> None:
+        """``entry`` is one of its own on the model's parameters; ``inputs`` and ``ids`` belong to the halo rows.
+
+        ``aggregation`` reads the halo rows themselves, also where later layers receive partial sums of them.
+        """
         self._entry = entry
         self._inputs = inputs
         self._ids = ids
+        self.aggregation = aggregation
 
     def forward(self, segment: Segment, rows: Rows) -> tuple[Tensor, Kept]:
         """The rows ``a`` ``[h, width]`` that ``segment`` prepares, in the pass of ``rows``, and what backward needs."""

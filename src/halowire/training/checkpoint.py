@@ -122,9 +122,13 @@ class Manifest:
             )
         try:
             files = {name: Entry(**entry) for name, entry in facts["files"].items()}
-            return Manifest(facts["epoch"], facts["save"], facts["wire"], facts["settings"], files)
+            found = Manifest(facts["epoch"], facts["save"], facts["wire"], facts["settings"], files)
         except (KeyError, TypeError, AttributeError) as error:
             raise DamagedError(f"{MANIFEST} lacks {error}") from None
+        for name, kind in (("epoch", int), ("save", str), ("wire", bool), ("settings", dict)):
+            if type(getattr(found, name)) is not kind:
+                raise DamagedError(f"{MANIFEST} has {name} {getattr(found, name)!r:.40}, expected {kind.__name__}")
+        return found
 
 
 def wire_file(rank: int) -> str:
@@ -182,7 +186,7 @@ def read_file(folder: Path, manifest: Manifest, name: str) -> bytes:
 
 def publish(temporary: Path, final: Path, manifest: Manifest) -> None:
     """Complete the folder ``temporary`` with its manifest, and rename it to ``final``; on return that is on disk."""
-    write_synced(temporary / MANIFEST, manifest.to_bytes())
+    write_synced(temporary, {MANIFEST: manifest.to_bytes()})
     sync_folder(temporary)
     put_in_place(temporary, final)
     sync_folder(final.parent)

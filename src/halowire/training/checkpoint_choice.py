@@ -10,7 +10,6 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from safetensors import SafetensorError
 from safetensors.torch import load
@@ -139,12 +138,3 @@ def _own_file(folder: Path, shared: Manifest, transport: Transport) -> bytes:
 def _by_rank(told: list[str]) -> Iterator[str]:
     several = len(told) > 1
     yield from (f"{words} (rank {rank})" if several else words for rank, words in enumerate(told) if words)
-
-
-def parse_record(data: bytes) -> dict[str, Any]:
-    """The progress in the bytes of `state.json`, whose checksum was right."""
-    try:
-        values = json.loads(data)
-        return dict(values["progress"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"the checkpoint's {RECORD} cannot be read ({error}); train anew") from None

@@ -9,9 +9,12 @@ Whatever happens before that leaves no checkpoint, and the one before it stays.
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -40,6 +43,8 @@ from halowire.wire import Transport
 WHERE = "publication of a checkpoint"
 ENTRIES = 512
 """Bytes for the entries of one worker's files, at most three, as JSON."""
+NICE = 5
+"""How far the threads that write give way; not further, or on a machine with other work they would not get on."""
 Content = Mapping[str, Tensor] | bytes
 """What a file holds: tensors, for a safetensors file, or its bytes."""
 
@@ -67,7 +72,7 @@ class CheckpointWriter:
         self._keep = keep
         self._folder: SharedFolder | None = None
         self._images: dict[str, TensorImage] = {}
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="halowire-checkpoint")
+        self._thread = ThreadPoolExecutor(1, "halowire-checkpoint", _give_way)
         self._jobs: list[Future[None]] = []
         self._save: _Save | None = None
         self._published = False
@@ -141,16 +146,20 @@ class CheckpointWriter:
 
     def _publish(self, save: _Save) -> None:
         """Let the keeper of each folder complete it with the entries of all its workers, and rename it."""
-        mine = {name: [entry.size, entry.crc32] for name, entry in save.entries.items()}
-        told = gather_bytes(json.dumps(mine).encode(), ENTRIES, self._transport, WHERE)
+        files = self._entries_of_all(save) if save.facts.wire else save.entries
         self._published = True
         final = folder_of(self._run, save.facts.epoch)
         self.damaged.pop(final.name, None)
-        here = [json.loads(told[rank].rstrip(b"\0")) for rank in self.folder.ranks]
-        files = {name: Entry(*entry) for entries in here for name, entry in entries.items()}
         if self.folder.keeper and files:
             manifest = Manifest(**(vars(save.facts) | {"files": files}))
             self._do(partial(_put_in_place, save.temporary, final, manifest))
+
+    def _entries_of_all(self, save: _Save) -> dict[str, Entry]:
+        """The entries of all workers that share this folder; without a wire that remembers, only rank 0 has some."""
+        mine = {name: [entry.size, entry.crc32] for name, entry in save.entries.items()}
+        told = gather_bytes(json.dumps(mine).encode(), ENTRIES, self._transport, WHERE)
+        here = [json.loads(told[rank].rstrip(b"\0")) for rank in self.folder.ranks]
+        return {name: Entry(*entry) for entries in here for name, entry in entries.items()}
 
     def _error(self) -> BaseException | None:
         return next((error for job in self._jobs if job.done() and (error := job.exception()) is not None), None)
@@ -166,6 +175,12 @@ class CheckpointWriter:
         raise TrainingError(told[0]) from error
 
 
+def _give_way() -> None:
+    """Let this thread run after those that compute, where they want the same core; Linux does so for one thread."""
+    with suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
+
+
 def _write(save: _Save, copies: Mapping[str, bytes | memoryview]) -> None:
     """Write this worker's files; when this returns they are on the disk."""
     checkpoints = save.temporary.parent
@@ -173,9 +188,8 @@ def _write(save: _Save, copies: Mapping[str, bytes | memoryview]) -> None:
         # Not its parents: the run folder exists, unless it was deleted, which is an error.
         checkpoints.mkdir(exist_ok=True)
         save.temporary.mkdir(exist_ok=True)
-        for name, data in copies.items():
-            save.entries[name] = Entry.of(data)
-            write_synced(save.temporary / name, data)
+        save.entries.update({name: Entry.of(data) for name, data in copies.items()})
+        write_synced(save.temporary, copies)
 
 
 def _put_in_place(temporary: Path, final: Path, manifest: Manifest) -> None:

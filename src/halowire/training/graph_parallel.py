@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from halowire.events import EVAL
-from halowire.layers import Inputs, Model, Rows
+from halowire.layers import Inputs, Model, Rows, Sum
 from halowire.partitioning import Shard
 from halowire.schedules import AT_HOME, BOUNDARY_FIRST, BoundaryFirst, Complete, HaloCopies, Part, Stage, Watch, watched
 from halowire.training.config import Config
@@ -47,7 +47,7 @@ class GraphParallel(Runner):
         self.num_features = whole.num_features
         outputs = output_width(config, whole.num_classes)
         self.model: Model = build_model(config.model, self.num_features, outputs, config.seed).to(device)
-        policy = policy_for(train, config, transport, self.num_features)
+        policy = policy_for(train, config, transport, self.num_features, whole=True)
         stage = Stage.of(self.model, 0, len(self.model.blocks), policy.decay is not None)
         self.parameters = stage.parameters
         self._copies = config.wire.first_layer == "local" and transport.size > 1
@@ -67,7 +67,8 @@ class GraphParallel(Runner):
         inputs = Inputs.of(shard, edges, self.model.aggregates_input, self._copies)
         copies = None
         if inputs.copies is not None:
-            copies = HaloCopies(self.model.make_entry(), inputs.copies, exchange.halo_ids)
+            over_rows = edges.over_rows() if isinstance(edges, Sum) else edges
+            copies = HaloCopies(self.model.make_entry(), inputs.copies, shard.halo_ids.to(exchange.device), over_rows)
         return Part(shard.ids.to(exchange.device), inputs, edges, copies)
 
     @property
@@ -102,8 +103,9 @@ class GraphParallel(Runner):
             self._schedule = unwatched
 
     def facts(self) -> dict[str, Any]:
-        """How every exchange is hidden behind computation, and the share of interior rows."""
+        """How every exchange is hidden behind computation, the share of interior rows, and the rows that arrive."""
         overlap = overlap_of(self.model, self.peers, self._config, BOUNDARY_FIRST)
         if self._train.copies is not None:
             overlap |= {str(FIRST_EXCHANGE): AT_HOME}
-        return {"overlap": overlap, "interior_share": self._train.aggregation.interior_share}
+        edges = self._train.aggregation
+        return {"overlap": overlap, "interior_share": edges.interior_share, "wire_rows": edges.exchange.num_halo}

@@ -6,6 +6,7 @@ from halowire.kernels import MOST_HEADS
 from halowire.layers import MODELS, Shape
 from halowire.schedules import parse_split
 from halowire.training.config import Config, MeshConfig
+from halowire.training.cover_choice import against_cover
 from halowire.training.rule import UNKNOWN, Situation, excludes, idle, needs, pipelined, readable, within
 from halowire.training.wire_rules import changes, late
 
@@ -98,6 +99,14 @@ MODEL = (
         "--rate.rows has no meaning for --model.name {model.name}: a row that does not arrive has no score, and "
         "scaling the others would change theirs",
         "use fewer bits or columns"),
+    excludes("wire.cover=on", "rows that must travel themselves",
+        lambda c, here: c.wire.cover == "on" and bool(against_cover(c)),
+        "--wire.cover on sends sums of rows, but {why}", "use --wire.cover off",
+        lambda c, here: {"why": against_cover(c)}),
+    excludes("wire.cover=on", "several stages or chunks",
+        lambda c, here: c.wire.cover == "on" and _pipelined(c, here),
+        "--wire.cover on needs all halo rows of a layer at once, but chunks and stages send theirs one after another",
+        "use --wire.cover off, or one stage and one chunk"),
     needs("rate.resend_input", "a model that sums its input, without --model.residual, in one stage and one chunk",
         lambda c, here: c.rate.resend_input and not _can_resend_input(c, here),
         "--rate.resend-input belongs to plain {models} in one stage", "leave it out",

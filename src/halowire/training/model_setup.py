@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
@@ -13,6 +13,7 @@ from halowire.kernels import code_for
 from halowire.layers import MODELS, Model, Shape
 from halowire.partitioning import Shard
 from halowire.training.config import Config, ModelConfig, RateConfig
+from halowire.training.cover_choice import use_cover
 from halowire.training.layer_rates import fit_bits, layer_bits, layer_ratios
 from halowire.training.rule import Situation
 from halowire.training.rules import refuse
@@ -88,19 +89,29 @@ def output_width(config: Config, num_classes: int) -> int:
 
 
 def policy_for(
-    shard: Shard, config: Config, transport: Transport, num_features: int, links: Sequence[BorderRows] = ()
+    shard: Shard,
+    config: Config,
+    transport: Transport,
+    num_features: int,
+    links: Sequence[BorderRows] = (),
+    whole: bool = False,
 ) -> Policy:
-    """The policy of a shard's wire; ``transport`` joins the workers that exchange its halos, ``links`` join stages."""
+    """The policy of a shard's wire; ``transport`` joins the workers that exchange its halos, ``links`` join stages.
+
+    ``whole``: all halo rows travel together, so that partial sums can travel in their place.
+    """
     outputs = output_width(config, shard.num_classes)
     refuse(config, Situation(outputs=outputs))
     widths = travelling_widths(config.model, num_features, outputs)
-    travelling = sum(sample_size(count, config.rate.rows) for count in shard.recv_counts)
-    sizes = torch.tensor([travelling, sum(count > 0 for count in shard.recv_counts)])
+    cover = whole and use_cover(shard, config, transport)
+    counts = shard.cover_counts() if cover else shard.recv_counts
+    travelling = sum(sample_size(count, config.rate.rows) for count in counts)
+    sizes = torch.tensor([travelling, sum(count > 0 for count in counts)])
     halo_rows, pairs = transport.all_reduce(sizes, "reduction of the halo sizes", SETUP).tolist()
     grades = None
     if config.rate.nodes == "degree":
         grades = by_base(transport.all_reduce(grade_counts(shard), "reduction of the grades", SETUP))
-    return policy_of(config, widths, halo_rows, grades, num_features, links, pairs)
+    return replace(policy_of(config, widths, halo_rows, grades, num_features, links, pairs), cover=cover)
 
 
 def policy_of(

@@ -127,7 +127,7 @@ TASKS = (
 OWN_MODEL = (
     _unused("distribute", _all_but("rate.", "freshness.", "seed", "epochs"), "a distributed model",
         "it uses rate.* and freshness.*"),
-    _unused("fit", _all_of("model.", "mesh.", "graph.", "wire.first_layer"), "a model of one's own"),
+    _unused("fit", _all_of("model.", "mesh.", "graph.", "wire."), "a model of one's own"),
     _unused("pairs", _all_but("task.", "seed"), "pairs", "they depend on task.* and seed"),
     excludes("task.inductive", "fit", lambda c, here: here.caller == "fit" and c.task.inductive,
         "fit trains a model of one's own in float32 on the whole graph", "leave task.inductive out"),

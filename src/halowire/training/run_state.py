@@ -14,18 +14,18 @@ from torch import Tensor, nn
 
 from halowire.errors import InputError
 from halowire.events import SETUP
-from halowire.training.checkpoint import RECORD, STATE, Progress, wire_file
-from halowire.training.checkpoint_choice import Found, find_checkpoint, parse_record, parse_tensors, under
+from halowire.training.checkpoint import MANIFEST, RECORD, STATE, Progress, wire_file
+from halowire.training.checkpoint_choice import Found, find_checkpoint, parse_tensors
 from halowire.training.checkpoint_writer import CheckpointWriter, Content
 from halowire.training.config import Config
-from halowire.training.generators import generator_states, restore_generators
+from halowire.training.generators import generator_states
 from halowire.training.job import MESH_SHAPE, refuse_raised
+from halowire.training.restoring import MOMENTS, STEP, parse_progress, restore, understood
 from halowire.training.rule import mesh_of
 from halowire.training.runner import Runner
 from halowire.training.save_times import SaveTimes
 from halowire.wire import GradientCodec, Transport
 
-STEP, MOMENTS = "step", ("exp_avg", "exp_avg_sq")
 FIXED = ("seed", "precision", "model", "optim", "rate", "freshness", "task", "recipe", "mesh")
 """Settings that a resumed run must share with the run that it continues."""
 SHAPE = ("workers", "shape", "split")
@@ -89,24 +89,26 @@ class RunState:
         if found is None:
             return None
         self._writer.damaged.update(found.skipped)
-        record = parse_record(self._transport.broadcast_bytes(found.record, "sharing of the checkpoint"))
+        record = self._transport.broadcast_bytes(found.record, "sharing of the checkpoint")
         state = parse_tensors(self._transport.broadcast_bytes(found.state, "sharing of the checkpoint"))
         self.settings_before = found.manifest.settings
         now = self._settings()
-        _refuse_changes(self.settings_before, now)
-        progress = restore(
-            record, state, self._runner.model, self._optimiser, self._whole.own_places, self._runner.device
-        )
+        with understood(MANIFEST):
+            _refuse_changes(self.settings_before, now)
+            self.recut = _recut_words(self.settings_before, now)
+        progress = parse_progress(record, found.manifest.epoch)
+        restore(progress, state, self._runner.model, self._optimiser, self._whole.own_places, self._runner.device)
         if self._base is not None:  # before the wire, because the bits of its messages depend on it
-            self._base.load_state({name: value for name, value in state.items() if name.startswith("base.")})
+            with understood(STATE):
+                self._base.load_state({name: value for name, value in state.items() if name.startswith("base.")})
         wire = parse_tensors(found.wire) if found.wire else {}
-        self.recut = _recut_words(self.settings_before, now)
         if self._wire_remembers and not self.recut and not self._is_of_this_shard(wire):
             self.recut = "the shards are not those that the run was saved with"
         if self.recut:
             self._start_afresh(progress.epoch)
         elif self._wire_remembers:
-            self._load_wire(wire)
+            with understood(wire_file(self._transport.rank)):
+                self._load_wire(wire)
         return progress
 
     def notes(self) -> list[float]:
@@ -203,33 +205,6 @@ def _shared_files(
     tensors |= base | random
     plain = {key: value for key, value in vars(progress).items() if key != "best_weights"}
     return {STATE: tensors, RECORD: json.dumps({"progress": plain}, indent=1).encode()}
-
-
-def restore(
-    record: dict[str, Any],
-    tensors: dict[str, Tensor],
-    model: nn.Module,
-    optimiser: torch.optim.Optimizer,
-    places: list[int],
-    device: torch.device,
-) -> Progress:
-    """Put a checkpoint into ``model`` and ``optimiser``; return how far the run was.
-
-    ``places`` are the places in the model of the parameters that ``optimiser`` steps, ``device`` is where they are.
-    """
-    try:
-        model.load_state_dict(under(tensors, "model."))
-    except RuntimeError as error:
-        why = " ".join(str(error).split())
-        raise InputError(f"the checkpoint holds the weights of another model ({why}); resume with the same") from None
-    states: dict[int, dict[str, Tensor]] = {}
-    for name, value in under(tensors, "optim.").items():
-        index, _, key = name.partition(".")
-        if int(index) in places:
-            states.setdefault(places.index(int(index)), {})[key] = value
-    optimiser.load_state_dict({"state": states, "param_groups": optimiser.state_dict()["param_groups"]})
-    restore_generators(tensors, device)
-    return Progress(**record, best_weights=under(tensors, "best."))
 
 
 def _refuse_changes(before: dict[str, Any], now: dict[str, Any]) -> None:

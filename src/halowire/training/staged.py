@@ -89,7 +89,7 @@ class Staged(Runner):
         policy = policy_for(train, config, seat.peers, self.num_features, self._links(train))
         self._stage = Stage.of(self.model, *self._bounds[seat.stage], policy.decay is not None)
         self.parameters = self._stage.parameters
-        self._timeline = Timeline()
+        self._timeline = Timeline(transport.ledger)
         side, self.exchange, exact = self._side(train, chunks, policy)
         if same:
             whole, evaluation = train, replace(side, chunks=Chunks.whole(train.num_owned), sums=exact)

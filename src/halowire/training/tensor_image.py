@@ -12,6 +12,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from halowire.files import BLOCK
+
 DTYPES = {
     torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16", torch.int64: "I64",
     torch.int32: "I32", torch.int16: "I16", torch.int8: "I8", torch.uint8: "U8", torch.bool: "BOOL",
@@ -36,13 +38,20 @@ class TensorImage:
         header, ends = _header({name: tensors[name] for name in order})
         size = len(header) + (ends[-1] if ends else 0)
         if self._memory.numel() < size:
-            self._memory = torch.empty(size, dtype=torch.uint8)
+            self._memory = _aligned_memory(size)
         values = self._memory[len(header) : size]
         self._memory[: len(header)] = torch.frombuffer(bytearray(header), dtype=torch.uint8)
         for name, start, end in zip(order, [0, *ends], ends, strict=False):
             tensor = tensors[name].detach()
             values[start:end].view(tensor.dtype).view(tensor.shape).copy_(tensor)
         return self._memory[:size].numpy().data
+
+
+def _aligned_memory(size: int) -> Tensor:
+    """Memory of ``size`` bytes that begins where a disk can take its blocks from."""
+    memory = torch.empty(size + BLOCK, dtype=torch.uint8)
+    start = -memory.data_ptr() % BLOCK
+    return memory[start : start + size]
 
 
 def _header(tensors: Mapping[str, Tensor]) -> tuple[bytes, list[int]]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from halowire.errors import InputError
 from halowire.kernels import Csr, Drop, activate
-from halowire.partitioning import HaloLists
+from halowire.partitioning import HaloLists, Shard
 from halowire.wire.code_error import CodeError
+from halowire.wire.cover import Cover, Lifted
 from halowire.wire.graded import HaloCodecs
 from halowire.wire.memory import Memory
 from halowire.wire.message import Arrival, Message, Wire
@@ -24,6 +26,8 @@ Change = tuple[float | Tensor, float | Tensor]
 """How far rows are from those before, and their size: sums of squares."""
 # Messages of set-up and evaluation have buffers of their own: a delayed message may be waiting in those of training.
 EXACT_SLOT = 2
+WIDEST = 1 << 20
+"""The most columns that a message in a checkpoint may have; nothing is allocated for more."""
 
 
 class HaloExchange:
@@ -49,7 +53,11 @@ class HaloExchange:
         freshness = self.policy.freshness
         # A user's codec may depend on the rows that are encoded together, so its messages leave as a whole.
         cut = device.type == "cpu" and not isinstance(self.policy.codec, RowCodec)
-        self._routes = HaloRoutes(shard, device, self.policy.seed, self.policy.piece_rows if cut else None)
+        self._piece_rows = self.policy.piece_rows if cut else None
+        self._routes = HaloRoutes(shard, device, self.policy.seed, self._piece_rows)
+        self._plain = shard.send_index, shard.send_counts, shard.recv_counts
+        self._cover: Cover | None = None
+        self._lifted: Lifted | None = None
         self.halo_ids = self._routes.halo_ids
         self.device = self.halo_ids.device
         self._codecs = HaloCodecs(shard, device)
@@ -61,6 +69,20 @@ class HaloExchange:
         self._sent: dict[tuple[int, str], Message] = {}
         self._late: dict[tuple[int, str], Message | None] = {}
 
+    def cover(self, shard: Shard, halo: Csr) -> Csr:
+        """Agree with the peers on partial sums; from now on they travel in the place of the rows that they cover.
+
+        ``halo`` ``[n, h]`` are the normalised edges of ``shard`` from halo rows. Returns the matrix ``[n, m]`` that
+        adds the rows and partial sums that arrive to the owned rows. All workers call this together, before any
+        message.
+        """
+        cover = Cover.agree(shard, halo, self.transport)
+        self._routes = HaloRoutes(cover.lists, self.device, self.policy.seed, self._piece_rows, cover.back)
+        self._cover = replace(cover, sums=cover.sums.to(self.device))
+        self.halo_ids = self._routes.halo_ids
+        self.num_halo = cover.lists.num_halo
+        return cover.halo
+
     def begin(self, epoch: int | None) -> None:
         """Send what follows as messages of training epoch ``epoch``; None: of set-up or evaluation, which are exact."""
         self.epoch = epoch
@@ -68,8 +90,11 @@ class HaloExchange:
     @property
     def cuts(self) -> tuple[int, ...]:
         """Numbers of computed rows at which pieces of a message can leave, ascending up to the boundary's rows."""
-        pieces = self._routes.pieces
-        return (self.num_boundary,) if pieces is None else pieces.cuts
+        pieces, cover = self._routes.pieces, self._cover
+        if pieces is None or cover is None:
+            return (self.num_boundary,) if pieces is None else pieces.cuts
+        needed = {int(cover.computed[cut - 1]) for cut in pieces.cuts if cut}
+        return (*sorted(needed - {self.num_boundary}), self.num_boundary)
 
     @property
     def halo_pieces(self) -> tuple[Piece, ...]:
@@ -88,17 +113,27 @@ class HaloExchange:
         return self.epoch is not None and self.policy.freshness.threshold > 0
 
     def fetch(self, rows: Tensor) -> Tensor:
-        """The halo rows ``[h, k]`` of the matrix with the owned ``rows`` ``[n, k]``, exact and at once: for set-up."""
+        """The halo rows ``[h, k]`` of the matrix with the owned ``rows`` ``[n, k]``, exact and at once: for set-up.
+
+        Under a cover, the rows and partial sums in their place.
+        """
         self.begin(None)
         message = self.start(rows, layer=0)
         assert message is not None
         message.wait()
         return message.rows().clone()
 
+    def fetch_rows(self, rows: Tensor) -> Tensor:
+        """The halo rows ``[h, k]`` themselves, also under a cover: for set-up."""
+        if self._cover is None:
+            return self.fetch(rows)
+        index, sent, received = self._plain
+        return self.transport.swap(rows[index.to(rows.device)], sent, received, "exchange of the features")
+
     def fetch_sparse(self, rows: Csr) -> Csr:
         """The halo rows ``[h, F]`` of the sparse matrix with the owned ``rows`` ``[n, F]``: for set-up."""
-        sent, received = self._routes.counts
-        out = rows.select_rows(self._routes.send_index)
+        index, sent, received = self._plain
+        out = rows.select_rows(index)
         # Row lengths first, so that the receiver knows the sizes; then the columns; then the values, if there are any.
         lengths = out.indptr.diff()
         where = "exchange of the features"
@@ -115,8 +150,18 @@ class HaloExchange:
         """
         rows = rows[: self.num_boundary]
         message = self.load(layer, rows.shape[1], delta)
-        message.add(rows, rows.shape[0])
+        self.add(message, rows, rows.shape[0])
         return self.launch(message, rows)
+
+    def add(self, message: Message, rows: Tensor, stop: int) -> None:
+        """Send the pieces of ``message`` that are complete, now that the first ``stop`` of ``rows`` are computed."""
+        pieces = self._routes.pieces
+        if self._lifted is None:
+            message.add(rows, stop)
+        elif pieces is not None:
+            ready = self._lifted.add(rows[: self.num_boundary], stop)
+            # A message goes on from cut to cut; rows and sums behind the last full one wait for the next.
+            message.add(self._lifted.rows, max((cut for cut in pieces.cuts if cut <= ready), default=0))
 
     def start_back(self, halo_grad: Tensor, layer: int) -> Message | None:
         """Launch the gradients of the halo rows ``[h, k]`` to their owners; returns the message that is to be used."""
@@ -127,6 +172,8 @@ class HaloExchange:
 
     def load(self, layer: int, width: int, delta: bool = False, direction: str = FORWARD) -> Message:
         """Open a message of ``width`` columns; its rows are added piece by piece, and :meth:`launch` ends it."""
+        if direction == FORWARD and self._cover is not None:
+            self._lifted = Lifted(self._cover, width)
         epoch, freshness = self.epoch, self.policy.freshness
         if epoch is None:
             return self._open(self._routes.all(direction), Terms.exact(layer, direction, width), EXACT_SLOT)
@@ -157,6 +204,9 @@ class HaloExchange:
         # Layer 0's rows never change. Rows of layers above 1 always do, as every epoch has other dropout masks.
         if self.watches and place == (1, FORWARD):
             self._measure_change(rows if watched is None else watched)
+        if terms.direction == FORWARD and self._lifted is not None:
+            self._lifted.add(rows, self.num_boundary)
+            rows, self._lifted = self._lifted.rows, None
         message.launch(rows)
         late = terms.epoch >= 0 and place in self._late
         self._error.measure(message, rows, late)
@@ -262,6 +312,8 @@ class HaloExchange:
     def _restore(self, name: str, place: Tensor, state: dict[str, Tensor]) -> None:
         epoch, layer, width, delta = (int(value) for value in place)
         direction = name.partition(".")[0]
+        if direction not in (FORWARD, BACKWARD) or not 0 < width <= WIDEST:  # columns are drawn among so many
+            raise ValueError(f"a message goes {direction!r} with {width} columns, expected some that a model has")
         data = state[f"flight.{name}.bytes"].to(self.device)
         agreed = self._agree(epoch, layer, direction, width, bool(delta))
         self._sent[layer, direction] = Message.restored(self._wire, *agreed, data)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from halowire.errors import InputError
 from halowire.kernels import delta_step, empty
 
 
@@ -31,7 +32,13 @@ class Memory:
         """The matrix ``name``, float32 ``[rows, columns]``, which lives as long as the exchange."""
         if name not in self.matrices:
             self.matrices[name] = torch.zeros(rows, columns, device=self._device)
-        return self.matrices[name]
+        found = self.matrices[name]
+        if found.shape != (rows, columns) or found.dtype != torch.float32:  # native code would read beyond its end
+            raise InputError(
+                f"the checkpoint's {name} is {found.dtype} {list(found.shape)}, expected torch.float32 "
+                f"[{rows}, {columns}]; put the files back from a copy, or train anew"
+            )
+        return found
 
     def is_new(self, name: str, epoch: int) -> bool:
         """Whether the message of ``epoch`` is new to the matrix ``name``; from now on it counts as applied."""

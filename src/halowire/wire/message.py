@@ -85,6 +85,9 @@ class Message:
     def restored(wire: Wire, route: Route, terms: Terms, data: Tensor) -> Message:
         """Make a message that arrived before a run was interrupted again, from its bytes ``data``."""
         message = Message(wire, route, terms, "restored")
+        if data.dtype != torch.uint8 or data.shape != (sum(message._expected_bytes),):
+            given = f"{data.dtype} {list(data.shape)}"
+            raise ValueError(f"a message is {given}, expected torch.uint8 [{sum(message._expected_bytes)}]")
         message._received = data
         message._pending = Pending((), data, data, "restored")
         return message

@@ -112,6 +112,7 @@ class Policy:
         gain: ``a`` of delta coding, the share of the coded change that both ends add to their memory (see `Delta`).
         first_columns: where only ``k`` columns travel, the first ones instead of a random subset.
         piece_rows: messages of at least this many rows leave in pieces; for smaller ones the pieces cost too much.
+        cover: partial sums travel in the place of halo rows where that makes fewer rows, see `Cover`.
         codec: the codec for the values that travel; None: the one for the bits of ``rates``.
     """
 
@@ -126,6 +127,7 @@ class Policy:
     first_columns: bool = False
     piece_rows: int = 8192
     codec: Uniform | None = None
+    cover: bool = False
 
     def columns(self, epoch: int, layer: int, width: int, key: int) -> Tensor | None:
         """The columns of ``width`` that travel, drawn with ``key``, ascending; None: all of them."""

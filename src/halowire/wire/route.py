@@ -129,10 +129,16 @@ Counts = tuple[tuple[int, ...], tuple[int, ...]]
 class HaloRoutes:
     """The routes of a shard: boundary rows to the peers' halos and back, all of them or those sampled in an epoch."""
 
-    def __init__(self, shard: HaloLists, device: torch.device, seed: int, piece_rows: int | None) -> None:
-        """``seed`` draws the sampled rows; messages of ``piece_rows`` rows or more leave in pieces (None: none do)."""
+    def __init__(
+        self, shard: HaloLists, device: torch.device, seed: int, piece_rows: int | None, back: Csr | None = None
+    ) -> None:
+        """``seed`` draws the sampled rows; messages of ``piece_rows`` rows or more leave in pieces (None: none do).
+
+        ``back`` ``[rows, m]`` adds the gradients that arrive to owned rows; by default each to the row that was sent.
+        """
         # The shard itself, with features and edges, is not kept alive by its routes.
         self._seed = seed
+        self._back = back
         self.send_index = shard.send_index
         self._send_ids = shard.ids[shard.send_index]
         self._sampled_from = shard.halo_ids
@@ -142,7 +148,7 @@ class HaloRoutes:
         self.pieces: Pieces | None = None
         if piece_rows is not None:
             self.pieces = Pieces.of(shard.send_index, *self.counts, shard.num_boundary, piece_rows)
-        self._all = self._both(shard.send_index, None, self.counts, 1.0, self.pieces)
+        self._all = self._both(shard.send_index, None, self.counts, 1.0, self.pieces, back)
         self._sampled: tuple[tuple[int, float], tuple[Route, Route]] | None = None
 
     def all(self, direction: str) -> Route:
@@ -156,16 +162,23 @@ class HaloRoutes:
         if self._sampled is None or self._sampled[0] != (epoch, share):
             kept, sent = row_subset(self._send_ids, self.counts[0], share, self._seed, epoch)
             places, received = row_subset(self._sampled_from, self.counts[1], share, self._seed, epoch)
-            both = self._both(self.send_index[kept], places, (sent, received), share, None)
+            back = None if self._back is None else self._back.select_columns(kept)
+            both = self._both(self.send_index[kept], places, (sent, received), share, None, back)
             self._sampled = ((epoch, share), both)
         return self._sampled[1][direction != FORWARD]
 
     def _both(
-        self, index: Tensor, places: Tensor | None, counts: Counts, share: float, pieces: Pieces | None
+        self,
+        index: Tensor,
+        places: Tensor | None,
+        counts: Counts,
+        share: float,
+        pieces: Pieces | None,
+        back: Csr | None,
     ) -> tuple[Route, Route]:
         """The route out and the route back, which is the same list read from the other end.
 
-        ``index`` and ``places`` are on the host, where routes are planned without waiting for the device.
+        ``index``, ``places`` and ``back`` are on the host, where routes are planned without waiting for the device.
         """
         boundary, halo, (sent, received) = self.boundary_ids, self.halo_ids, counts
         inverse = inverse_of(index, boundary.numel()).to(boundary.device)
@@ -173,8 +186,9 @@ class HaloRoutes:
         places = None if places is None else sent_over(places, boundary.device)
         out = Route(boundary, index, inverse, sent, received, halo.numel(), places, share=share, pieces=pieces)
         turned = None if pieces is None else pieces.turned()
-        back = Route(halo, places, None, received, sent, index.numel(), sums=inverse, share=share, pieces=turned)
-        return out, back
+        sums = inverse if back is None else back.to(boundary.device)
+        home = Route(halo, places, None, received, sent, index.numel(), sums=sums, share=share, pieces=turned)
+        return out, home
 
 
 def sample_size(count: int, share: float) -> int:

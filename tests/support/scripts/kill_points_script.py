@@ -44,9 +44,10 @@ NONE = Death()
 
 
 def digest(trainer: Trainer) -> str:
+    """Of the weights that this worker trains: of those of other stages it holds what it began with."""
     found = hashlib.sha256()
     for state in (trainer.model.state_dict(), trainer.progress.best_weights):
-        for name in sorted(state):
+        for name in sorted(trainer.runner.parameters):
             found.update(state[name].numpy().tobytes())
     return found.hexdigest()
 

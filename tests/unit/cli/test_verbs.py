@@ -29,6 +29,12 @@ def test_doctor_shows_versions_and_kernels(halowire):
         assert f"\n{word} " in f"\n{said.out}"
 
 
+def test_doctor_has_no_gpu_to_prove(halowire):
+    said = halowire("doctor", "--gpu")
+    assert said.code == 2 and said.err.startswith("halowire: error: --gpu needs a GPU, but torch ")
+    assert said.out == ""
+
+
 def test_inspect_describes_a_graph(halowire):
     said = halowire("inspect", SMALL)
     assert said.code == 0 and "nodes      60" in said.out and "classes    3" in said.out

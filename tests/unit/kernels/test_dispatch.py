@@ -76,6 +76,32 @@ def test_triton_takes_what_a_new_gpu_holds(monkeypatch: pytest.MonkeyPatch) -> N
     assert dispatch.kernels_in_use(here.device) == "torch"
 
 
+def test_triton_that_was_asked_for_and_cannot_run_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dispatch, "reason_against", lambda device: "triton is not installed")
+    monkeypatch.setattr(dispatch, "interpreted", lambda: True)
+    for choice, refused in (("native", False), ("torch", False), ("triton", True)):
+        monkeypatch.setenv("HALOWIRE_KERNELS", choice)
+        for device in (torch.device("cpu"), torch.device("meta")):
+            here = torch.empty(2, 4, device=device)
+            if refused:
+                with pytest.raises(InputError, match="HALOWIRE_KERNELS is 'triton', but triton is not installed; corr"):
+                    dispatch.triton_for(4, here)
+            else:
+                assert dispatch.triton_for(4, here) is None
+
+
+def test_why_torch_stands_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    cpu, meta = torch.device("cpu"), torch.device("meta")
+    monkeypatch.delenv("HALOWIRE_KERNELS", raising=False)
+    assert dispatch.why_twins(meta) == "there are none for the device 'meta'"
+    monkeypatch.setattr(dispatch, "load_native", lambda: None)
+    assert dispatch.why_twins(cpu) == "there is no native module: install halowire with a C++ compiler"
+    monkeypatch.setattr(dispatch, "load_native", object)
+    assert dispatch.why_twins(cpu) is None
+    monkeypatch.setenv("HALOWIRE_KERNELS", "torch")
+    assert dispatch.why_twins(cpu) == "HALOWIRE_KERNELS is 'torch'"
+
+
 def test_importing_halowire_does_not_import_triton() -> None:
     command = "import sys, halowire, halowire.api, halowire.kernels; sys.exit('triton' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", command], check=False).returncode == 0

@@ -62,7 +62,9 @@ def test_the_manifest_tells_how_it_was_made(stored: Path) -> None:
     assert (manifest["graph"], manifest["num_nodes"], manifest["num_edges"]) == ("awkward", 30, graph.num_edges)
     assert (manifest["method"], manifest["seed"], manifest["num_parts"]) == ("random", 0, 2)
     assert set(manifest["versions"]) == {"halowire", "torch", "numpy", "pymetis"}
-    assert manifest["quality"] == measure(graph, partition(graph, 2, "random")).to_json()
+    owners = partition(graph, 2, "random")
+    covered = [sum(shard.cover_counts()) for shard in cut(graph, owners)]
+    assert manifest["quality"] == measure(graph, owners).to_json() | {"cover_rows": covered}
     assert all(entry["bytes"] > 0 for part in manifest["parts"] for entry in part["shard"]["files"].values())
 
 

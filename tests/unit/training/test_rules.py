@@ -34,6 +34,12 @@ BROKEN = {
         Situation(Mesh(1, 1, 2)),
         "--model.name gat runs in one stage and one chunk",
     ),
+    "sums of scores": (
+        {"model.name": "gat", "wire.cover": "on"}, Situation(), "weighs every row by its own score",
+    ),
+    "sums of changes": ({"rate.bits": 1, "rate.decay": 0.5, "wire.cover": "on"}, Situation(), "travel before dropout"),
+    "sums of grades": ({"rate.bits": 1, "rate.nodes": "degree", "wire.cover": "on"}, Situation(), "bits of its own"),
+    "sums of chunks": ({"wire.cover": "on", "mesh.chunks": 2}, Situation(Mesh(1, 1, 2)), "needs all halo rows of a"),
     "heads": ({"model.heads": 2}, Situation(), "has no effect on a model without attention; leave it out, or use gat"),
     "residual": ({"model.name": "resgcn", "model.residual": 0.5}, Situation(), "hidden layers of gcn and sage"),
     "unused by distribute": ({"optim.lr": 0.01}, Situation(caller="distribute", given=("optim.lr",)), "optim.lr has"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from safetensors.torch import load
 
+from halowire.files import BLOCK
 from halowire.training.tensor_image import DTYPES, TensorImage
 
 
@@ -19,7 +20,9 @@ def test_safetensors_reads_what_was_copied():
     image = TensorImage()
     for seed in (7, 3, 9):  # a smaller file after a larger one, and a larger one again
         want = tensors_of(seed)
-        got = load(bytes(image.take(want)))
+        data = image.take(want)
+        assert torch.frombuffer(data, dtype=torch.uint8).data_ptr() % BLOCK == 0, "a disk takes whole blocks from it"
+        got = load(bytes(data))
         assert got.keys() == want.keys()
         for name, value in want.items():
             assert got[name].dtype == value.dtype and torch.equal(got[name], value), name

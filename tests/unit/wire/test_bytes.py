@@ -12,11 +12,12 @@ from halowire.events import read_events
 GRAPH = "sbm:nodes=20000,edges=200000,features=64,classes=10"
 
 
-@pytest.mark.parametrize("model", ["sage", "gcn"])
-def test_ledger_equals_the_operating_system(tmp_path, model):
+@pytest.mark.parametrize(("model", "cover"), [("sage", "off"), ("gcn", "on")])
+def test_ledger_equals_the_operating_system(tmp_path, model, cover):
     if reason := possible():
         pytest.skip(reason)
     flags = f"--epochs 6 --model.hidden 64 --model.name {model} --partition.method random --eval.every 3"
+    flags += f" --wire.cover {cover}"
     command = ["halowire", "train", GRAPH, *flags.split(), "--out", str(tmp_path / "run-{host}")]
     with Lab(hosts=2, rate=None, prefix="netlab-bytes") as lab:
         before = sum(lab.sent_bytes())

@@ -9,6 +9,7 @@
 
 #include "buffers.h"
 #include "checked.h"
+#include "cover.h"
 #include "dlpack.h"
 #include "kernels.h"
 #include "rows.h"
@@ -168,6 +169,17 @@ void transpose(Address indptr, Address indices, bool wide, int64_t count, int64_
   else run(at<int32_t>(indices), at<int32_t>(out_indices));
 }
 
+void minimum_cover(Address indptr, Address indices, bool wide, int64_t count, int64_t limit, int64_t rows,
+                   Address covered) {
+  halowire::require_matrix("minimum_cover", at<int64_t>(indptr), at<void>(indices), wide, rows, count, limit);
+  const auto run = [&](auto* in) {
+    using Index = std::remove_pointer_t<decltype(in)>;
+    halowire::Matching<Index>(at<int64_t>(indptr), in, rows, limit).cover(at<uint8_t>(covered));
+  };
+  if (wide) run(at<int64_t>(indices));
+  else run(at<int32_t>(indices));
+}
+
 int64_t scan_range(int level, Address values, int size, int64_t count, int64_t low, int64_t high) {
   return kernels(level).scan_range(at<void>(values), size, count, low, high);
 }
@@ -198,6 +210,7 @@ NB_MODULE(_native, m) {
   m.def("take_rows", &take_rows, Unlocked());
   m.def("sort_edges", &sort_edges, Unlocked());
   m.def("transpose", &transpose, Unlocked());
+  m.def("minimum_cover", &minimum_cover, Unlocked());
   m.def("scan_range", &scan_range, Unlocked());
   m.def("scan_finite", &scan_finite, Unlocked());
   m.def("scan_rising", &scan_rising, Unlocked());

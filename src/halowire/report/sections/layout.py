@@ -33,6 +33,7 @@ PER_PART = (
     ("nodes", "owned_rows", "owned nodes"),
     ("edges", "", "edges into them"),
     ("halo_rows", "halo_rows", "halo rows"),
+    ("cover_rows", "", "with partial sums"),
     ("train_nodes", "", "training nodes"),
 )
 """For every column: its key in the quality figures, its key in the start event as a fallback, its words."""

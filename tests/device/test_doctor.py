@@ -1,0 +1,87 @@
+"""`halowire doctor --gpu` end to end on the simulated device: it prints one block, and finds what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from halowire.errors import WorkerError
+from halowire.launch import run_local
+from halowire.proving import kernel_proof
+from halowire.proving.recipe_proof import prove_recipes
+from halowire.training import RECIPES
+from halowire.training.flat import FlatGradients
+from halowire.wire import Transport
+from tests.support.scripts.doctor_script import sim_subject, with_a_wrong_byte
+from tests.support.sim import SIM, Simulation
+
+SCRIPT = "tests.support.scripts.doctor_script"
+
+
+def test_the_block_of_a_device_that_is_right(capfd):
+    run_local(2, SCRIPT, ["right", "exact", "hybrid"])
+    lines = capfd.readouterr().out.splitlines()
+    for line in (
+        "kernels         torch (there are none for the device 'sim')",
+        "kernels against the CPU's: 33 of 33 agree",
+        "recipes against the CPU, 2 workers over Gloo: 1 of 1 agree",
+        "  hybrid: not run, it takes another number of workers",
+        "host waits in an epoch:",
+        "rates of kernels:",
+        "links:",
+        "result          all comparisons agree",
+    ):
+        assert lines.count(line) == 1, line
+    assert any(line.startswith("  exact, gat: ") for line in lines)
+    assert "  exact: 2" in lines
+
+
+@pytest.mark.slow
+def test_all_recipes(capfd):
+    run_local(2, SCRIPT, ["right"])
+    lines = capfd.readouterr().out.splitlines()
+    compared = len(RECIPES) - 1  # two workers are no hybrid
+    assert f"recipes against the CPU, 2 workers over Gloo: {compared} of {compared} agree" in lines
+    assert "result          all comparisons agree" in lines
+
+
+@pytest.mark.slow
+def test_a_wrong_byte_fails_and_is_named(capfd):
+    with pytest.raises(WorkerError, match="doctor ended with 1"):
+        run_local(2, SCRIPT, ["wrong", "exact"])
+    said = capfd.readouterr()
+    assert "  WRONG: pack 1-bit minmax, 48 columns: " in said.out
+    assert "result          comparisons failed: 1 on rank 0, 1 on rank 1" in said.out
+    assert "2 comparisons of the GPU with the CPU failed; please report the text above" in said.err
+
+
+def _kernel_fault(rank: int) -> list[str]:
+    with Simulation() as simulation, pytest.MonkeyPatch.context() as patch:
+        cases = kernel_proof.kernel_cases
+        patch.setattr(kernel_proof, "kernel_cases", lambda width: with_a_wrong_byte(cases(width)[:2]))
+        return [one.words() for one in kernel_proof.prove_kernels(sim_subject(simulation)) if not one.good]
+
+
+def _recipe_fault(rank: int) -> list[str]:
+    """What is found where a thousandth of the largest gradient is added to one gradient on the device."""
+    reduce = FlatGradients.reduce
+
+    def wrong(self: FlatGradients, *given: Any) -> list[float]:
+        sums = reduce(self, *given)
+        if self.gradients.device.type == SIM:
+            self.gradients[3] += 1e-3 * self.gradients.abs().max()  # ten times what is allowed
+        return sums
+
+    with Simulation() as simulation, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FlatGradients, "reduce", wrong)
+        found = prove_recipes(Transport(deadline=60), replace(sim_subject(simulation), recipes=("exact",)))
+        return [one.name for one in found if not one.good]
+
+
+def test_faults_are_found(on_sim: Callable[..., list[Any]]) -> None:
+    for said in on_sim(_kernel_fault):
+        assert len(said) == 1 and said[0].startswith("pack 1-bit minmax, 48 columns: 5.3e-03 apart")
+    assert on_sim(_recipe_fault) == [["exact, gat"]] * 2
