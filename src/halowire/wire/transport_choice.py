@@ -25,9 +25,12 @@ def transport_on(device: torch.device, deadline: float = DEFAULT_DEADLINE, run: 
             f"the process group carries only {', '.join(carriers)}, but halowire also sends from the host; make it "
             'with init_process_group("cpu:gloo,cuda:nccl")'
         )
-    if carriers.get(device.type) == "nccl":
+    carrier = carriers.get(device.type)
+    if carrier == "nccl":
         return NcclTransport(deadline=deadline, run=run, device=device)
-    return PinnedTransport(deadline=deadline, run=run, device=device)
+    if carrier == "gloo":
+        return PinnedTransport(deadline=deadline, run=run, device=device)
+    return Transport(deadline=deadline, run=run)  # for a device that torch does not know, as the simulated one
 
 
 def carriers_of(group: dist.ProcessGroup | None) -> dict[str, str]:

@@ -64,6 +64,7 @@ def test_the_watchdog_of_nccl_comes_after_the_deadline(monkeypatch):
     ("device", "config", "kind"),
     [
         (CPU, "cpu:gloo,cuda:gloo", Transport),
+        (torch.device("meta"), "cpu:gloo,cuda:gloo", Transport),
         (GPU, "cpu:gloo,cuda:gloo", PinnedTransport),
         (GPU, "cpu:gloo,cuda:nccl", NcclTransport),
     ],
