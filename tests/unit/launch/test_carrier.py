@@ -13,6 +13,7 @@ from halowire.errors import InputError
 from halowire.launch import group as group_module
 from halowire.launch.carrier import carrier_words, choose_carrier, device_and_carrier
 from halowire.wire import NcclTransport, PinnedTransport, Transport, hold_watchdog, transport_on
+from halowire.wire import circle as circle_module
 from halowire.wire import transport_choice as choice_module
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda", 1)
@@ -54,8 +55,8 @@ def test_the_process_group_knows_its_device(monkeypatch, gpu, backend):
 def test_the_watchdog_of_nccl_comes_after_the_deadline(monkeypatch):
     limits = []
     backend = SimpleNamespace(_set_default_timeout=limits.append)
-    group = SimpleNamespace(bound_device_id=GPU, _get_backend=lambda device: {GPU: backend}[device])
-    monkeypatch.setattr(dist.distributed_c10d.GroupMember, "WORLD", group)
+    group = SimpleNamespace(_get_backend=lambda device: {GPU: backend}[device])
+    monkeypatch.setattr(circle_module, "gpu_of", lambda world: GPU)
     hold_watchdog(group, 600.0)
     assert limits == [timedelta(seconds=1320)]
 
