@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.device_case import config_of, few_waits, same_run
-from tests.support.device_pyg import MODELS, fit_on_both, loop_on_both
+from tests.support.device_pyg import HETERO, MODELS, fit_on_both, loop_on_both
 
 MOST_WAITS = 6
 """Two for the loss and the gradients of all workers; PyG's GCNConv removes self loops by a mask, in every layer.
@@ -19,6 +19,7 @@ QUICK = [
     ("GATConv", "sylvie-a"),
     ("own", "exact"),
     ("DropEdges", "exact"),
+    ("HeteroConv SAGE", "exact"),
 ]
 RECIPES_OF_MODELS = ["exact", "half", "sylvie-s", "sylvie-a", "pipegcn", "two-levels", "delta", "halowire", "varco"]
 LINKS = {"task__kind": "link", "task__train_negatives": 2}
@@ -57,7 +58,7 @@ def test_fit_of_every_task(on_sim: Callable[..., list[Any]], kind: str, recipe: 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", [*MODELS, *HETERO])
 @pytest.mark.parametrize("recipe", RECIPES_OF_MODELS)
 def test_every_model_and_recipe(on_sim: Callable[..., list[Any]], name: str, recipe: str) -> None:
     _check(on_sim, name, recipe)

@@ -6,6 +6,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 from torch_geometric import nn as pyg
 
 import halowire
+from halowire.pyg.hetero_data import cut_hetero
 from halowire.pyg.own_model import own_runner
 from halowire.pyg.shard_data import cut_data, of_shard
 from halowire.training import Config, Hooks, Trainer
@@ -21,6 +23,7 @@ from halowire.training.model_setup import output_width
 from halowire.wire.own_codec import Draws
 from tests.support.device_case import EpochCounts, Outcome, outcome_of, torch_kernels
 from tests.support.device_graphs import part_of
+from tests.support.hetero_case import build_hetero, make_hetero, make_owners
 from tests.support.pyg_case import make_graph, make_owner
 from tests.support.sim import SIM, Counts, nccl_simulated, transport_of
 
@@ -88,29 +91,39 @@ MODELS: dict[str, Callable[[], nn.Module]] = {
     "own": Own,
     "DropEdges": Dropping,
 }
+HETERO = ("HeteroConv SAGE", "HGTConv", "HANConv")
+"""Models of several node types."""
 
 
 def loop_on(device: str, name: str, recipe: str, counts: Counts, epochs: int = 4) -> Outcome:
     """Train a model in a loop of the user's own, on ``device``; the loss is read in every epoch."""
     transport = transport_of(device)
-    graph = make_graph()
-    data = cut_data({key: graph[key] for key in ("edge_index", "x")}, make_owner(2), transport, torch.device(device))
+    where = torch.device(device)
     torch.manual_seed(0)
-    model = halowire.distribute(MODELS[name]().to(device), data, recipe).train()
+    if name in HETERO:
+        model = build_hetero(name)
+        typed = cut_hetero(make_hetero(), make_owners(2), transport, where)
+        data: Any = typed
+        inputs: tuple[Any, ...] = typed.x_dict, typed.edge_index_dict
+    else:
+        model, graph = MODELS[name](), make_graph()
+        data = cut_data({key: graph[key] for key in ("edge_index", "x")}, make_owner(2), transport, where)
+        inputs = data.x, data.edge_index
+    model = halowire.distribute(model.to(device), data, recipe).train()
     optimiser = torch.optim.SGD(model.parameters(), lr=0.01)
     torch.manual_seed(5 + transport.rank)
     waits: list[Counter[tuple[str, str]]] = []
     for _ in range(epochs):
         before = Counter(counts.waits)
         optimiser.zero_grad()
-        loss = data.mean(model(data.x, data.edge_index).square())
+        loss = data.mean(model(*inputs).square())
         loss.backward()
         optimiser.step()
         waits.append(counts.waits - before)
         last = float(loss.detach())
     model.eval()
     with torch.no_grad():
-        out = model(data.x, data.edge_index)
+        out = model(*inputs)
     transport.drain()
     weights: dict[str, np.ndarray] = {key: value.cpu().numpy().copy() for key, value in model.state_dict().items()}
     return Outcome(last, {}, weights | {"out": out.cpu().numpy()}, waits, dict(transport.ledger.totals))

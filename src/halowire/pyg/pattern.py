@@ -69,7 +69,7 @@ class Sorted:
 
 @dataclass(frozen=True, eq=False)
 class Weighted:
-    """A pattern with weights: the edges from owned rows, ``inner`` ``[n, n]``, and from the halo, ``halo`` ``[n, h]``.
+    """A pattern with weights: the edges from owned rows, ``inner`` ``[m, n]``, and from the halo, ``halo`` ``[m, h]``.
 
     ``inner_t`` and ``halo_t`` are the transposes; ``weight`` and its ``version`` are the weights that were used.
     """
@@ -99,9 +99,11 @@ class Weighted:
 
 @dataclass(frozen=True, eq=False)
 class Pattern:
-    """The edges of one layer as a matrix ``[n, n + h]`` (``forth``) and its transpose (``back``).
+    """The edges of one layer as a matrix ``[m, n + h]`` (``forth``) and its transpose (``back``).
 
-    ``targets`` are the destinations of the edges; ``edges`` and its ``version`` are the tensor that was sorted.
+    ``n`` is the number of ``owned`` sources, ``m`` that of the targets; both are all owned rows, unless the edges lead
+    from one type of nodes to another. ``targets`` are the destinations of the edges; ``edges`` and its ``version`` are
+    the tensor that was sorted.
     """
 
     edges: Tensor
@@ -109,25 +111,26 @@ class Pattern:
     targets: Tensor
     forth: Sorted
     back: Sorted
+    owned: int
     _kept: dict[bool, Weighted] = field(default_factory=dict)
 
     @staticmethod
     def of(edges: Tensor, bridge: Bridge, loops: bool = False) -> Pattern:
         """Sort ``edges`` ``[2, E]`` by destination and by source; with ``loops``, exactly one self loop per node."""
-        rows = bridge.num_owned
-        cols = rows + bridge.num_halo
+        rows, owned = bridge.num_targets, bridge.num_owned
+        cols = owned + bridge.num_halo
         used = edges
         if loops:
             nodes = torch.arange(rows, device=edges.device)
             used = torch.cat([edges[:, edges[0] != edges[1]], torch.stack([nodes, nodes])], 1)
         forth = Sorted.of(used[1], used[0], rows, cols)
         back = Sorted.of(used[0], used[1], cols, rows)
-        return Pattern(edges, edges._version, used[1], forth, back)
+        return Pattern(edges, edges._version, used[1], forth, back, owned)
 
     @cached_property
     def parts(self) -> tuple[Sorted, Sorted, Sorted, Sorted]:
         """The edges from owned rows and from the halo, and the transposes of both."""
-        n = self.back.num_cols
+        n = self.owned
         edges = int(self.back.indptr[n])
         return *self.forth.cut_columns(n, edges), *self.back.cut_rows(n, edges)
 

@@ -39,7 +39,8 @@ from halowire.schedules import (
     watched,
 )
 from halowire.training.config import Config
-from halowire.training.model_setup import BorderRows, build_model, policy_for
+from halowire.training.model_setup import build_model, policy_for
+from halowire.training.rate_plan import BorderRows
 from halowire.training.runner import Runner, loss_gradient, overlap_of
 from halowire.training.task import Task
 from halowire.wire import ChunkExchange, Circle, HaloExchange, Policy, Routes, Transport

@@ -100,18 +100,6 @@ def test_every_kind_of_output_is_guarded(name):
     run_threads(2, here)
 
 
-@pytest.mark.parametrize("layers", [1, 2])
-def test_a_method_beside_forward_is_refused(layers):
-    def here(transport):
-        data, model = place(transport, Encoder(layers))
-        for grad in (True, False):
-            with pytest.raises(InputError, match="call the model itself"), torch.set_grad_enabled(grad):
-                model.encode(data.x, data.edge_index)
-        return model(data.x, data.edge_index).shape[0]
-
-    run_threads(2, here)
-
-
 def test_rows_with_a_gradient_outside_of_the_model_are_refused():
     def here(transport):
         data, model = place(transport, Encoder(1))
