@@ -12,6 +12,7 @@ from torch import Tensor
 from halowire.errors import InputError
 from halowire.pyg.divisor import misleading_mean
 from halowire.pyg.whole_loss import WholeLoss, WholeMean
+from halowire.wire import sent_over
 
 if TYPE_CHECKING:
     from halowire.pyg.whole_loss import Reduction
@@ -45,7 +46,7 @@ class Losses:
                 "data.mean got a single number, which looks like a mean already taken over this worker's rows; give "
                 "one value per row (reduction='none'), use data.cross_entropy and its like, or say single=True"
             )
-        count = torch.tensor(float(values.numel()), dtype=torch.float64, device=values.device)
+        count = torch.full((), float(values.numel()), dtype=torch.float64, device=values.device)
         return self._whole(values, count, penalty)
 
     def loss(
@@ -74,7 +75,7 @@ class Losses:
             out, y = out[mask], y[mask]
         values = function(out, y, reduction="none", **options)
         classes = function in WEIGHTED and not y.is_floating_point()
-        count = _weight_of(y, **options) if classes else torch.tensor(float(values.numel()), device=values.device)
+        count = _weight_of(y, **options) if classes else torch.full((), float(values.numel()), device=values.device)
         return self._whole(values, count.double(), penalty, checked=True)
 
     def cross_entropy(self, out: Tensor, y: Tensor, mask: Any = None, **options: Any) -> Tensor:
@@ -120,7 +121,7 @@ class Losses:
         terms = (values, penalty) if isinstance(penalty, Tensor) else (values,)
         foreign = self.reduction.unknown_leaves(terms)
         sums = torch.stack([values.detach().sum().double(), count.double()])
-        told = torch.tensor([float(bool(reason)), float(len(foreign))], dtype=torch.float64, device=sums.device)
+        told = sent_over(torch.tensor([float(bool(reason)), float(len(foreign))], dtype=torch.float64), sums.device)
         sums = self.reduction.transport.all_reduce(torch.cat([sums, told]), "reduction of the loss", account=None)
         total, divisor, refused, found = sums.tolist()  # on a device, the one wait of the host
         if refused:
@@ -142,5 +143,5 @@ def _weight_of(y: Tensor, weight: Tensor | None = None, ignore_index: int = -100
     """``sum of weight[y]`` over the labels that are not ignored: what torch divides the mean by."""
     counted = y[y != ignore_index]
     if weight is None:
-        return torch.tensor(float(counted.numel()), device=y.device)
+        return torch.full((), float(counted.numel()), device=y.device)
     return weight.detach()[counted].sum()

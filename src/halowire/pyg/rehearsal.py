@@ -290,8 +290,19 @@ def _turned(call: Call, graph: Any) -> Any:
 
 
 def _compare(want: Outcome, parts: list[Outcome], rounding: dict[str, float], weights: NodeWeights) -> None:
-    """Raise `Difference` where the outcomes of the ``parts`` together do not equal that of the whole graph."""
-    _compare_trace(want, parts)
+    """Raise `Difference` where the outcomes of the ``parts`` together do not equal that of the whole graph.
+
+    If they differ, the first module whose rows differ is named. A module inside may see its rows in another order.
+    """
+    try:
+        _compare_results(want, parts, rounding, weights)
+    except Difference:
+        _compare_trace(want, parts)
+        raise
+
+
+def _compare_results(want: Outcome, parts: list[Outcome], rounding: dict[str, float], weights: NodeWeights) -> None:
+    """Raise `Difference` where outputs, gradients or buffers differ."""
     for number, value in enumerate(want.outputs):
         pieces = [part.outputs[number] for part in parts]
         _same("the output", _assembled(value, pieces, parts), value)
