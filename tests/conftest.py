@@ -11,8 +11,8 @@ from hypothesis import settings
 
 from tests.support.pool import Pool
 
-SIMULATED = -2
-"""The key of the pool of two workers that have the simulated device."""
+SIMULATED = -1
+"""The key of a pool whose workers have the simulated device is its size times this."""
 
 # The quick suite gives the same verdict every time; `HYPOTHESIS_PROFILE=search` looks for new cases.
 settings.register_profile("same", derandomize=True)
@@ -53,14 +53,16 @@ def on_workers(pools: dict[int, Pool]) -> Callable[..., list[Any]]:
 def on_sim(pools: dict[int, Pool]) -> Callable[..., list[Any]]:
     """``on_sim(function, *args)`` runs ``function(rank, *args)`` on two workers that have the simulated device.
 
-    No other test runs in their processes, whose torch believes that it has an accelerator.
+    ``workers`` may ask for more of them. No other test runs in their processes, whose torch believes that it has an
+    accelerator.
     """
     from tests.support.sim import have_device
 
-    def run(function: Callable[..., Any], *args: Any, deadline: float = 90.0) -> list[Any]:
-        if SIMULATED not in pools or not pools[SIMULATED].alive:
-            pools[SIMULATED] = Pool(2)
-            pools[SIMULATED].run(have_device)
-        return pools[SIMULATED].run(function, *args, deadline=deadline)
+    def run(function: Callable[..., Any], *args: Any, deadline: float = 90.0, workers: int = 2) -> list[Any]:
+        key = SIMULATED * workers
+        if key not in pools or not pools[key].alive:
+            pools[key] = Pool(workers)
+            pools[key].run(have_device)
+        return pools[key].run(function, *args, deadline=deadline)
 
     return run

@@ -215,12 +215,14 @@ def _write_kept_predictions(job: Job, target: Path) -> None:
         return
     values = torch.from_numpy(read_npy(job.run / PREDICTIONS))
     shards = [read_shard(job.shards, part) for part in range(job.workers)]
-    if values.dim() != 2 or len(values) != shards[0].num_nodes:
+    # Of a graph of several node types, the nodes of the learnt type come first, and only they are predicted.
+    expected = read_json(job.run / "summary.json").get("predicted_nodes", shards[0].num_nodes)
+    if values.dim() != 2 or len(values) != expected:
         raise InputError(
             f"{job.run / PREDICTIONS} holds {list(values.shape)} numbers, expected a row for each of "
-            f"{shards[0].num_nodes} nodes; finish the run again with halowire.fit and resume=True"
+            f"{expected} nodes; finish the run again with halowire.fit and resume=True"
         )
-    ids = torch.empty(len(values), dtype=torch.int64)
+    ids = torch.empty(shards[0].num_nodes, dtype=torch.int64)
     for shard in shards:
         ids[shard.rows] = shard.ids
-    write_predictions(values, ids, shards[0].multi_label, target, shards[0].regression)
+    write_predictions(values, ids[:expected], shards[0].multi_label, target, shards[0].regression)

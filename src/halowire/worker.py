@@ -49,7 +49,7 @@ from halowire.launch import (
 )
 from halowire.partitioning import Shard, is_shard_folder, read_links, read_manifest, read_shard
 from halowire.proving import prove_worker
-from halowire.pyg import HandOver, own_facts, own_runner, place_data, read_tensors
+from halowire.pyg import HandOver, own_facts, own_runner, read_data
 from halowire.report import Console, write_report, write_tensorboard
 from halowire.schedules import Mesh
 from halowire.training import (
@@ -191,7 +191,7 @@ def fit_worker(job: Job, folder: Path) -> dict[str, Any]:
         if device.type != "cpu":
             needed = least(part, given.model)
             agreed(lambda: refuse_too_large(needed, device, place.rank, console.warn, 1.0), transport, FITS)
-        data = place_data(part, read_tensors(folder, transport.rank), transport, device)
+        data = read_data(folder, part, transport, device)
         decoder = given.decoder.to(device) if isinstance(given.decoder, nn.Module) else given.decoder
         links = link_task(job, part, transport, device, decoder)
         runner = own_runner(given.model, data, job.config, given.loss, given.inputs, links, given.codec)
@@ -208,8 +208,10 @@ def fit_worker(job: Job, folder: Path) -> dict[str, Any]:
                 runner.model.load_state_dict(trainer.progress.best_weights)
             found = gather_predictions(trainer.logits(), runner.shard, transport)
             if found is not None:
-                with written_whole(job.run / PREDICTIONS, found[0].nbytes) as temporary:
-                    np.save(temporary, found[0].numpy(), allow_pickle=False)
+                learnt = found[0][: data.num_learnt]
+                summary |= {} if len(learnt) == len(found[0]) else {"predicted_nodes": len(learnt)}
+                with written_whole(job.run / PREDICTIONS, learnt.nbytes) as temporary:
+                    np.save(temporary, learnt.numpy(), allow_pickle=False)
                 write_results(job, summary, console)
     return summary
 

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from halowire.events import DeviceClock, HostClock, Ledger, clock_of
+from halowire.schedules import Timeline
 from halowire.training import Hooks, Silent
 from halowire.training.worker_memory import free_memory, peak_memory
 from tests.support.device_case import config_of, trainer_on
@@ -55,6 +56,29 @@ def _without_waiting(ledger: Ledger) -> None:
 
 def test_phases_are_measured_by_the_device_and_read_at_once(on_sim: Callable[..., list[Any]]) -> None:
     on_sim(_phases)
+
+
+def _timeline(rank: int) -> None:
+    with Simulation() as simulation:
+        ledger = Ledger()
+        ledger.measure_by(clock_of(torch.device(SIM, 0)))
+        timeline, x = Timeline(ledger), torch.ones(3, device=SIM)
+        before = simulation.counts.waits.total()
+        timeline.begin(True)
+        x + x
+        with timeline.span("forward", 0):
+            x + x
+            x + x
+        with timeline.span("wait", 1):
+            sum(range(10**6))  # the host is busy, the device is not
+        assert simulation.counts.waits.total() == before
+        ledger.take()
+        assert [span[:3] for span in timeline.spans] == [("forward", 0, -1), ("wait", 1, -1)]
+        assert [span[3:] for span in timeline.spans] == [pytest.approx((0.001, 0.003)), pytest.approx((0.003, 0.003))]
+
+
+def test_the_timeline_of_a_pipeline_is_the_devices(on_sim: Callable[..., list[Any]]) -> None:
+    on_sim(_timeline)
 
 
 def _memory(rank: int) -> None:

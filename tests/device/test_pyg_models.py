@@ -8,11 +8,21 @@ from typing import Any
 import pytest
 
 from tests.support.device_case import config_of, few_waits, same_run
-from tests.support.device_pyg import MODELS, fit_on_both, loop_on_both
+from tests.support.device_pyg import HETERO, MODELS, fit_on_both, loop_on_both
 
 MOST_WAITS = 6
-"""Two for the loss and the gradients of all workers; PyG's GCNConv removes self loops by a mask, in every layer."""
-QUICK = [("GCNConv", "exact"), ("SAGEConv and BatchNorm", "two-levels"), ("GATConv", "sylvie-a"), ("own", "exact")]
+"""Two for the loss and the gradients of all workers; PyG's GCNConv removes self loops by a mask, in every layer.
+Dropped edges are counted once, and once again in every layer that sorts them."""
+QUICK = [
+    ("GCNConv", "exact"),
+    ("SAGEConv and BatchNorm", "two-levels"),
+    ("GATConv", "sylvie-a"),
+    ("own", "exact"),
+    ("DropEdges", "exact"),
+    ("HeteroConv SAGE", "exact"),
+]
+RECIPES_OF_MODELS = ["exact", "half", "sylvie-s", "sylvie-a", "pipegcn", "two-levels", "delta", "halowire", "varco"]
+LINKS = {"task__kind": "link", "task__train_negatives": 2}
 
 
 def _check(on_sim: Callable[..., list[Any]], name: str, recipe: str) -> None:
@@ -32,8 +42,23 @@ def test_fit_on_a_device(on_sim: Callable[..., list[Any]]) -> None:
     few_waits(both, MOST_WAITS, first=1)
 
 
+def test_fit_of_links_with_a_codec_of_ones_own(on_sim: Callable[..., list[Any]]) -> None:
+    both = on_sim(fit_on_both, config_of("sage", "exact", **LINKS), "links", True)
+    same_run(both)
+    few_waits(both, MOST_WAITS, first=1)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("recipe", ["exact", "half", "sylvie-a", "two-levels", "delta", "varco"])
+@pytest.mark.parametrize("kind", ["classes", "labels", "values", "links"])
+@pytest.mark.parametrize("recipe", RECIPES_OF_MODELS)
+def test_fit_of_every_task(on_sim: Callable[..., list[Any]], kind: str, recipe: str) -> None:
+    both = on_sim(fit_on_both, config_of("sage", recipe, **(LINKS if kind == "links" else {})), kind)
+    same_run(both)
+    few_waits(both, MOST_WAITS, first=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*MODELS, *HETERO])
+@pytest.mark.parametrize("recipe", RECIPES_OF_MODELS)
 def test_every_model_and_recipe(on_sim: Callable[..., list[Any]], name: str, recipe: str) -> None:
     _check(on_sim, name, recipe)

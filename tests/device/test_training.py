@@ -46,6 +46,7 @@ TASKS: list[tuple[str, str, str, dict[str, Any]]] = [
     ("values", "gcn", "delta", {}),
     ("links", "gat", "sylvie-a", LINKS),
     ("words", "gcnii", "exact", {"model__layers": 4}),
+    ("inductive", "sage", "half", {"task__inductive": True}),
     ("words", "sage", "exact", {"wire__first_layer": "local"}),
 ]
 """Every kind of task once; words are sparse features."""
@@ -72,9 +73,10 @@ def test_every_model_and_recipe(on_sim: Callable[..., list[Any]], model: str, re
 @pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("recipe", ["exact", "sylvie-a", "halowire"])
-@pytest.mark.parametrize("kind", [task[0] for task in TASKS])
+@pytest.mark.parametrize("kind", dict.fromkeys(task[0] for task in TASKS))
 def test_every_model_and_task(on_sim: Callable[..., list[Any]], model: str, recipe: str, kind: str) -> None:
-    _check(on_sim, config_of(model, recipe, **(LINKS if kind == "links" else {})), kind)
+    more = {"links": LINKS, "inductive": {"task__inductive": True}}.get(kind, {})
+    _check(on_sim, config_of(model, recipe, **more), kind)
 
 
 WIRES: list[dict[str, Any]] = [

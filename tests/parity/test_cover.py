@@ -19,11 +19,7 @@ from tests.support.parity_graphs import cut_graph, make_graph
 from tests.support.resumed import assert_same, run_in_one_go, run_in_two
 
 SUMS = [name for name, model in MODELS.items() if model.can_sample]
-CASES = [
-    (2, "gcn", "metis", "plain"),
-    (3, "sage", "random", "directed-weighted"),
-    (4, "sage", "hypergraph", "sparse"),
-]
+CASES = [(3, "gcn", "random", "directed-weighted"), (4, "sage", "hypergraph", "sparse")]
 
 
 def covered(config: Config) -> Config:

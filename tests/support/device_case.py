@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,15 +14,32 @@ from typing import Any
 import numpy as np
 import torch
 
-from halowire.training import Config, GraphParallel, Hooks, Runner, Staged, Trainer, mesh_of, pipelined, recipe_config
+from halowire.training import (
+    Config,
+    GraphParallel,
+    Hooks,
+    Runner,
+    Staged,
+    Trainer,
+    gather_predictions,
+    generator_states,
+    mesh_of,
+    pipelined,
+    predict,
+    recipe_config,
+)
 from halowire.wire import Transport
-from tests.support.device_graphs import part_of
+from tests.support.device_graphs import part_of, trained_part
 from tests.support.epochs import too_far
 from tests.support.sim import SIM, Counts, Simulation
 
 SMALL: dict[str, Any] = {"model.hidden": 16, "epochs": 4, "eval.every": 4, "checkpoint.every": 0, "seed": 11}
 ROUNDING = 1e-4
 """Largest difference from the CPU's run, as a share of the largest value of a tensor."""
+
+
+Make = Callable[[str, Config, str, Path], Trainer]
+"""Gives the trainer of this worker on a device, for settings, a kind of graph and a folder."""
 
 
 class EpochCounts:
@@ -45,11 +62,14 @@ class EpochCounts:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run left on one worker: the last loss, its metrics, all weights, and the waits of every epoch."""
+    """What a run left on one worker: the last loss, its metrics, all weights, the waits of every epoch, bytes sent.
+
+    ``tensors`` holds the weights and, on rank 0, what the best weights predict.
+    """
 
     loss: float
     metrics: dict[str, float]
-    weights: dict[str, np.ndarray]
+    tensors: dict[str, np.ndarray]
     waits: list[Counter[tuple[str, str]]]
     sent: dict[str, int]
 
@@ -74,7 +94,7 @@ def trainer_on(device: str, config: Config, kind: str, folder: Path) -> Trainer:
     transport = Transport(deadline=60)
     mesh = mesh_of(config, transport.size)
     shard, task = part_of(kind, config, transport, torch.device(device))
-    part = shard.isolated() if config.freshness.mode == "never" else shard
+    part = trained_part(kind, config, transport, shard)
     runner: Runner
     if pipelined(config, mesh):
         runner = Staged(part, shard, config, mesh, transport, device=torch.device(device))
@@ -84,10 +104,16 @@ def trainer_on(device: str, config: Config, kind: str, folder: Path) -> Trainer:
 
 
 def outcome_of(trainer: Trainer, watch: EpochCounts) -> Outcome:
-    """What a run left."""
-    weights = {name: value.detach().cpu().numpy().copy() for name, value in trainer.model.state_dict().items()}
+    """What a run left; the predictions are made from the best weights, as `halowire predict` does."""
+    others = dict(trainer.model.named_parameters()).keys() - trainer.runner.parameters.keys()  # of other stages
+    values = {name: value for name, value in trainer.model.state_dict().items() if name not in others}
+    tensors = {name: value.detach().cpu().numpy().copy() for name, value in values.items()}
     sent = dict(trainer.transport.ledger.totals)
-    return Outcome(trainer.progress.train_loss, trainer.progress.best, weights, watch.waits, sent)
+    logits = predict(trainer.runner, trainer.progress.best_weights)
+    found = gather_predictions(logits, trainer.runner.shard, trainer.transport)
+    trainer.settle()
+    tensors |= {} if found is None else {"predictions": found[0].numpy().copy()}
+    return Outcome(trainer.progress.train_loss, trainer.progress.best, tensors, watch.waits, sent)
 
 
 def train_both(rank: int, config: Config, kind: str = "classes") -> tuple[Outcome, Outcome]:
@@ -98,17 +124,34 @@ def train_both(rank: int, config: Config, kind: str = "classes") -> tuple[Outcom
         return device, train_on("cpu", config, kind)
 
 
-def train_in_two_runs(rank: int, config: Config, folder: str, first: str, then: str) -> tuple[Outcome, Outcome]:
-    """Train half of the epochs on the device ``first``, and go on from the checkpoint on ``then``; and all at once."""
-    half = config.replace({"epochs": config.epochs // 2})
+def train_in_two_runs(
+    rank: int, config: Config, folder: str, first: str, then: str, make: Make = trainer_on
+) -> tuple[Outcome, Outcome]:
+    """Train half of the epochs on the device ``first``, and go on from the checkpoint on ``then``; and all at once.
+
+    Both use the trainer that ``make`` gives. The generators must go on from where the first run left them.
+    """
+    middle = config.epochs // 2
+    config = config.replace({"eval.every": middle})  # a run evaluates at its end, so all runs must evaluate there
+    half = config.replace({"epochs": middle})
     with torch_kernels(), Simulation() as simulation:
         watch = EpochCounts(simulation.counts)
-        trainer_on(first, half, "classes", Path(folder)).run(Hooks(watch))
-        resumed = trainer_on(then, config, "classes", Path(folder))
+        before = make(first, half, "classes", Path(folder))
+        torch.rand(rank + 3, device=first)  # library models draw nothing, so that this is all that was drawn
+        before.run(Hooks(watch))
+        left = generator_states(torch.device(first))
+        torch.manual_seed(99)
+        resumed = make(then, config, "classes", Path(folder))
         resumed.resume()
         assert resumed.progress.epoch == half.epochs
+        # Rank 0's generators are shared, but those of models that draw are saved by every worker.
+        found = generator_states(torch.device(then))
+        assert rank > 0 or first != then or all(torch.equal(found[name], state) for name, state in left.items())
         resumed.run(Hooks(watch))
-        return outcome_of(resumed, watch), train_on(first, config, counts=simulation.counts)
+        whole = make(first, config, "classes", Path(folder, "whole"))
+        torch.rand(rank + 3, device=first)
+        whole.run(Hooks(watch, keep=False))
+        return outcome_of(resumed, watch), outcome_of(whole, watch)
 
 
 @contextmanager
@@ -126,13 +169,13 @@ def torch_kernels() -> Iterator[None]:
 
 
 def same_run(both: list[tuple[Outcome, Outcome]]) -> None:
-    """Assert that on every worker the device's run equals the CPU's: loss, metrics, weights and bytes sent."""
+    """Assert that the device's run equals the CPU's on every worker: loss, metrics, weights, predictions, bytes."""
     for device, cpu in both:
         assert device.sent == cpu.sent
         assert device.loss == cpu.loss or abs(device.loss - cpu.loss) <= ROUNDING * abs(cpu.loss)
-        assert device.weights.keys() == cpu.weights.keys()
-        for name, value in device.weights.items():
-            words = too_far(name, value, cpu.weights[name], ROUNDING)
+        assert device.tensors.keys() == cpu.tensors.keys()
+        for name, value in device.tensors.items():
+            words = too_far(name, value, cpu.tensors[name], ROUNDING)
             assert not words, words
         assert device.metrics == cpu.metrics
 

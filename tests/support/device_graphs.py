@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import replace
+from pathlib import Path
 
 import torch
 
 from halowire.graph import Graph, block_model, split_links
 from halowire.kernels import Csr
-from halowire.partitioning import Shard, cut, cut_links, partition
+from halowire.partitioning import Shard, cut, cut_links, partition, read_shard, write_shards
 from halowire.training import Config, LinkTask, mesh_of
 from halowire.wire import Transport
 
-KINDS = ("classes", "labels", "values", "links", "words")
+KINDS = ("classes", "labels", "values", "links", "words", "inductive")
 NEGATIVES = 20
 
 
@@ -29,6 +31,18 @@ def graph_of(kind: str) -> Graph:
         words = drawn.nonzero()
         return replace(graph, x=Csr.from_edges(words[:, 0], words[:, 1], 200, 40))
     return graph
+
+
+def trained_part(kind: str, config: Config, transport: Transport, whole: Shard) -> Shard:
+    """What this worker trains on: ``whole``, without the cut edges, or where ``kind`` is ``inductive`` the subgraph of
+    the training nodes."""
+    if kind != "inductive":
+        return whole.isolated() if config.freshness.mode == "never" else whole
+    graph, mesh = graph_of(kind), mesh_of(config, transport.size)
+    parts = partition(graph, mesh.parts, method="random", seed=4)
+    with tempfile.TemporaryDirectory() as folder:
+        shards = write_shards(graph, parts, Path(folder, "shards"), inductive=True)
+        return read_shard(shards, mesh.place(transport.rank)[1], train=True)
 
 
 def part_of(kind: str, config: Config, transport: Transport, device: torch.device) -> tuple[Shard, LinkTask | None]:

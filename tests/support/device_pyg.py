@@ -6,6 +6,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,12 +15,16 @@ from torch import Tensor, nn
 from torch_geometric import nn as pyg
 
 import halowire
+from halowire.pyg.hetero_data import cut_hetero
 from halowire.pyg.own_model import own_runner
 from halowire.pyg.shard_data import cut_data, of_shard
 from halowire.training import Config, Hooks, Trainer
+from halowire.training.model_setup import output_width
 from halowire.wire import Transport
+from halowire.wire.own_codec import Draws
 from tests.support.device_case import EpochCounts, Outcome, outcome_of, torch_kernels
 from tests.support.device_graphs import part_of
+from tests.support.hetero_case import build_hetero, make_hetero, make_owners
 from tests.support.pyg_case import make_graph, make_owner
 from tests.support.sim import SIM, Counts, Simulation
 
@@ -51,6 +56,32 @@ class Own(nn.Module):
         return torch.zeros_like(h).index_add(0, target, h[source])
 
 
+class Dropping(nn.Module):
+    """A model whose edges are others in every epoch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.drop_edges = halowire.DropEdges(0.3, seed=2)
+        self.rest = Two(pyg.SAGEConv, norm=False)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.rest(x, self.drop_edges(edge_index))
+
+
+class Half(halowire.RowCodec):
+    """A codec as users write them: bf16, rounded at random."""
+
+    def row_bytes(self, columns: int) -> int:
+        return 2 * columns
+
+    def encode_rows(self, rows: Tensor, draws: Draws) -> Tensor:
+        noise = draws.uniform(rows.shape[1]) * 2.0**-9
+        return (rows * (1 + noise)).bfloat16().view(torch.uint8)
+
+    def decode_rows(self, data: Tensor, columns: int) -> Tensor:
+        return data.view(torch.bfloat16).float()
+
+
 MODELS: dict[str, Callable[[], nn.Module]] = {
     "GCNConv": lambda: Two(pyg.GCNConv, norm=False),
     "SAGEConv and BatchNorm": lambda: Two(pyg.SAGEConv, norm=True),
@@ -59,55 +90,73 @@ MODELS: dict[str, Callable[[], nn.Module]] = {
     "TransformerConv": lambda: Two(pyg.TransformerConv, norm=False),
     "SAGEConv max": lambda: Two(lambda i, o: pyg.SAGEConv(i, o, aggr="max"), norm=False),
     "own": Own,
+    "DropEdges": Dropping,
 }
+HETERO = ("HeteroConv SAGE", "HGTConv", "HANConv")
+"""Models of several node types."""
 
 
 def loop_on(device: str, name: str, recipe: str, counts: Counts, epochs: int = 4) -> Outcome:
     """Train a model in a loop of the user's own, on ``device``; the loss is read in every epoch."""
     transport = Transport(deadline=60)
-    graph = make_graph()
-    data = cut_data({key: graph[key] for key in ("edge_index", "x")}, make_owner(2), transport, torch.device(device))
+    where = torch.device(device)
     torch.manual_seed(0)
-    model = halowire.distribute(MODELS[name]().to(device), data, recipe).train()
+    if name in HETERO:
+        model = build_hetero(name)
+        typed = cut_hetero(make_hetero(), make_owners(2), transport, where)
+        data: Any = typed
+        inputs: tuple[Any, ...] = typed.x_dict, typed.edge_index_dict
+    else:
+        model, graph = MODELS[name](), make_graph()
+        data = cut_data({key: graph[key] for key in ("edge_index", "x")}, make_owner(2), transport, where)
+        inputs = data.x, data.edge_index
+    model = halowire.distribute(model.to(device), data, recipe).train()
     optimiser = torch.optim.SGD(model.parameters(), lr=0.01)
     torch.manual_seed(5 + transport.rank)
     waits: list[Counter[tuple[str, str]]] = []
     for _ in range(epochs):
         before = Counter(counts.waits)
         optimiser.zero_grad()
-        loss = data.mean(model(data.x, data.edge_index).square())
+        loss = data.mean(model(*inputs).square())
         loss.backward()
         optimiser.step()
         waits.append(counts.waits - before)
         last = float(loss.detach())
     model.eval()
     with torch.no_grad():
-        out = model(data.x, data.edge_index)
+        out = model(*inputs)
     transport.drain()
     weights: dict[str, np.ndarray] = {key: value.cpu().numpy().copy() for key, value in model.state_dict().items()}
     return Outcome(last, {}, weights | {"out": out.cpu().numpy()}, waits, dict(transport.ledger.totals))
 
 
-def fit_on(device: str, config: Config, counts: Counts) -> Outcome:
-    """What `fit` does in a worker: train a model with the library's loop, on ``device``."""
+def fit_trainer_on(device: str, config: Config, kind: str, folder: Path, codec: bool = False) -> Trainer:
+    """What `fit` makes in a worker: a trainer of a PyG model, on ``device``, with a ``codec`` of one's own."""
     transport = Transport(deadline=60)
-    shard, _ = part_of("classes", config, transport, torch.device(device))
+    shard, links = part_of(kind, config, transport, torch.device(device))
     data = of_shard(shard, transport, torch.device(device))
     torch.manual_seed(5 + transport.rank)
-    runner = own_runner(Two(pyg.GATConv, True, 12, 5), data, config, None, ("x", "edge_index"))
+    model = Two(pyg.GATConv, True, 12, output_width(config, shard.num_classes))
+    runner = own_runner(model, data, config, None, ("x", "edge_index"), links, Half() if codec else None)
+    torch.manual_seed(5 + transport.rank)  # on a device only its own generator goes on, not the one that drew weights
+    return Trainer(runner, config, transport, folder)
+
+
+def fit_on(device: str, config: Config, counts: Counts, kind: str = "classes", codec: bool = False) -> Outcome:
+    """Train as `fit` does."""
     with tempfile.TemporaryDirectory() as folder:
-        trainer = Trainer(runner, config, transport, Path(folder))
+        trainer = fit_trainer_on(device, config, kind, Path(folder), codec)
         watch = EpochCounts(counts)
         trainer.run(Hooks(watch, keep=False))
     return outcome_of(trainer, watch)
 
 
-def fit_on_both(rank: int, config: Config) -> tuple[Outcome, Outcome]:
+def fit_on_both(rank: int, config: Config, kind: str = "classes", codec: bool = False) -> tuple[Outcome, Outcome]:
     """The same on the simulated device and, with the same torch code, on the CPU."""
     with Simulation() as simulation:
-        device = fit_on(SIM, config, simulation.counts)
+        device = fit_on(SIM, config, simulation.counts, kind, codec)
     with torch_kernels():
-        return device, fit_on("cpu", config, Counts())
+        return device, fit_on("cpu", config, Counts(), kind, codec)
 
 
 def loop_on_both(rank: int, name: str, recipe: str) -> tuple[Outcome, Outcome]:

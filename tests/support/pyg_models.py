@@ -148,6 +148,7 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], tuple[str, ...]]] = {
     "SGConv": (lambda: two(pyg.SGConv, K=2, cached=False), PLAIN),
     "ARMAConv": (lambda: two(pyg.ARMAConv), WEIGHT),
     "RGCNConv": (lambda: two(lambda a, b: pyg.RGCNConv(a, b, 3)), ("x", "edge_index", "edge_type")),
+    "FastRGCNConv": (lambda: two(lambda a, b: pyg.FastRGCNConv(a, b, 3)), ("x", "edge_index", "edge_type")),
     "own layer": (lambda: two(EdgeGated), ATTR),
     "own arithmetic": (WithoutPyG, PLAIN),
     "GCN model": (lambda: zoo("GCN", jk="cat", norm="batch_norm"), PLAIN),

@@ -71,6 +71,11 @@ class Ledger:
         self._read_errors()
         return self._entry
 
+    @property
+    def clock(self) -> Clock:
+        """The clock that measures now; :meth:`take` reads it."""
+        return self._clock
+
     def measure_by(self, clock: Clock) -> None:
         """Measure all later phases by ``clock``; no phase may be open."""
         if self._stack:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from weakref import WeakKeyDictionary
 
 import torch
 import torch.distributed as dist
@@ -27,6 +28,8 @@ PINGS = 20
 PAYLOAD = 4 << 20
 # How often this process has joined the others.
 _JOINED = itertools.count()
+# The transport of each process group, which all parts of a script share: their messages are numbered together.
+_TRANSPORTS: WeakKeyDictionary[dist.ProcessGroup, Transport] = WeakKeyDictionary()
 
 
 @contextmanager
@@ -65,12 +68,21 @@ def joined(device: torch.device, deadline: float) -> Iterator[tuple[Transport, s
 def join(device: torch.device, deadline: float = 600.0) -> Transport:
     """The transport to the other workers, for scripts that have their own training loop.
 
-    It uses the existing process group, or else a new one that ends with the program.
+    It uses the existing process group, or else a new one. All calls share one transport, and the groups end with the
+    program, before the interpreter does.
     """
-    if dist.is_initialized() or not launched():
+    if not dist.is_initialized() and not launched():
         return Transport(deadline=deadline)
+    world = dist.group.WORLD if dist.is_initialized() else None
+    if world is not None and world in _TRANSPORTS:
+        return _TRANSPORTS[world]
     stack = contextlib.ExitStack()
-    transport, _ = stack.enter_context(joined(device, deadline))
+    if world is None:
+        transport, _ = stack.enter_context(joined(device, deadline))
+    else:
+        transport = stack.enter_context(_left_at_the_end(Transport(deadline=deadline)))
+    if (group := dist.group.WORLD) is not None:
+        _TRANSPORTS[group] = transport
 
     def leave() -> None:
         if getattr(sys, "last_value", None) is not None:
@@ -80,6 +92,22 @@ def join(device: torch.device, deadline: float = 600.0) -> Transport:
 
     atexit.register(leave)
     return transport
+
+
+@contextmanager
+def _left_at_the_end(transport: Transport) -> Iterator[Transport]:
+    """Leave the script's own process group after the block, also where the script has destroyed it already.
+
+    A group that outlives the interpreter has threads that let go of tensors when it is too late, which aborts.
+    """
+    try:
+        yield transport
+        if dist.is_initialized():
+            transport.settle()
+    finally:
+        transport.forget()
+        if dist.is_initialized():
+            leave_group()
 
 
 def measure_pairs(transport: Transport) -> list[tuple[int, int, float, float]]:

@@ -8,12 +8,15 @@ from halowire.partitioning.manifest import is_shard_folder, read_manifest
 from halowire.partitioning.metis import metis_owners
 from halowire.partitioning.partition import Partition, fill_empty, partition
 from halowire.partitioning.quality import Quality, measure
+from halowire.partitioning.relation import EdgeType, Relation, TypedPart, cut_types
 from halowire.partitioning.row_cover import summed_pairs
 from halowire.partitioning.shard import Shard, cut
 from halowire.partitioning.store import read_shard, write_shards
+from halowire.partitioning.type_balance import type_owners, union_edges
 
 __all__ = [
-    "EDGE", "Cutting", "HaloLists", "PartLinks", "Partition", "Quality", "Shard", "cut", "cut_links", "cut_shards",
-    "fill_empty", "is_shard_folder", "links_record", "measure", "metis_owners", "partition", "read_links",
-    "read_manifest", "read_shard", "summed_pairs", "write_shards",
+    "EDGE", "Cutting", "EdgeType", "HaloLists", "PartLinks", "Partition", "Quality", "Relation", "Shard", "TypedPart",
+    "cut", "cut_links", "cut_shards", "cut_types", "fill_empty", "is_shard_folder", "links_record", "measure",
+    "metis_owners", "partition", "read_links", "read_manifest", "read_shard", "summed_pairs", "type_owners",
+    "union_edges", "write_shards",
 ]  # fmt: skip

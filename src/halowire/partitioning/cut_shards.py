@@ -14,6 +14,7 @@ from halowire.partitioning.manifest import require_free
 from halowire.partitioning.partition import METHODS, METIS_WAYS, Partition, partition
 from halowire.partitioning.quality import Quality, measure
 from halowire.partitioning.store import write_shards
+from halowire.partitioning.type_balance import levelled
 from halowire.partitioning.weightings import Teller
 
 
@@ -25,6 +26,7 @@ class Cutting:
         method, seed: the partitioner and its seed.
         metis, balance: settings of some partitioners, see :class:`Partition`.
         inductive: whether the training subgraph is cut as well.
+        types: number of nodes of every type, which come one after another; every part gets its share of each.
     """
 
     method: str = "metis"
@@ -32,6 +34,7 @@ class Cutting:
     balance: str = "auto"
     seed: int = 0
     inductive: bool = False
+    types: tuple[int, ...] = ()
 
     def owners(self, graph: Graph, num_parts: int, widths: Sequence[int], tell: Teller) -> Partition:
         """An owner for every node of ``graph``; see :func:`partition`."""
@@ -41,7 +44,8 @@ class Cutting:
             options["balance"] = self.balance
         if chosen is None or "recursive" in chosen.options:
             options["recursive"] = METIS_WAYS[self.metis]
-        return partition(graph, num_parts, self.method, self.seed, widths=widths, tell=tell, **options)
+        found = partition(graph, num_parts, self.method, self.seed, widths=widths, tell=tell, **options)
+        return levelled(found, graph, self.types) if self.types else found
 
 
 def cut_shards(

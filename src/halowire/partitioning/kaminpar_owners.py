@@ -44,5 +44,5 @@ def kaminpar_owners(adj: Csr, parts: int, seed: int, edges: float = 1.0) -> Tens
         write_parhip(path, simple, integer_weight(adj, edges, LIMIT))
         graph = kaminpar.load_graph(str(path), kaminpar.GraphFileFormat.PARHIP)
     kaminpar.reseed(seed % 2**31)
-    solver = kaminpar.KaMinPar(num_threads=ONE_THREAD, ctx=kaminpar.default_context())
+    solver = kaminpar.KaMinPar(ONE_THREAD, kaminpar.default_context())
     return torch.tensor(solver.compute_partition(graph, parts, SLACK), dtype=torch.int64)

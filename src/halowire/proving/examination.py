@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from halowire.kernels import kernels_in_use, why_twins
 from halowire.proving.finding import Finding
 from halowire.proving.kernel_proof import kernel_rates, prove_kernels
-from halowire.proving.links import host_rates, wire_rates
+from halowire.proving.link_rates import host_rates, wire_rates
 from halowire.proving.recipe_proof import count_waits, prove_recipes, small_run
 from halowire.proving.subject import Subject
 from halowire.wire import Transport

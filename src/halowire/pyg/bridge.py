@@ -15,7 +15,7 @@ from halowire.errors import InputError
 from halowire.events import TRAIN
 from halowire.partitioning import HaloLists
 from halowire.pyg.model_pass import ModelPass, carries_gradient
-from halowire.wire import Crossing, Extend, HaloExchange, Policy, Transport
+from halowire.wire import Crossing, Extend, HaloExchange, Policy, Transport, sent_over
 
 
 class Bridge:
@@ -28,17 +28,18 @@ class Bridge:
         shard: the rows that are sent and received: a shard, or one relation between node types.
         passing: the pass of the model, shared with the other bridges of the part.
         name: the name of the halo among those of the part.
-        num_targets: the number of rows that the edges lead to; by default the owned rows.
+        targets: ids of the rows that the edges lead to; by default the owned rows.
     """
 
-    def __init__(self, shard: HaloLists, passing: ModelPass, name: str = "", num_targets: int | None = None) -> None:
+    def __init__(self, shard: HaloLists, passing: ModelPass, name: str = "", targets: Tensor | None = None) -> None:
         self.shard = shard
         self.passing = passing
         self.name = name
         self.num_owned = shard.num_owned
         self.num_halo = shard.num_halo
-        self.num_targets = shard.num_owned if num_targets is None else num_targets
+        self.num_targets = shard.num_owned if targets is None else targets.numel()
         self._exact = HaloExchange(shard, passing.transport, passing.device, Policy())
+        self._target_ids = shard.ids if targets is None else targets
         self._kept: list[KeptRows] = []
 
     def __deepcopy__(self, memo: dict[int, object]) -> Bridge:
@@ -54,6 +55,16 @@ class Bridge:
     def _exchange(self) -> HaloExchange:
         exchanges = self.passing.exchanges
         return self._exact if exchanges is None else exchanges[self.name]
+
+    def fits(self, extent: int) -> bool:
+        """Whether a tensor of ``extent`` rows can be read by the edges' sources."""
+        return extent == self.num_owned
+
+    def end_ids(self, ends: Tensor, is_source: bool) -> Tensor:
+        """The ids, in the whole graph, of the nodes at one end of edges."""
+        shard = self.shard
+        ids = torch.cat([shard.ids, shard.halo_ids]) if is_source else self._target_ids
+        return sent_over(ids, ends.device)[ends]
 
     def keep(self, rows: Tensor) -> None:
         """Fetch the halo's rows of ``rows`` ``[n, ...]`` now, and again only when ``rows`` were changed."""

@@ -14,12 +14,18 @@ from torch import Tensor, nn
 
 from halowire.errors import InputError
 from halowire.events import EVAL, SETUP, TRAIN
-from halowire.pyg.edges import changed, holds
+from halowire.pyg.adjacency import take_adjacency
+from halowire.pyg.autoencoders import spread_autoencoder
+from halowire.pyg.data_part import ShardData, part_of
+from halowire.pyg.edges import changed
+from halowire.pyg.entries import MethodEntry, ModuleEntry, own_methods
 from halowire.pyg.fast_path import LayerPath, use_fast_paths
+from halowire.pyg.hetero_data import HeteroShardData
+from halowire.pyg.model_pass import ModelPass
+from halowire.pyg.own_rows import OwnRows, is_marked, plain
 from halowire.pyg.rehearsal import UncheckableError, rehearse
-from halowire.pyg.shard_data import ShardData
 from halowire.pyg.trial import Call, Rehearsed, needed_inputs
-from halowire.pyg.whole_layers import refuse_unsupported, spread_norms
+from halowire.pyg.whole_layers import refuse_unsupported, refuse_wrapped, spread_norms
 from halowire.pyg.whole_loss import Guarded
 from halowire.training import Config, Situation, agree, model_facts, policy_of, recipe_config, refuse, settled
 from halowire.wire import HaloExchanges, RowCodec, agree_on_codec, sample_size
@@ -31,7 +37,7 @@ Model = TypeVar("Model", bound=nn.Module)
 
 def distribute(
     model: Model,
-    data: ShardData,
+    data: ShardData | HeteroShardData,
     recipe: str = "exact",
     settings: Mapping[str, Any] | None = None,
     *,
@@ -82,7 +88,7 @@ def layer_paths(model: nn.Module) -> dict[str, LayerPath]:
     return state_of(model).paths
 
 
-def attach(model: nn.Module, data: ShardData, config: Config, codec: RowCodec | None = None) -> None:
+def attach(model: nn.Module, data: ShardData | HeteroShardData, config: Config, codec: RowCodec | None = None) -> None:
     """Attach ``model`` to ``data``; its rows travel as ``config`` says, coded by ``codec`` if one is given."""
     if codec is not None:
         agree_on_codec(codec, data.transport)
@@ -105,32 +111,39 @@ def state_of(model: nn.Module) -> Attachment:
 
 
 class Attachment:
-    """What halowire keeps for one model on one shard; hooks on the model's forward use it.
+    """What halowire keeps for one model on one shard; what begins a pass of the model uses it.
 
     ``epoch`` counts the training passes: it chooses the rate and, with delayed rows, whose message is used. ``paths``
     say what serves every PyG layer.
     """
 
-    def __init__(self, model: nn.Module, data: ShardData, config: Config, codec: RowCodec | None) -> None:
+    def __init__(
+        self, model: nn.Module, data: ShardData | HeteroShardData, config: Config, codec: RowCodec | None
+    ) -> None:
         self.data = data
         self.epoch = 0
+        self._part: ShardData | HeteroShardData = data
         self._model = model
         self._config = config
         self._codec = codec
         self._pristine = copy.deepcopy(model)
         self._checked: dict[str, Rehearsed] = {}
-        self._exchanges: dict[Rehearsed, HaloExchanges] = {}
+        self._exchanges: dict[tuple[ModelPass, Rehearsed], HaloExchanges] = {}
         self._heard = data.reduction.heard
         self._account: AbstractContextManager[None] = contextlib.nullcontext()
         self._rehearse_signature()  # before anything is changed: a refused model is as it was
         spread_norms(model, data.passing)
         self.paths = use_fast_paths(model)
         data.reduction.share(model, "broadcast of the weights")
-        model.register_forward_pre_hook(self._before, with_kwargs=True)
-        model.register_forward_hook(self._after, always_call=True)
-        for module in model.modules():
-            if module is not model:
-                module.register_forward_pre_hook(self._inside, with_kwargs=True)
+        spread_autoencoder(model, data)
+        take_adjacency(model)
+        for name, module in model.named_modules():
+            entry = ModuleEntry(self, name)
+            module.register_forward_pre_hook(entry.before, with_kwargs=True)
+            module.register_forward_hook(entry.after, always_call=True)
+        for name in own_methods(model):
+            # An attribute of the instance is found before the method of its class; parameters and buffers stay.
+            object.__setattr__(model, name, MethodEntry(self, name, model))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Attachment:
         """Copy for a copied model: the same shard, exchanges of its own, and no second rehearsal."""
@@ -153,7 +166,7 @@ class Attachment:
         """Rehearse with forward's required inputs if their names are known; other calls are rehearsed as they come."""
         needed = needed_inputs(self._pristine)
         args: tuple[Any, ...] = ()
-        if all(name in self.data.keys for name in needed):
+        if all(name in self.data.input_names for name in needed):
             args = tuple(getattr(self.data, name) for name in needed)
         elif len(needed) == 1 and needed[0] in ("data", "batch", "graph", "g"):
             args = (self.data,)
@@ -162,45 +175,55 @@ class Attachment:
             with contextlib.suppress(UncheckableError):
                 self.exchange_of(args)
 
-    def _before(self, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Begin a pass of the model."""
-        known = self._known(args, kwargs)
-        exchange = self._exchange(known)
-        training = model.training and torch.is_grad_enabled()
-        if torch.is_grad_enabled():
-            self.data.reduction.add(model.parameters())
-        if training:
-            self._heard = self.data.reduction.steer(self.exchanges, self.epoch, self._heard)
-        self._account = self.data.transport.ledger.account(TRAIN if training else EVAL)
-        self._account.__enter__()
-        self.data.passing.begin(exchange, *((self.epoch, known.widths) if training else ()))
-        self.epoch += training
+    @property
+    def running(self) -> bool:
+        """Whether a pass of the model is under way."""
+        return self._part.passing.inside
 
-    def _after(self, model: nn.Module, args: Any, out: Any) -> Any:
-        """End a pass of the model, also where forward failed and ``out`` is None."""
-        self.data.passing.end()
+    def begin(self, entry: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any] | None:
+        """Begin a pass at ``entry``; inside it, rows need no marks, since every call is rehearsed.
+
+        The edges say on which part it runs: a model that learns on one may be tried on others.
+        """
+        refuse_wrapped()
+        self._part = part_of((args, kwargs)) or self.data
+        known = self._known(args, kwargs, entry)
+        exchange = self._exchange(known)
+        reduction = self._part.reduction
+        training = self._model.training and torch.is_grad_enabled()
+        if torch.is_grad_enabled():
+            reduction.add(self._model.parameters())
+        if training:
+            self._heard = reduction.steer(self.exchanges, self.epoch, self._heard)
+        self._account = self._part.transport.ledger.account(TRAIN if training else EVAL)
+        self._account.__enter__()
+        self._part.passing.begin(exchange, *((self.epoch, known.widths) if training else ()))
+        self.epoch += training
+        return (plain(args), plain(kwargs)) if is_marked((args, kwargs)) else None
+
+    def end(self, out: Any) -> Any:
+        """End a pass of the model, also where it failed and ``out`` is None."""
+        self._part.passing.end()
         self._account.__exit__(None, None, None)
         self._account = contextlib.nullcontext()
         return None if out is None else changed(out, self._guarded)
 
-    def _inside(self, layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Refuse a layer that is called with edges outside of its model."""
-        if not self.data.passing.inside and holds((args, kwargs)):
-            self.data.passing.refuse_outside()
-
     def _guarded(self, out: Any) -> Any:
-        if not (isinstance(out, Tensor) and out.requires_grad):
+        if not isinstance(out, Tensor):
             return out
-        guarded: Tensor = Guarded.apply(out, self.data.reduction)  # type: ignore[no-untyped-call]
-        return guarded
+        part = self._part
+        guarded = Guarded.apply(out, part.reduction) if out.requires_grad else out  # type: ignore[no-untyped-call]
+        if isinstance(part, HeteroShardData) or part.reduction.handed_over or out.shape[:1] != (part.num_nodes,):
+            return guarded
+        return OwnRows.of(guarded, part.owner)
 
     def exchange_of(self, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> HaloExchanges:
         """The exchange for calls with such arguments."""
         return self._exchange(self._known(args, kwargs or {}))
 
-    def _known(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Rehearsed:
+    def _known(self, args: tuple[Any, ...], kwargs: dict[str, Any], entry: str = "") -> Rehearsed:
         """What the rehearsal found for such a call; the first call of a kind is rehearsed, by all workers at once."""
-        call = Call.of(args, kwargs, self.data)
+        call = Call.of(args, kwargs, self._part, entry)
         trained = [parameter.requires_grad for parameter in self._model.parameters()]
         key = f"{call.key()} {trained}"
         if key not in self._checked:
@@ -209,16 +232,24 @@ class Attachment:
 
     def _exchange(self, known: Rehearsed) -> HaloExchanges:
         """The exchange for calls whose rehearsal found ``known``; its policy comes from the settings."""
-        if known not in self._exchanges:
+        part = self._part
+        if (part.passing, known) not in self._exchanges:
             here = Situation(caller="fit", codec=self._codec is not None, drops=known.drops)
-            used, data = settled(self._config, here), self.data
-            counts = data.shard.recv_counts
-            sampled = self._total(sum(sample_size(count, used.rate.rows) for count in counts))
-            pairs = self._total(sum(count > 0 for count in counts))
-            policy = replace(policy_of(used, known.widths, sampled, pairs=pairs), codec=self._codec)
-            self._exchanges[known] = data.exchanges(policy)
-            data.reduction.watch(self._exchanges[known])
-        return self._exchanges[known]
+            used = settled(self._config, here)
+            sizes = self._halo_sizes(used.rate.rows)
+            rows, pairs = ([sizes[name][place] for name in known.halos] for place in range(2))
+            policy = replace(policy_of(used, known.widths, rows, pairs=pairs), codec=self._codec)
+            self._exchanges[part.passing, known] = part.exchanges(policy)
+            part.reduction.watch(self._exchanges[part.passing, known])
+        return self._exchanges[part.passing, known]
+
+    def _halo_sizes(self, share: float) -> dict[str, tuple[int, int]]:
+        """By halo, how many rows of all workers travel where a ``share`` does, and in how many messages."""
+        halos = self._part.halos
+        counts = [halo.recv_counts for halo in halos.values()]
+        mine = [(sum(sample_size(count, share) for count in of), sum(count > 0 for count in of)) for of in counts]
+        total = self._part.transport.all_reduce(torch.tensor(mine), "reduction of the sizes", SETUP).tolist()
+        return dict(zip(halos, total, strict=True))
 
     def _total(self, count: int) -> int:
         """The sum of all workers' ``count``."""
@@ -228,7 +259,7 @@ class Attachment:
         """Rehearse ``call`` on every worker; if one worker cannot go on, raise on all of them."""
         failure: InputError | None = None
         known = Rehearsed((), False)
-        most = self.data.shard.num_nodes + self._total(self.data.edge_index.shape[1])
+        most = self._part.most_nodes + self._total(self._part.num_local_edges)
         for parameter, is_trained in zip(self._pristine.parameters(), trained, strict=True):
             parameter.requires_grad_(is_trained)
         try:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from halowire.errors import InputError
 from halowire.kernels import row_keys, uniform_bits
 from halowire.pyg.edges import Edges, unmarked
+from halowire.pyg.stacked import Stacked
 
 STREAM = 301
 """The stream of random numbers for these draws, apart from all other draws of the same seed."""
@@ -53,8 +54,11 @@ class DropEdges(nn.Module):
         """Which edges stay, bool ``[E]``."""
         ends: Tensor = unmarked(edge_index)
         if isinstance(edge_index, Edges):
-            shard = edge_index.bridge.shard
-            ends = torch.cat([shard.ids, shard.halo_ids]).to(ends.device)[ends]
+            bridge = edge_index.bridge
+            if isinstance(bridge, Stacked):
+                raise InputError("DropEdges got edges of several types, joined into one list; drop edges before that")
+            pairs = zip(ends, edge_index.sources, strict=True)
+            ends = torch.stack([bridge.end_ids(end, is_source) for end, is_source in pairs])
         first, second = ends[0], ends[1]
         if self.undirected:
             first, second = torch.minimum(first, second), torch.maximum(first, second)

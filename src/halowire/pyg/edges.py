@@ -11,6 +11,8 @@ from torch import Tensor
 
 from halowire.errors import InputError
 from halowire.pyg.bridge import Bridge
+from halowire.pyg.stacked import Stacked
+from halowire.pyg.written import written
 
 KEEPING = {"clone", "detach", "contiguous", "to", "long", "cpu", "cuda", "requires_grad_", "alias", "int"}
 """Operations that leave the numbers and their places as they are."""
@@ -39,11 +41,11 @@ class Edges(Tensor):
     on the numbering is refused.
     """
 
-    bridge: Bridge
+    bridge: Bridge | Stacked
     sources: tuple[bool, ...]
 
     @staticmethod
-    def of(values: Tensor, bridge: Bridge, sources: tuple[bool, ...] = (True, False)) -> Tensor:
+    def of(values: Tensor, bridge: Bridge | Stacked, sources: tuple[bool, ...] = (True, False)) -> Tensor:
         """``values`` as marked edges, or unchanged where none of their rows holds ``sources``."""
         if not any(sources):
             return values
@@ -64,6 +66,8 @@ class Edges(Tensor):
         kwargs, name = kwargs or {}, getattr(func, "__name__", str(func))
         if name == "__get__":
             return _property(func, args)
+        if name in ("__set__", "__delete__"):
+            raise _refusal(f".{getattr(getattr(func, '__self__', None), '__name__', '')} = ...")
         if name in ASKING:
             return func(*unmarked(args), **unmarked(kwargs))
         handler = HANDLERS.get(name)
@@ -120,16 +124,16 @@ def holds(value: Any) -> bool:
 
 def _refusal(name: str) -> InputError:
     return InputError(
-        f"the model calls `{name}` on edge_index, whose result depends on how a worker numbers its nodes; it can index "
-        "nodes by edges, add to nodes by edges, remove or add edges and self loops. Where a function wants to know the "
-        "number of nodes, pass num_nodes=x.size(0); do everything else before the graph is cut"
+        f"{written(name)} depends on how a worker numbers its nodes; a model can index nodes by edges, add to nodes by "
+        "edges, remove or add edges and self loops. Where a function wants to know the number of nodes, pass "
+        "num_nodes=x.size(0); do everything else before the graph is cut"
     )
 
 
 def _property(func: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     name = getattr(getattr(func, "__self__", None), "__name__", "")
     if name in TENSORS:
-        raise _refusal(name)
+        raise _refusal(f".{name}")
     return func(*unmarked(args))
 
 
@@ -165,8 +169,10 @@ def _pick(func: Callable[..., Any], edges: Edges, index: Any) -> Any:
 
 
 def _set(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
-    """Serve ``x[sources] = values`` where all sources are owned, as the sources of self loops are."""
+    """Serve ``x[sources] = values`` where all sources are owned, as those of self loops are, and ``edges[0] = row``."""
     target, index, values = args
+    if isinstance(target, Edges) and isinstance(index, int):
+        return _set_row(func, target, index, values)
     if not isinstance(index, Edges) or isinstance(target, Edges) or holds(values):
         raise _refusal("__setitem__")
     rows = unmarked(index)
@@ -175,9 +181,42 @@ def _set(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
     return func(target, rows, values)
 
 
+def _set_row(func: Callable[..., Any], edges: Edges, row: int, values: Any) -> None:
+    """Serve ``edges[0] += first``, whose last step is ``edges[0] = row``; the edges take over how ``row`` counts."""
+    marks = values.sources if isinstance(values, Edges) else (False,)
+    if len(edges.sources) != 2 or marks != (edges.sources[row],) or (marks[0] and all(edges.sources)):
+        raise _refusal("__setitem__")
+    func(unmarked(edges), row, unmarked(values))
+    if isinstance(values, Edges):
+        edges.bridge = values.bridge
+
+
+def _shift(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
+    """Serve ``edges + first``, which moves the nodes of a type behind those of others in one tensor.
+
+    ``edges[0] += first`` does not change the memory here, but where its last step, ``edges[0] = row``, writes to it.
+    """
+    edges, by = _bound(args, kwargs, "other")
+    if not isinstance(edges, Edges):
+        edges, by = by, edges
+    if isinstance(by, Edges) or not isinstance(by, int | Tensor):
+        raise _refusal(func.__name__)
+    steps = [by] * len(edges.sources)
+    if isinstance(by, Tensor) and by.numel() > 1:
+        if by.shape != (len(edges.sources), 1):
+            raise _refusal(func.__name__)
+        steps = list(by)
+    first = {int(step) for step, is_source in zip(steps, edges.sources, strict=True) if is_source}
+    if len(first) != 1:
+        raise _refusal(func.__name__)
+    rows = first.pop()
+    bridge = Stacked.of(edges.bridge).shifted(rows) if rows else edges.bridge
+    return Edges.of(unmarked(edges) + by, bridge, edges.sources)
+
+
 def _extended(values: Tensor, dim: int, index: Edges) -> Tensor:
     bridge = index.bridge
-    if values.shape[dim] != bridge.num_owned:
+    if not bridge.fits(values.shape[dim]):
         raise InputError(
             f"the model reads a tensor of shape {list(values.shape)} by the edges' sources; dimension {dim} must have "
             f"one entry for each of the {bridge.num_owned} nodes of this worker"
@@ -204,13 +243,16 @@ def _add(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
         raise _refusal(name)
     bridge = index.bridge
     dim = dim % target.dim()
-    if target.shape[dim] != bridge.num_owned:
+    if not bridge.fits(target.shape[dim]):
         raise _refusal(name)
     shape = list(target.shape)
-    shape[dim] += bridge.num_halo
+    shape[dim] = bridge.num_owned + bridge.num_halo
     parts = values.new_zeros(shape)
     add = parts.index_add if name.startswith("index") else parts.scatter_add
     total = bridge.collect(add(dim, unmarked(index), values), dim)
+    shape[dim] = target.shape[dim] - bridge.num_owned
+    if shape[dim]:  # rows behind the blocks of all sources
+        total = torch.cat([total, total.new_zeros(shape)], dim)
     return target.add_(total) if name.endswith("_") else target + total
 
 
@@ -218,7 +260,7 @@ def _bound(args: tuple[Any, ...], kwargs: Any, *names: str) -> list[Any]:
     """``args`` and ``kwargs`` as one list: the tensor, then the arguments ``names``."""
     values = list(args) + [kwargs[name] for name in ("input", *names)[len(args) :] if name in kwargs]
     if len(values) != len(names) + 1:
-        raise _refusal("a scatter or gather with more arguments")
+        raise _refusal("scatter")
     return values
 
 
@@ -238,7 +280,26 @@ def _join(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
         if dim not in ((1, -1) if len(sources[0]) == 2 else (0, -1)):
             raise _refusal("cat")
         joined = tuple(any(marks) for marks in zip(*sources, strict=True))
-    return edges.like(func(unmarked(items), dim), joined)
+    bridge, alike = _alike(items, edges)
+    return Edges.of(func(alike, dim), bridge, joined)
+
+
+def _alike(items: list[Any], edges: Edges) -> tuple[Bridge | Stacked, list[Tensor]]:
+    """The tensors of a list, unmarked, with their sources numbered as rows of one bridge."""
+    bridges = [item.bridge if isinstance(item, Edges) else edges.bridge for item in items]
+    if all(bridge == bridges[0] for bridge in bridges):
+        return bridges[0], unmarked(items)
+    stacked, numberings = Stacked.joined(bridges)
+    found = []
+    for item, numbering in zip(items, numberings, strict=True):
+        values = unmarked(item)
+        if isinstance(item, Edges) and len(item.sources) == 2:
+            rows = zip(values, item.sources, strict=True)
+            values = torch.stack([numbering(row) if is_source else row for row, is_source in rows])
+        elif isinstance(item, Edges):
+            values = numbering(values)
+        found.append(values)
+    return stacked, found
 
 
 def _unbind(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
@@ -280,5 +341,6 @@ HANDLERS: dict[str, Callable[[Callable[..., Any], tuple[Any, ...], Any], Any]] =
     "scatter_add": _add, "scatter_add_": _add, "index_add": _add, "index_add_": _add,
     "cat": _join, "concat": _join, "concatenate": _join, "stack": _join,
     "unbind": _unbind, "__iter__": _unbind, "flip": _flip, "__deepcopy__": _copy,
+    "add": _shift, "__add__": _shift, "__radd__": _shift, "__iadd__": _shift, "add_": _shift,
     "eq": _compare, "__eq__": _compare, "ne": _compare, "__ne__": _compare,
 }  # fmt: skip

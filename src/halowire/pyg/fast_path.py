@@ -13,8 +13,10 @@ from torch.autograd.function import once_differentiable
 
 from halowire.kernels import MOST_HEADS
 from halowire.layers import Attending, AttentionGradients, Incoming, Summing, empty_rows, gather_whole, scatter_whole
+from halowire.pyg.bridge import Bridge
 from halowire.pyg.edges import Edges, unmarked
 from halowire.pyg.pattern import Pattern, Weighted
+from halowire.pyg.stacked import Stacked
 from halowire.schedules import NOT_HIDDEN, plain_overlap
 from halowire.wire import Crossing
 
@@ -127,6 +129,8 @@ class FastPath:
         layer = self._layer
         if not isinstance(edge_index, Edges):
             obstacle = "its edges are not those of the part"
+        elif isinstance(edge_index.bridge, Stacked):
+            obstacle = "its edges are joined from several types"
         elif not isinstance(rows, Tensor) or rows.dim() != 2 or rows.shape[0] != edge_index.bridge.num_owned:
             obstacle = "its input is not one row per node"
         else:
@@ -147,6 +151,7 @@ class FastPath:
         """``edge_index`` ready for the kernels, sorted anew where it changed since the last call."""
         edges = unmarked(edge_index)
         if self._pattern is None or not self._pattern.serves(edges):
+            assert not isinstance(edge_index.bridge, Stacked)
             self._pattern = Pattern.of(edges, edge_index.bridge, loops)
         return self._pattern
 
@@ -162,9 +167,14 @@ class FastSum(FastPath):
         """The layer's aggregated messages."""
         layer, x = self._layer, inputs.get("x")
         rows: Any = x[0] if isinstance(x, tuple) else x
+        ends: Any = x[1] if isinstance(x, tuple) else x
         weight = inputs.get(self._weight_name) if self._weight_name else None
         learnt = weight is not None and weight.requires_grad
-        obstacles = (layer.aggr not in SUMS, f"aggr is {layer.aggr}"), (learnt, "the edges' weights are learnt")
+        obstacles = (
+            (layer.aggr not in SUMS, f"aggr is {layer.aggr}"),
+            (learnt, "the edges' weights are learnt"),
+            (not _leads_to(edge_index, ends), "its targets are given without a row for each"),
+        )
         if not self._serves(edge_index, rows, size, *obstacles):
             usual: Tensor = type(layer).propagate(layer, edge_index, size=size, **inputs)
             return usual
@@ -217,7 +227,7 @@ class WeightedSum(Function):
         ctx.edges = edges
         if crossing is None:
             ctx.summing = None
-            return edges.rows.sum(x[:n], x[n:])
+            return edges.rows.sum(*torch.split(x, [edges.inner.num_cols, edges.halo.num_cols]))
         incoming = Incoming(crossing.start(x))
         ctx.crossing = crossing
         rows = edges.sum(crossing.exchange)
@@ -275,6 +285,12 @@ def _misfit_of_gat(layer: Any) -> str:
         (layer.heads > MOST_HEADS, f"more than {MOST_HEADS} heads"),
         (not 0 <= layer.negative_slope <= 1, f"negative_slope is {layer.negative_slope}"),
     )
+
+
+def _leads_to(edge_index: Any, rows: Any) -> bool:
+    """Whether ``rows`` has one row for each target of the edges, so that PyG takes as many targets as there are."""
+    bridge = edge_index.bridge if isinstance(edge_index, Edges) else None
+    return isinstance(bridge, Bridge) and isinstance(rows, Tensor) and rows.shape[0] == bridge.num_targets
 
 
 def _first_of(*found: tuple[bool, str]) -> str:

@@ -12,12 +12,14 @@ import torch
 from torch import Tensor, nn
 
 from halowire.errors import InputError, NotFiniteError, WorkerError
-from halowire.graph import Graph, LinkSplit, check
+from halowire.graph import Graph, LinkSplit, check, is_hetero
 from halowire.inputs import read_json
 from halowire.launch import folder_locked, launched, private_folder, refuse_crowd, run_folder, run_workers
 from halowire.pyg.hand_over import HandOver, cpu_copy, hand_over
+from halowire.pyg.hetero_fit import LABELS, TypedTensors
 from halowire.pyg.own_model import DECODER, LossFunction, required_inputs, trained_weights
 from halowire.pyg.shard_data import only_edges, tensors_of
+from halowire.pyg.trial import needed_inputs
 from halowire.pyg.whole_layers import refuse_unsupported
 from halowire.report import Console
 from halowire.training import (
@@ -49,8 +51,9 @@ from halowire.wire import RowCodec, check_codec
 class Fit(Run):
     """A trained ``model``, its run folder and summary, and its output for every node (``predictions``).
 
-    Predictions are in the user's order. For ``task="link"`` they are rows of nodes; the trained ``decoder``, or the dot
-    product if none was given, scores pairs of them.
+    Predictions are in the user's order; of a ``HeteroData`` they are those of the node type that is learnt. For
+    ``task="link"`` they are rows of nodes; the trained ``decoder``, or the dot product if none was given, scores pairs
+    of them.
 
     Example:
         >>> done = halowire.fit(model, data, workers=2)
@@ -88,7 +91,8 @@ def fit(
 
     Args:
         model: a module of PyG layers, as for `halowire.distribute`; it is not changed.
-        data: a PyG ``Data`` (or anything `halowire.load` reads) with features, labels and the three masks.
+        data: a PyG ``Data`` (or anything `halowire.load` reads) with features, labels and the three masks; or a
+            ``HeteroData`` of which one node type has labels and masks, for a model that takes ``x_dict`` and the like.
         workers: number of local workers.
         recipe: a named, complete setting.
         task: ``classification`` (classes or several labels), ``regression`` (values ``[N]`` or ``[N, k]``) or ``link``
@@ -116,8 +120,9 @@ def fit(
     if codec is not None:
         check_codec(codec)
     refuse_unsupported(model)
-    tensors, graph, links = _read(data, config)
-    packed = HandOver(model, loss, _inputs(model, inputs, tensors), decoder, codec).packed()
+    tensors, graph, links = _read(data, config, _needs_types(model, inputs))
+    names = tensors.names if isinstance(tensors, TypedTensors) else tuple(tensors)
+    packed = HandOver(model, loss, _inputs(model, inputs, names), decoder, codec).packed()
     run = run_folder(out, f"graph-{recipe}", resume, overwrite)
     place = run, "graph", "graph", run / "shards"
     job = Job(*place, workers, config, resume, quiet=quiet, table=not quiet, own_model=True)
@@ -129,13 +134,19 @@ def fit(
         if overwrite:
             set_aside(run, shards=True)
         if not (resume and holds_parts(job.shards, workers)):
-            cut_for(graph, workers, job.shards, config, console, widths=(), links=links)
+            types = tuple(tensors.counts.values()) if isinstance(tensors, TypedTensors) else ()
+            cut_for(graph, workers, job.shards, config, console, widths=(), links=links, types=types)
         run.mkdir(parents=True, exist_ok=True)
         job.write()
         with private_folder() as folder:
             hand_over(folder.path, job, tensors, graph.num_nodes, packed)
             summary = _train(job, folder.path, max_restarts)
         return _trained(finished(job, summary), model, decoder)
+
+
+def _needs_types(model: nn.Module, inputs: Sequence[str] | None) -> bool:
+    """Whether ``model`` takes tensors by type, such as ``x_dict``; else a ``HeteroData`` becomes one graph."""
+    return any(name.endswith("_dict") for name in inputs or needed_inputs(model))
 
 
 def _trained(run: Run, model: nn.Module, decoder: Decoder | None) -> Fit:
@@ -151,9 +162,14 @@ def _trained(run: Run, model: nn.Module, decoder: Decoder | None) -> Fit:
     return Fit(run.folder, run.summary, trained.eval(), predictions, scores)
 
 
-def _read(data: Any, config: Config) -> tuple[dict[str, Any], Graph, LinkSplit | None]:
-    """The tensors of ``data`` by PyG's names, the graph to train on, and the split of the links, if they are learnt."""
+def _read(data: Any, config: Config, types: bool) -> tuple[dict[str, Any] | TypedTensors, Graph, LinkSplit | None]:
+    """The tensors of ``data`` by PyG's names, the graph to train on, and the split of the links, if they are learnt.
+
+    With ``types``, a ``HeteroData`` keeps its types; else it becomes one graph.
+    """
     regression = config.task.kind == "regression" or (isinstance(data, Graph) and data.regression)
+    if types and is_hetero(data):
+        return _read_types(data, config, regression)
     tensors, num_nodes = tensors_of(data, regression)
     links = None
     names: tuple[str, ...] = ("x", "y", "train_mask", "val_mask", "test_mask")
@@ -171,11 +187,23 @@ def _read(data: Any, config: Config) -> tuple[dict[str, Any], Graph, LinkSplit |
     return tensors, graph, links
 
 
-def _inputs(model: nn.Module, inputs: Sequence[str] | None, tensors: Mapping[str, Any]) -> tuple[str, ...]:
-    """The names of the tensors of the graph that ``forward`` is called with."""
-    names = tuple(inputs) if inputs else tuple(required_inputs(model, tuple(tensors)))
-    if missing := [name for name in names if name not in tensors]:
-        raise InputError(f"the graph has no {', '.join(missing)}; it has {', '.join(tensors)}")
+def _read_types(data: Any, config: Config, regression: bool) -> tuple[TypedTensors, Graph, None]:
+    if config.task.kind == "link":
+        raise InputError("task='link' is for graphs of one type; give data.to_homogeneous(), or train by a loop")
+    typed = TypedTensors.of(data)
+    graph = typed.graph(regression)
+    if missing := [name for name in LABELS if getattr(graph, name) is None]:
+        raise InputError(
+            f"nodes of type {typed.learnt!r} have no {', '.join(missing)}; fit needs labels and a split of them"
+        )
+    return typed, graph, None
+
+
+def _inputs(model: nn.Module, inputs: Sequence[str] | None, known: Sequence[str]) -> tuple[str, ...]:
+    """The names of the tensors of the graph, which has those ``known``, that ``forward`` is called with."""
+    names = tuple(inputs) if inputs else tuple(required_inputs(model, known))
+    if missing := [name for name in names if name not in known]:
+        raise InputError(f"the graph has no {', '.join(missing)}; it has {', '.join(known)}")
     return names
 
 

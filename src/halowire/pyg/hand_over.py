@@ -13,12 +13,15 @@ import torch
 from torch import nn
 
 from halowire.errors import InputError
-from halowire.partitioning import read_shard
+from halowire.partitioning import Shard, read_shard
 from halowire.pyg.by_value import pack_by_value, read_by_value, write_packed
+from halowire.pyg.data_part import ShardData
+from halowire.pyg.hetero_data import HeteroShardData
+from halowire.pyg.hetero_fit import TypedLocal, TypedTensors
 from halowire.pyg.own_model import LossFunction
-from halowire.pyg.shard_data import local_tensors
+from halowire.pyg.shard_data import local_tensors, place_data
 from halowire.training import Decoder, Job
-from halowire.wire import RowCodec
+from halowire.wire import RowCodec, Transport
 
 Given = TypeVar("Given")
 DEEPEST = 12
@@ -50,10 +53,14 @@ class HandOver:
         return given
 
 
-def hand_over(folder: Path, job: Job, tensors: Mapping[str, Any], num_nodes: int, packed: bytes) -> None:
+def hand_over(folder: Path, job: Job, tensors: Mapping[str, Any] | TypedTensors, num_nodes: int, packed: bytes) -> None:
     """Write every worker's part of ``tensors`` and the ``packed`` model to ``folder``, which only the workers read."""
     write_packed(packed, folder / "model")
     shards = [read_shard(job.shards, rank) for rank in range(job.workers)]
+    if isinstance(tensors, TypedTensors):
+        for rank, part in enumerate(tensors.parts(shards)):
+            write_packed(pack_by_value(part), folder / f"part-{rank}")
+        return
     owner = torch.empty(num_nodes, dtype=torch.int64)
     for shard in shards:
         owner[shard.rows] = shard.rank
@@ -61,10 +68,12 @@ def hand_over(folder: Path, job: Job, tensors: Mapping[str, Any], num_nodes: int
         write_packed(pack_by_value(local_tensors(tensors, owner, shard)), folder / f"part-{shard.rank}")
 
 
-def read_tensors(folder: Path, rank: int) -> dict[str, Any]:
-    """The part of the graph's tensors that ``folder`` holds for worker ``rank``."""
-    tensors: dict[str, Any] = read_by_value(folder / f"part-{rank}")
-    return tensors
+def read_data(folder: Path, shard: Shard, transport: Transport, device: torch.device) -> ShardData | HeteroShardData:
+    """The worker's part of the graph, whose tensors ``folder`` holds, on ``device``; ``shard`` is its part on disk."""
+    tensors: dict[str, Any] | TypedLocal = read_by_value(folder / f"part-{shard.rank}")
+    if isinstance(tensors, TypedLocal):
+        return tensors.placed(shard, transport, device)
+    return place_data(shard, tensors, transport, device)
 
 
 def cpu_copy(value: Given) -> Given:

@@ -21,12 +21,14 @@ class ModelPass:
 
     Every crossing of a pass has a number, the same on all workers because they run the same code. The number is the
     ``layer`` of the policy, the ledger and the random numbers. ``coded_widths`` are the widths of this pass's coded
-    exchanges so far, ``coded_halos`` the names of their halos; ``inside`` says whether a pass is under way.
+    exchanges so far, ``coded_halos`` the names of their halos; ``inside`` says whether a pass is under way; ``part`` is
+    the data of the part.
     """
 
     def __init__(self, transport: Transport, device: torch.device) -> None:
         self.transport = transport
         self.device = device
+        self.part: Any = None
         self.coded_widths: list[int] = []
         self.coded_halos: list[str] = []
         self.inside = False
@@ -60,12 +62,12 @@ class ModelPass:
         self.inside = False
 
     def refuse_outside(self, rows: Tensor | None = None) -> None:
-        """Refuse a layer, or ``rows`` with a gradient, that is used outside of a distributed model's pass."""
+        """Refuse ``rows`` with a gradient that are used outside of a distributed model's pass."""
         if not self.inside and (rows is None or carries_gradient(rows)):
             raise InputError(
-                "a layer, or rows that carry a gradient, are used with edge_index outside of a distributed model's "
-                "forward, where nothing was checked and no recipe applies; call the model itself, "
-                "model(x, edge_index), and put what `encode` or the like does into its forward"
+                "rows that carry a gradient are used with edge_index outside of a distributed model, where nothing was "
+                "checked and no recipe applies; put that into the model's forward or into a method of the model, and "
+                "call the model itself"
             )
 
     def whole_sum(self, value: Tensor) -> Tensor:

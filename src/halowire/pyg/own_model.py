@@ -14,17 +14,18 @@ from torch import Tensor, nn
 from halowire.errors import InputError
 from halowire.events import EVAL
 from halowire.kernels import stream_key
+from halowire.pyg.data_part import ShardData
 from halowire.pyg.distribute import attach, layer_paths, state_of
 from halowire.pyg.drop_edges import DropEdges
 from halowire.pyg.fast_path import NATIVE, overlap_by_layer
+from halowire.pyg.hetero_data import HeteroShardData
 from halowire.pyg.module_watch import modules_watched
-from halowire.pyg.shard_data import ShardData
 from halowire.pyg.trial import needed_inputs
 from halowire.schedules import Complete, Watch
 from halowire.training import Config, Decoder, Learnt, LinkTask, Runner, Task, generator_states, restore_generators
 from halowire.wire import HaloExchanges, RowCodec
 
-LossFunction = Callable[[Tensor, ShardData], Tensor]
+LossFunction = Callable[[Tensor, Any], Tensor]
 """``loss(out, data)`` gives one or more values for each of this worker's rows that count."""
 PREFIX = "model."
 DECODER = "decoder."
@@ -35,14 +36,14 @@ class OwnModel(nn.Module):
     """The user's model in a form that the loop can call as it calls the library's own models."""
 
     def __init__(
-        self, model: nn.Module, data: ShardData, inputs: Sequence[str], decoder: Decoder | None = None
+        self, model: nn.Module, data: ShardData | HeteroShardData, inputs: Sequence[str], decoder: Decoder | None = None
     ) -> None:
         super().__init__()
         self.model = model
         self.decoder = decoder if isinstance(decoder, nn.Module) else None
         self._data = data
         self._inputs = tuple(inputs)
-        self._one_value = data.shard.regression
+        self._one_value = data.task_shard.regression
 
     def call_inputs(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments of the model: by position up to the first skipped parameter, then by name."""
@@ -57,7 +58,7 @@ class OwnModel(nn.Module):
         self.train(epoch is not None)
         state_of(self.model).epoch = epoch or 0
         args, kwargs = self.call_inputs()
-        out = self.model(*args, **kwargs)
+        out = self._data.task_rows(self.model(*args, **kwargs))
         if self._one_value and isinstance(out, Tensor) and out.dim() == 1:
             out = out[:, None]
         if not isinstance(out, Tensor) or out.dim() != 2:
@@ -70,13 +71,13 @@ class OwnTask(Task):
     """A task with a loss of the user's own."""
 
     function: LossFunction | None = None
-    data: ShardData | None = None
+    data: ShardData | HeteroShardData | None = None
 
     def loss(self, logits: Tensor, epoch: int = 0) -> Tensor:
         """This worker's share of the loss: the sum of its values, divided by the number of all workers' values."""
         if self.function is None or self.data is None:
             return super().loss(logits, epoch)
-        values = self.function(logits, self.data)
+        values = self.function(self.data.own_rows(logits), self.data)
         if not isinstance(values, Tensor) or values.dim() == 0:
             raise InputError("the loss must give one value per row, which halowire averages; use reduction='none'")
         count = self.data.transport.all_reduce(torch.tensor([float(values.numel())]), "count of the loss's rows")
@@ -88,13 +89,13 @@ class OwnRunner(Runner):
 
     exchange: HaloExchanges
 
-    def __init__(self, model: OwnModel, data: ShardData, task: Learnt) -> None:
+    def __init__(self, model: OwnModel, data: ShardData | HeteroShardData, task: Learnt) -> None:
         self.model = model
         self._own = model.model
-        self.shard = data.shard
+        self.shard = data.task_shard
         self.task = task
         self.peers = data.transport
-        self.num_features = data.shard.num_features
+        self.num_features = data.task_shard.num_features
         self.exchange = state_of(model.model).exchange_of(*model.call_inputs())
         self.parameters = {name: value for name, value in model.named_parameters() if value.requires_grad}
 
@@ -156,7 +157,7 @@ class OwnRunner(Runner):
 
 def own_runner(
     model: nn.Module,
-    data: ShardData,
+    data: ShardData | HeteroShardData,
     config: Config,
     loss: LossFunction | None,
     inputs: Sequence[str],
@@ -170,7 +171,7 @@ def own_runner(
     own = OwnModel(model, data, inputs, decoder)
     if links is not None:
         return OwnRunner(own, data, links)
-    task = Task.of(data.shard, config.task, data.passing.device)
+    task = Task.of(data.task_shard, config.task, data.passing.device)
     if loss is not None:
         task = OwnTask(**vars(task), function=loss, data=data)
     return OwnRunner(own, data, task)

@@ -31,23 +31,36 @@ class Sorted:
         """Sort edges by ``rows``."""
         order = torch.argsort(rows, stable=True)
         indptr = torch.zeros(num_rows + 1, dtype=torch.int64, device=rows.device)
-        torch.cumsum(torch.bincount(rows, minlength=num_rows), 0, out=indptr[1:])
+        # Not by bincount: on a device the host would wait for it.
+        counts = torch.zeros_like(indptr[1:]).scatter_add_(0, rows, torch.ones_like(rows))
+        torch.cumsum(counts, 0, out=indptr[1:])
         return Sorted(indptr, cols[order].int(), order, num_cols)
 
-    def rows(self, start: int, stop: int) -> Sorted:
-        """The edges of rows ``start`` to ``stop``."""
-        first, last = int(self.indptr[start]), int(self.indptr[stop])
-        indptr = self.indptr[start : stop + 1] - first
-        return Sorted(indptr, self.indices[first:last], self.order[first:last], self.num_cols)
+    def cut_rows(self, row: int, edges: int) -> tuple[Sorted, Sorted]:
+        """The edges of the rows before ``row``, which are ``edges`` many, and those of the other rows."""
+        upper = Sorted(self.indptr[: row + 1], self.indices[:edges], self.order[:edges], self.num_cols)
+        lower = Sorted(self.indptr[row:] - edges, self.indices[edges:], self.order[edges:], self.num_cols)
+        return upper, lower
 
-    def columns(self, start: int, stop: int) -> Sorted:
-        """The edges of columns ``start`` to ``stop``, which are numbered from 0."""
-        if (start, stop) == (0, self.num_cols):
-            return self
-        kept = (self.indices >= start) & (self.indices < stop)
-        before = torch.zeros(kept.numel() + 1, dtype=torch.int64, device=kept.device)
-        torch.cumsum(kept, 0, out=before[1:])
-        return Sorted(before[self.indptr], self.indices[kept] - start, self.order[kept], stop - start)
+    def cut_columns(self, column: int, edges: int) -> tuple[Sorted, Sorted]:
+        """The edges of the columns before ``column``, which are ``edges`` many, and those of the other columns.
+
+        The columns of the others are numbered from 0. As the number of edges is known, the host does not wait for a
+        device to count them.
+        """
+        if column == self.num_cols:
+            return self, Sorted(torch.zeros_like(self.indptr), self.indices[:0], self.order[:0], 0)
+        left = self.indices < column
+        before = torch.zeros(left.numel() + 1, dtype=torch.int64, device=left.device)
+        torch.cumsum(left, 0, out=before[1:])
+        number = torch.arange(left.numel(), device=left.device)
+        place = torch.where(left, before[:-1], edges + number - before[:-1])
+        entry = torch.empty_like(number).scatter_(0, place, number)
+        indices, order, bounds = self.indices[entry], self.order[entry], before[self.indptr]
+        return (
+            Sorted(bounds, indices[:edges], order[:edges], column),
+            Sorted(self.indptr - bounds, indices[edges:] - column, order[edges:], self.num_cols - column),
+        )
 
     def matrix(self, weight: Tensor | None) -> Csr:
         """The edges as a matrix; ``weight`` ``[E]`` is in the edges' order before sorting."""
@@ -56,7 +69,7 @@ class Sorted:
 
 @dataclass(frozen=True, eq=False)
 class Weighted:
-    """A pattern with weights: the edges from owned rows, ``inner`` ``[n, n]``, and from the halo, ``halo`` ``[n, h]``.
+    """A pattern with weights: the edges from owned rows, ``inner`` ``[m, n]``, and from the halo, ``halo`` ``[m, h]``.
 
     ``inner_t`` and ``halo_t`` are the transposes; ``weight`` and its ``version`` are the weights that were used.
     """
@@ -86,9 +99,11 @@ class Weighted:
 
 @dataclass(frozen=True, eq=False)
 class Pattern:
-    """The edges of one layer as a matrix ``[n, n + h]`` (``forth``) and its transpose (``back``).
+    """The edges of one layer as a matrix ``[m, n + h]`` (``forth``) and its transpose (``back``).
 
-    ``targets`` are the destinations of the edges; ``edges`` and its ``version`` are the tensor that was sorted.
+    ``n`` is the number of ``owned`` sources, ``m`` that of the targets; both are all owned rows, unless the edges lead
+    from one type of nodes to another. ``targets`` are the destinations of the edges; ``edges`` and its ``version`` are
+    the tensor that was sorted.
     """
 
     edges: Tensor
@@ -96,26 +111,28 @@ class Pattern:
     targets: Tensor
     forth: Sorted
     back: Sorted
+    owned: int
     _kept: dict[bool, Weighted] = field(default_factory=dict)
 
     @staticmethod
     def of(edges: Tensor, bridge: Bridge, loops: bool = False) -> Pattern:
         """Sort ``edges`` ``[2, E]`` by destination and by source; with ``loops``, exactly one self loop per node."""
-        rows = bridge.num_owned
-        cols = rows + bridge.num_halo
+        rows, owned = bridge.num_targets, bridge.num_owned
+        cols = owned + bridge.num_halo
         used = edges
         if loops:
             nodes = torch.arange(rows, device=edges.device)
             used = torch.cat([edges[:, edges[0] != edges[1]], torch.stack([nodes, nodes])], 1)
         forth = Sorted.of(used[1], used[0], rows, cols)
         back = Sorted.of(used[0], used[1], cols, rows)
-        return Pattern(edges, edges._version, used[1], forth, back)
+        return Pattern(edges, edges._version, used[1], forth, back, owned)
 
     @cached_property
     def parts(self) -> tuple[Sorted, Sorted, Sorted, Sorted]:
         """The edges from owned rows and from the halo, and the transposes of both."""
-        n, held = self.back.num_cols, self.forth.num_cols
-        return self.forth.columns(0, n), self.forth.columns(n, held), self.back.rows(0, n), self.back.rows(n, held)
+        n = self.owned
+        edges = int(self.back.indptr[n])
+        return *self.forth.cut_columns(n, edges), *self.back.cut_rows(n, edges)
 
     @cached_property
     def attention(self) -> AttentionEdges:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -11,8 +12,14 @@ import torch
 from torch import Tensor, nn
 
 from halowire.errors import InputError
+from halowire.pyg.adjacency import NAMES as SPARSE
+from halowire.pyg.adjacency import plain_adjacency, take_adjacency
+from halowire.pyg.data_part import ShardData
 from halowire.pyg.edges import unmarked
 from halowire.pyg.fast_path import use_fast_paths
+from halowire.pyg.hetero_data import HeteroShardData, cut_hetero
+from halowire.pyg.hetero_trial import draw_hetero, part_rows, turn_hetero, whole_rows
+from halowire.pyg.row_numbers import RowNumbers, TypedRows, numbers_in_part, numbers_of_whole
 from halowire.pyg.shard_data import cut_data
 from halowire.pyg.trial import Call, Notes, Outcome, Rehearsed, Size, try_pass
 from halowire.pyg.whole_layers import spread_norms
@@ -103,7 +110,7 @@ def _telling_size(numbers: set[float], model: nn.Module, call: Call, most: int) 
             f"the model's forward uses the number {large[0]}, which could be that of a node, and a graph so large "
             "cannot be tried out; make it a feature or a mask of the nodes (data.kind) and pass that"
         )
-    nodes = call.data.shard.num_nodes
+    nodes = call.data.most_nodes
     full = min(nodes, FULL_SIZE)
     # A node's number needs a graph of more nodes; a number above all nodes can only be an edge's: four per node.
     beyond = [number for number in given if number <= LARGEST and number >= (full if number < nodes else 3 * full)]
@@ -114,15 +121,16 @@ def _telling_size(numbers: set[float], model: nn.Module, call: Call, most: int) 
 def _attempt(model: nn.Module, call: Call, seed: int, size: Size, notes: Notes) -> Rehearsed:
     """Compare the model on one random graph of ``size``; raises `Difference` where the cut model differs."""
     graph, owner = _random(call, torch.Generator().manual_seed(seed), size)
-    want = _plain_pass(model, call, graph, torch.arange(size.nodes), size, notes)
+    want = _plain_pass(model, call, graph, _all_rows(graph, size), size, notes)
     rounding = _rounding(model, call, graph, want) if size.gradients else {}
 
     def work(transport: InProcessTransport) -> Outcome:
-        part = cut_data(graph, owner, transport)
+        part, rows = _cut(graph, owner, transport)
         own = copy.deepcopy(model)
         spread_norms(own, part.passing)
         use_fast_paths(own)
-        return try_pass(own, call, part, part.rows, size, Notes())
+        take_adjacency(own)
+        return try_pass(own, call, part, rows, size, Notes())
 
     try:
         parts = run_threads(PARTS, work)
@@ -135,8 +143,25 @@ def _attempt(model: nn.Module, call: Call, seed: int, size: Size, notes: Notes) 
     return known
 
 
-def _random(call: Call, generator: torch.Generator, size: Size) -> tuple[dict[str, Any], Tensor]:
+def _all_rows(graph: Any, size: Size) -> RowNumbers:
+    return torch.arange(size.nodes) if isinstance(graph, dict) else whole_rows(graph)
+
+
+def _cut(
+    graph: Any, owner: Any, transport: InProcessTransport
+) -> tuple[ShardData, Tensor] | tuple[HeteroShardData, TypedRows]:
+    """This thread's part of a random graph, and the numbers of its rows."""
+    if isinstance(graph, dict):
+        part = cut_data(graph, owner, transport)
+        return part, part.rows
+    typed = cut_hetero(graph, owner, transport)
+    return typed, part_rows(typed)
+
+
+def _random(call: Call, generator: torch.Generator, size: Size) -> tuple[Any, Any]:
     """A random graph and random owners; its rows are sampled from the real graph, so that their values are possible."""
+    if isinstance(call.data, HeteroShardData):
+        return draw_hetero(call, generator, size)
 
     def draw(high: int, *shape: int) -> Tensor:
         return torch.randint(max(high, 1), shape, generator=generator)
@@ -160,9 +185,9 @@ def _random(call: Call, generator: torch.Generator, size: Size) -> tuple[dict[st
     return graph, owner
 
 
-def _plain_pass(model: nn.Module, call: Call, graph: dict[str, Any], rows: Tensor, size: Size, notes: Notes) -> Outcome:
+def _plain_pass(model: nn.Module, call: Call, graph: Any, rows: RowNumbers, size: Size, notes: Notes) -> Outcome:
     """A pass of a copy of ``model`` over the whole random ``graph``, whose nodes have the numbers ``rows``."""
-    whole = SimpleNamespace(**graph, num_nodes=size.nodes)
+    whole = _whole_data(graph, size.nodes) if isinstance(graph, dict) else graph
     try:
         return try_pass(copy.deepcopy(model), call, whole, rows, size, notes)
     except InputError:
@@ -174,22 +199,41 @@ def _plain_pass(model: nn.Module, call: Call, graph: dict[str, Any], rows: Tenso
         ) from error
 
 
-def _rounding(model: nn.Module, call: Call, graph: dict[str, Any], want: Outcome) -> dict[str, float]:
+def _whole_data(graph: dict[str, Any], num_nodes: int) -> Any:
+    """The graph as the plain model knows it: PyG's ``Data``, where PyG is in use."""
+    sparse = {
+        name: plain_adjacency(graph["edge_index"], graph[name], num_nodes, name)
+        for name in SPARSE.keys() & graph.keys()
+    }
+    graph = graph | sparse
+    package = sys.modules.get("torch_geometric.data")
+    return (SimpleNamespace if package is None else package.Data)(**graph, num_nodes=num_nodes)
+
+
+def _rounding(model: nn.Module, call: Call, graph: Any, want: Outcome) -> dict[str, float]:
     """How much the plain model's gradients change when the nodes are numbered backwards.
 
     A gradient that should be 0, such as that of a bias before a norm, is only rounding, and may differ by as much.
     """
-    turned = {
-        name: value.flip(0) if call.samples.get(name, ("", value))[0] == "node" else value
-        for name, value in graph.items()
-    }
-    turned["edge_index"] = NODES - 1 - graph["edge_index"]
-    again = _plain_pass(model, call, turned, want.rows.flip(0), SMALL, Notes())
+    backwards = want.rows.flipped() if isinstance(want.rows, TypedRows) else want.rows.flip(0)
+    again = _plain_pass(model, call, _turned(call, graph), backwards, SMALL, Notes())
     return {
         name: float((again.gradients[name] - grad).abs().max())  # type: ignore[operator]
         for name, grad in want.gradients.items()
         if grad is not None and grad.numel()
     }
+
+
+def _turned(call: Call, graph: Any) -> Any:
+    """The same random graph with its nodes numbered backwards."""
+    if not isinstance(graph, dict):
+        return turn_hetero(graph)
+    turned = {
+        name: value.flip(0) if call.samples.get(name, ("", value))[0] == "node" else value
+        for name, value in graph.items()
+    }
+    turned["edge_index"] = NODES - 1 - graph["edge_index"]
+    return turned
 
 
 def _compare(want: Outcome, parts: list[Outcome], rounding: dict[str, float]) -> None:
@@ -210,8 +254,10 @@ def _compare_trace(want: Outcome, parts: list[Outcome]) -> None:
     for key, value in want.trace.items():
         # On a shard a native kernel may serve a layer, and then the layer's inner modules do not run.
         pieces = [part.trace[key] for part in parts if key in part.trace]
-        is_rows = value.dim() > 0 and value.shape[:1] == want.rows.shape and len(pieces) == len(parts)
-        if is_rows and all(piece.shape[:1] == part.rows.shape for piece, part in zip(pieces, parts, strict=True)):
+        if value.dim() == 0 or numbers_in_part(want.rows, value.shape[0]) is None or len(pieces) != len(parts):
+            continue
+        rows = [numbers_of_whole(part.rows, value.shape[0]) for part in parts]
+        if all(found is not None and piece.shape[:1] == found.shape for piece, found in zip(pieces, rows, strict=True)):
             _same(key[0], _assembled(value, pieces, parts), value)
 
 
@@ -236,7 +282,7 @@ def _assembled(like: Tensor, pieces: list[Tensor], parts: list[Outcome]) -> Tens
     for piece, part in zip(pieces, parts, strict=True):
         if piece.shape[1:] != like.shape[1:]:
             raise Difference(f"an output has rows of shape {list(piece.shape[1:])}, expected {list(like.shape[1:])}")
-        whole[part.rows] = piece
+        whole[numbers_of_whole(part.rows, like.shape[0])] = piece
     return whole
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,75 +14,19 @@ from halowire.events import SETUP
 from halowire.graph import Graph, homogeneous, is_hetero, load
 from halowire.kernels import Csr
 from halowire.launch import Place, agreed, choose_device, join
-from halowire.partitioning import HaloLists, Partition, Shard, cut, cut_links, is_shard_folder, partition, read_shard
+from halowire.partitioning import Partition, Shard, cut, cut_links, is_shard_folder, partition, read_shard
+from halowire.pyg.adjacency import NAMES as SPARSE
+from halowire.pyg.adjacency import Adjacency, with_edges
 from halowire.pyg.bridge import Bridge
+from halowire.pyg.data_part import ShardData
 from halowire.pyg.edges import Edges
+from halowire.pyg.hetero_data import HeteroShardData, shard_hetero
 from halowire.pyg.model_pass import ModelPass
-from halowire.pyg.whole_loss import Reduction, WholeLoss, WholeMean
+from halowire.pyg.node_index import names_nodes
+from halowire.pyg.pairs import pair_names
+from halowire.pyg.same_graph import require_same_graph
 from halowire.training import Config, Decoder, LinkTask, Situation, dot_product, hold_out, refuse
-from halowire.wire import HaloExchanges, Policy, Transport
-
-
-class ShardData:
-    """One worker's part of a graph under PyG's names: ``x``, ``edge_index``, ``y``, masks, edge tensors.
-
-    Node tensors hold the ``n`` owned rows; edge tensors hold the edges into these rows, in the user's order.
-    ``rows`` are the owned rows' places in the user's graph, ``num_nodes`` is ``n``, ``keys`` are the tensors' names.
-    """
-
-    def __init__(self, shard: Shard, bridge: Bridge, edge_index: Tensor, tensors: Mapping[str, Any]) -> None:
-        self.shard = shard
-        self.bridge = bridge
-        self.passing = bridge.passing
-        self.reduction = Reduction(bridge.transport)
-        self.edge_index = edge_index
-        self.rows = shard.rows
-        self.num_nodes = shard.num_owned
-        self.keys = ("edge_index", *tensors)
-        for name, value in tensors.items():
-            setattr(self, name, value)
-        if isinstance(x := tensors.get("x"), Tensor):
-            bridge.keep(x)
-
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(
-            f"this part of the graph has no {name!r}; it has {', '.join(self.__dict__.get('keys', ()))}"
-        )
-
-    def mean(self, values: Tensor, penalty: Tensor | float = 0.0) -> Tensor:
-        """The mean of all workers' ``values``, one or more for each of this worker's rows: the loss of the whole graph.
-
-        The mean is the same on every worker, and after ``backward`` so are the weights' gradients. The mean may be
-        scaled, and added to other such means; nothing else may be added to it.
-
-        Args:
-            values: the values of this worker's rows, in any shape.
-            penalty: a number that depends on weights alone, so that all workers have the same; it counts once.
-        """
-        out: Tensor = WholeMean.apply(values, self.reduction)  # type: ignore[no-untyped-call]
-        if isinstance(penalty, Tensor) and penalty.requires_grad:
-            if penalty.dim():
-                raise InputError(f"the penalty has shape {list(penalty.shape)}; give one number, such as its sum")
-            penalty = WholeMean.apply(penalty, self.reduction, True)  # type: ignore[no-untyped-call]
-        return WholeLoss.of(out + penalty, self.reduction)
-
-    @property
-    def transport(self) -> Transport:
-        """The connection to the other workers."""
-        return self.passing.transport
-
-    @property
-    def halos(self) -> dict[str, HaloLists]:
-        """The rows that are sent and received, by the name of the halo: a graph of one edge type has one."""
-        return {self.bridge.name: self.shard}
-
-    def exchanges(self, policy: Policy) -> HaloExchanges:
-        """New exchanges of this part's halos under ``policy``."""
-        return HaloExchanges(self.halos, self.transport, self.passing.device, policy)
-
-    def __repr__(self) -> str:
-        rank, size = self.shard.rank, self.shard.num_parts
-        return f"ShardData(part {rank} of {size}: {self.num_nodes:,} nodes, {self.edge_index.shape[1]:,} edges)"
+from halowire.wire import Transport
 
 
 class Links:
@@ -106,8 +50,14 @@ class Links:
 
 
 def shard(
-    data: Any, *, method: str = "metis", seed: int = 0, device: str = "auto", transport: Transport | None = None
-) -> ShardData:
+    data: Any,
+    *,
+    method: str = "metis",
+    seed: int = 0,
+    device: str = "auto",
+    node_index: Sequence[str] = (),
+    transport: Transport | None = None,
+) -> ShardData | HeteroShardData:
     """This worker's part of ``data``: one part per process under torchrun, the whole graph in a single process.
 
     Example:
@@ -115,10 +65,12 @@ def shard(
         >>> model = halowire.distribute(model, data)
 
     Args:
-        data: a PyG ``Data``, a `Graph`, anything `halowire.load` reads, or a folder of shards.
+        data: a PyG ``Data`` or ``HeteroData``, a `Graph`, anything `halowire.load` reads, or a folder of shards.
         method: the partitioner, unless ``data`` is a folder of shards.
         seed: the seed of the partitioner.
         device: ``cpu``, ``cuda`` or ``auto``.
+        node_index: names of attributes that hold numbers of nodes and are to be translated into numbers of this
+            worker's rows; ``train_idx`` and its like are translated anyway.
         transport: the connection to the other workers; left out, the process joins them, until it ends.
     """
     place = choose_device(device, Place.here())
@@ -128,8 +80,12 @@ def shard(
         if part.num_parts != transport.size:
             raise InputError(f"{data} holds {part.num_parts} shards, but there are {transport.size} workers")
         return of_shard(part, transport, place)
+    if is_hetero(data):
+        return shard_hetero(data, method, seed, transport, place)
     tensors, num_nodes = agreed(lambda: tensors_of(data), transport, "reading of the graph")
-    return cut_data(tensors, _owners(tensors, num_nodes, method, seed, transport), transport, place)
+    require_same_graph(tensors, num_nodes, transport)
+    _refuse_missing(node_index, tensors)
+    return cut_data(tensors, _owners(tensors, num_nodes, method, seed, transport), transport, place, node_index)
 
 
 def shard_links(
@@ -162,6 +118,7 @@ def shard_links(
     place = choose_device(device, Place.here())
     transport = transport or join(place)
     tensors, num_nodes = agreed(lambda: tensors_of(data), transport, "reading of the graph")
+    require_same_graph(tensors, num_nodes, transport)
     split = agreed(lambda: hold_out(tensors["edge_index"].cpu(), num_nodes, config), transport, "split of the edges")
     tensors = only_edges(tensors, num_nodes, split.message)
     owner = _owners(tensors, num_nodes, method, config.seed, transport)
@@ -199,14 +156,20 @@ def tensors_of(data: Any, regression: bool = False) -> tuple[dict[str, Any], int
         weight = {} if graph.adj.weight is None else {"edge_weight": graph.adj.weight}
         tensors = {"edge_index": graph.edge_index(), **node_tensors(graph), **weight, **graph.edge_tensors}
         return tensors, graph.num_nodes
-    if getattr(data, "edge_index", None) is None:
+    names: Any = getattr(data, "keys", ())
+    keys = names() if callable(names) else names
+    tensors = with_edges({key: data[key] for key in keys if key not in ("num_nodes", "ptr")})
+    if tensors.get("edge_index") is None:
         raise InputError(f"got a {type(data).__name__}, expected a torch_geometric.data.Data with edge_index")
-    keys = data.keys() if callable(data.keys) else data.keys
-    return {key: data[key] for key in keys if key not in ("num_nodes", "ptr")}, int(data.num_nodes)
+    return tensors, int(data.num_nodes)
 
 
 def cut_data(
-    tensors: Mapping[str, Any], owner: Tensor, transport: Transport, device: torch.device | None = None
+    tensors: Mapping[str, Any],
+    owner: Tensor,
+    transport: Transport,
+    device: torch.device | None = None,
+    node_index: Sequence[str] = (),
 ) -> ShardData:
     """This worker's part of a graph whose tensors have PyG's names; ``owner`` ``[N]`` is the owner of every node.
 
@@ -217,20 +180,24 @@ def cut_data(
         owner: the owner of every node.
         transport: the connection to the other workers.
         device: where the part is put.
+        node_index: names of further tensors that hold numbers of nodes.
     """
     graph = Graph.from_edge_index(tensors["edge_index"].cpu(), owner.numel())
     shard = cut(graph, Partition(owner, transport.size))[transport.rank]
-    return place_data(shard, local_tensors(tensors, owner, shard), transport, device or torch.device("cpu"))
+    parts = local_tensors(tensors, owner, shard, node_index)
+    return place_data(shard, parts, transport, device or torch.device("cpu"), node_index)
 
 
-def local_tensors(tensors: Mapping[str, Any], owner: Tensor, shard: Shard) -> dict[str, Any]:
+def local_tensors(
+    tensors: Mapping[str, Any], owner: Tensor, shard: Shard, node_index: Sequence[str] = ()
+) -> dict[str, Any]:
     """The part of ``tensors`` that belongs to ``shard``; ``edge_index`` numbers owned rows first, then the halo's."""
     edge_index, num_nodes = tensors["edge_index"].cpu(), owner.numel()
     place = torch.full((num_nodes,), -1)
     held = torch.cat([shard.rows, shard.halo_ids])
     place[held] = torch.arange(held.numel())
     mine = (owner[edge_index[1]] == shard.rank).nonzero()[:, 0]
-    kinds = tensor_kinds(tensors, num_nodes, edge_index.shape[1])
+    kinds = tensor_kinds(tensors, num_nodes, edge_index.shape[1], node_index)
     chosen = {"node": shard.rows, "edge": mine}
     parts = {
         name: _pick(value, chosen[kinds[name]]) if name in kinds else value
@@ -249,12 +216,26 @@ def only_edges(tensors: Mapping[str, Any], num_nodes: int, kept: Tensor) -> dict
     return {**tensors, **edges, "edge_index": edge_index[:, kept.to(edge_index.device)]}
 
 
-def place_data(shard: Shard, tensors: Mapping[str, Any], transport: Transport, device: torch.device) -> ShardData:
+def place_data(
+    shard: Shard,
+    tensors: Mapping[str, Any],
+    transport: Transport,
+    device: torch.device,
+    node_index: Sequence[str] = (),
+) -> ShardData:
     """The part of a graph made of ``tensors``, as `local_tensors` gives them, connected to the other workers."""
     bridge = Bridge(shard, ModelPass(transport, device))
     placed = {name: value.to(device) if isinstance(value, Tensor) else value for name, value in tensors.items()}
     edges = placed.pop("edge_index")
-    return ShardData(shard, bridge, Edges.of(edges, bridge), placed)
+    data = ShardData(shard, bridge, Edges.of(edges, bridge), placed)
+    for name, value in placed.items():
+        if names_nodes(name, value, shard.num_nodes, node_index):
+            data[name] = data.translate(value)
+    for name in SPARSE.keys() & placed.keys():
+        data[name] = Adjacency(data.edge_index, placed[name], SPARSE[name])
+    if pair_names(placed):
+        data.cut_pairs()
+    return data
 
 
 def of_shard(shard: Shard, transport: Transport, device: torch.device) -> ShardData:
@@ -279,15 +260,20 @@ def node_tensors(source: Graph | Shard) -> dict[str, Tensor]:
     return {name: value.to_dense() if isinstance(value, Csr) else value for name, value in found.items()}
 
 
-def tensor_kinds(tensors: Mapping[str, Any], num_nodes: int, num_edges: int) -> dict[str, str]:
+def tensor_kinds(
+    tensors: Mapping[str, Any], num_nodes: int, num_edges: int, node_index: Sequence[str] = ()
+) -> dict[str, str]:
     """``node`` or ``edge``, by name, for every tensor that has one row for each node or edge."""
     kinds = {}
+    pairs = pair_names(tensors)
     for name, value in tensors.items():
-        if name == "edge_index" or not isinstance(value, Tensor) or value.dim() == 0:
+        if name == "edge_index" or name in pairs or not isinstance(value, Tensor) or value.dim() == 0:
+            continue
+        if names_nodes(name, value, num_nodes, node_index):
             continue
         if name in ("x", "y", "pos", "n_id") or name.endswith("mask"):
             likely, extent = "node", num_nodes
-        elif name.startswith("edge_"):
+        elif name.startswith("edge_") or name in SPARSE:
             likely, extent = "edge", num_edges
         else:
             likely, extent = ("edge", num_edges) if value.shape[0] == num_edges != num_nodes else ("node", num_nodes)
@@ -296,6 +282,14 @@ def tensor_kinds(tensors: Mapping[str, Any], num_nodes: int, num_edges: int) -> 
         elif name in ("x", "y") or name.startswith("edge_"):
             raise InputError(f"{name} has {value.shape[0]} rows, expected one for each of the {extent} {likely}s")
     return kinds
+
+
+def _refuse_missing(node_index: Sequence[str], tensors: Mapping[str, Any]) -> None:
+    missing = [name for name in node_index if name not in tensors]
+    if missing:
+        raise InputError(
+            f"node_index names {', '.join(missing)}, which the graph does not have; it has {', '.join(tensors)}"
+        )
 
 
 def _pick(value: Tensor, rows: Tensor) -> Tensor:

@@ -6,6 +6,7 @@ import inspect
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -13,10 +14,17 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from halowire.errors import InputError
+from halowire.pyg.adjacency import Adjacency
+from halowire.pyg.data_part import ShardData, holds_graph, standing_in
 from halowire.pyg.drop_edges import DropEdges
 from halowire.pyg.edges import Edges, leaves
+from halowire.pyg.hetero_data import HeteroShardData
+from halowire.pyg.hetero_trial import HeteroSlots
 from halowire.pyg.model_pass import ModelPass
-from halowire.pyg.shard_data import ShardData
+from halowire.pyg.own_rows import plain
+from halowire.pyg.pairs import Pairs
+from halowire.pyg.row_numbers import RowNumbers, count_text, numbers_in_part, whole_count
+from halowire.pyg.slots import Slot, fill, form
 
 DRAWS = {
     "rand", "rand_like", "randn", "randn_like", "randint", "randint_like", "randperm", "bernoulli", "bernoulli_",
@@ -36,23 +44,42 @@ def needed_inputs(model: nn.Module) -> list[str]:
 class Call:
     """The arguments of a call, ``args`` and ``kwargs``, where a `Slot` stands for a tensor of the graph.
 
-    ``samples`` are the tensors of the graph by name, each with its kind, ``node`` or ``edge``.
+    ``samples`` are the tensors of the graph by name, each with its kind, ``node`` or ``edge``; in a graph of several
+    types, the kind is the type of the nodes or edges. ``entry`` is the path from the model to what is called: empty for
+    the model itself, else a method or a module of it (``encode``).
     """
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
-    data: ShardData
-    samples: dict[str, tuple[str, Tensor]] = field(default_factory=dict)
+    data: ShardData | HeteroShardData
+    samples: dict[str, tuple[Any, Tensor]] = field(default_factory=dict)
+    entry: str = ""
 
     @staticmethod
-    def of(args: tuple[Any, ...], kwargs: Mapping[str, Any], data: ShardData) -> Call:
-        """The call with a `Slot` in place of every tensor that has one row for each node or edge."""
-        call = Call((), {}, data)
+    def of(
+        args: tuple[Any, ...], kwargs: Mapping[str, Any], data: ShardData | HeteroShardData, entry: str = ""
+    ) -> Call:
+        """The call with a `Slot` in place of every tensor that has one row for each node or edge.
+
+        A call without edges reads them from the part itself, which stands outside of the model.
+        """
+        if isinstance(data, HeteroShardData):
+            slots = HeteroSlots(data)
+            filled = slots.of(args), {name: slots.of(value, name) for name, value in kwargs.items()}
+            return Call(*filled, data, slots.samples, entry)
+        call = Call((), {}, data, entry=entry)
         edges = [value for value in (*args, *kwargs.values()) if isinstance(value, Edges)]
         num_edges = edges[0].shape[-1] if edges else data.edge_index.shape[1]
         call.args = tuple(call._slot(value, num_edges) for value in args)
         call.kwargs = {name: call._slot(value, num_edges) for name, value in kwargs.items()}
+        if not holds_graph((args, kwargs)):
+            call._slot(data, num_edges)
         return call
+
+    def function(self, model: nn.Module) -> Callable[..., Any]:
+        """What is called: ``model``, or a method or a module of it."""
+        found: Callable[..., Any] = attrgetter(self.entry)(model) if self.entry else model
+        return found
 
     def key(self) -> str:
         """A text that is equal for calls that differ only in the values of their tensors and numbers."""
@@ -60,23 +87,41 @@ class Call:
             name: (kind, value.dtype, tuple(value.shape[1:]), value.shape[0] == 0, value.requires_grad)
             for name, (kind, value) in self.samples.items()
         }
-        return repr((_form(self.args), _form(self.kwargs), shapes))
+        return repr((self.entry, form(self.args), form(self.kwargs), shapes))
 
     @property
     def with_gradient(self) -> dict[str, str]:
         """Names and kinds of the graph's tensors whose gradient is asked for."""
-        return {name: kind for name, (kind, value) in self.samples.items() if value.requires_grad}
+        asked = {name: kind for name, (kind, value) in self.samples.items() if value.requires_grad}
+        if asked and isinstance(self.data, HeteroShardData):
+            raise InputError(
+                f"the model is called with {next(iter(asked))} that requires a gradient, which is not supported for "
+                "graphs of several types; make it a weight of the model"
+            )
+        return asked
 
     def on(self, graph: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """``args`` and ``kwargs`` with the tensors of another ``graph``, which has them as attributes."""
-        args = tuple(_fill(value, graph) for value in self.args)
-        return args, {name: _fill(value, graph) for name, value in self.kwargs.items()}
+        args = tuple(fill(value, graph) for value in self.args)
+        return args, {name: fill(value, graph) for name, value in self.kwargs.items()}
 
     def _slot(self, value: Any, num_edges: int) -> Any:
         if isinstance(value, ShardData):
             for name in value.keys:
                 self._sample(name, getattr(value, name), value.edge_index.shape[1])
             return Slot("")
+        if isinstance(value, Pairs):
+            raise InputError(
+                "the model is called with pairs of nodes, whose rows are not those of the worker's nodes; call it "
+                "without them and score the pairs by its output: z = model.encode(x, edge_index), then "
+                "model.decode(z, data.edge_label_index)"
+            )
+        if isinstance(value, Adjacency):
+            name = next(
+                (key for key in self.data.keys if self.data[key] is value), "adj_t" if value.by_target else "adj"
+            )
+            self._sample(name, value, num_edges)
+            return Slot(name)
         if not isinstance(value, Tensor):
             return value
         name = "edge_index" if isinstance(value, Edges) else f"sample{len(self.samples)}"
@@ -84,43 +129,22 @@ class Call:
 
     def _sample(self, name: str, value: Any, num_edges: int) -> bool:
         """Add ``value`` to the samples; return False if it is no tensor of the graph."""
+        if isinstance(value, Adjacency):
+            weight = value.value
+            self.samples[name] = ("edge", torch.ones(num_edges) if weight is None else weight)
+            return True
         if isinstance(value, Edges):
             return len(value.sources) == 2
         if not isinstance(value, Tensor) or value.dim() == 0:
             return False
         num_nodes = self.data.num_nodes
+        assert isinstance(self.data, ShardData)
         known = [key.startswith("edge_") for key in self.data.keys if getattr(self.data, key) is value]
         like_edge = any(known) if known else value.shape[0] == num_edges != num_nodes
         if value.shape[0] != (num_edges if like_edge else num_nodes):
             return False
-        self.samples[name] = ("edge" if like_edge else "node", value)
+        self.samples[name] = ("edge" if like_edge else "node", plain(value))
         return True
-
-
-@dataclass(frozen=True)
-class Slot:
-    """Stands in a call for the graph's tensor of this name; without a name, for the graph itself."""
-
-    name: str
-
-
-def _fill(value: Any, graph: Any) -> Any:
-    if not isinstance(value, Slot):
-        return value
-    return getattr(graph, value.name) if value.name else graph
-
-
-def _form(value: Any) -> Any:
-    """What of a value may decide which code runs: the value of a flag or a text, but only the type of a number."""
-    if isinstance(value, Slot | bool | str) or value is None:
-        return value
-    if isinstance(value, Tensor):
-        return "tensor", value.dtype, tuple(value.shape)
-    if isinstance(value, dict):
-        return type(value).__qualname__, {name: _form(item) for name, item in value.items()}
-    if isinstance(value, tuple | list):
-        return type(value).__qualname__, [_form(item) for item in value]
-    return type(value).__qualname__
 
 
 @dataclass
@@ -137,11 +161,12 @@ class Notes:
 
 @dataclass(frozen=True)
 class Rehearsed:
-    """What is known of a kind of call: the ``widths`` of its coded exchanges, and whether values or edges are dropped
-    before one of them (``drops``)."""
+    """What is known of a kind of call: the ``widths`` of its coded exchanges, whether values or edges are dropped
+    before one of them (``drops``), and the names of the ``halos`` whose rows they carry."""
 
     widths: tuple[int, ...]
     drops: bool
+    halos: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -165,11 +190,11 @@ class Outcome:
     trace: dict[tuple[str, int], Tensor]
     gradients: dict[str, Tensor | None]
     buffers: dict[str, Tensor]
-    rows: Tensor
+    rows: RowNumbers
     known: Rehearsed
 
 
-def try_pass(model: nn.Module, call: Call, graph: Any, rows: Tensor, size: Size, notes: Notes) -> Outcome:
+def try_pass(model: nn.Module, call: Call, graph: Any, rows: RowNumbers, size: Size, notes: Notes) -> Outcome:
     """Run forward and, if asked for, backward in training mode, then forward in evaluation mode, on the CPU.
 
     Args:
@@ -194,17 +219,21 @@ def try_pass(model: nn.Module, call: Call, graph: Any, rows: Tensor, size: Size,
         if passing is not None:
             passing.begin()
         with Still(notes, lambda: 0 if passing is None else len(passing.coded_widths)):
-            return _rows(model(*args, **kwargs), rows.numel())
+            with standing_in(call.data, graph):
+                out = call.function(model)(*args, **kwargs)
+            return _rows(out, rows)
 
     model.train()
     with torch.set_grad_enabled(size.gradients):
         outputs = run()
-        known = _known(model, () if passing is None else tuple(passing.coded_widths), notes)
+        known = _known(model, passing, notes)
         # Backward starts from a weighted sum of all outputs; the weights are random and depend on the node.
         generator = torch.Generator().manual_seed(size.nodes)
         for value in outputs:
             if value.requires_grad:
-                weight = torch.randn(size.nodes, *value.shape[1:], generator=generator)[rows]
+                count = whole_count(rows, value.shape[0], size.nodes)
+                numbers = numbers_in_part(rows, value.shape[0])
+                weight = torch.randn(count, *value.shape[1:], generator=generator)[numbers]
                 value.backward(weight, retain_graph=True)  # type: ignore[no-untyped-call]
     outputs += [
         torch.zeros_like(leaf) if leaf.grad is None else leaf.grad
@@ -257,10 +286,12 @@ def _drops(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     return bool(training) and p > 0
 
 
-def _known(model: nn.Module, widths: tuple[int, ...], notes: Notes) -> Rehearsed:
+def _known(model: nn.Module, passing: ModelPass | None, notes: Notes) -> Rehearsed:
+    widths = () if passing is None else tuple(passing.coded_widths)
+    halos = () if passing is None else tuple(passing.coded_halos)
     drops_edges = any(isinstance(module, DropEdges) and module.p > 0 for module in model.modules())
     drops_values = min(notes.drops, default=len(widths)) < len(widths)
-    return Rehearsed(widths, bool(widths) and (drops_edges or drops_values))
+    return Rehearsed(widths, bool(widths) and (drops_edges or drops_values), halos)
 
 
 def _tracer(name: str, trace: dict[tuple[str, int], Tensor]) -> Callable[[nn.Module, Any, Any], None]:
@@ -274,8 +305,8 @@ def _tracer(name: str, trace: dict[tuple[str, int], Tensor]) -> Callable[[nn.Mod
     return note
 
 
-def _rows(out: Any, count: int) -> list[Tensor]:
-    """All tensors of an output; each must have one row for each of ``count`` nodes."""
+def _rows(out: Any, rows: RowNumbers) -> list[Tensor]:
+    """All tensors of an output; each must have one row for each of the nodes ``rows``, or for those of one type."""
     found = [leaf for leaf in leaves(out) if leaf is not None]
     for value in found:
         if not isinstance(value, Tensor):
@@ -283,10 +314,10 @@ def _rows(out: Any, count: int) -> list[Tensor]:
                 f"the model's forward gives {type(value).__name__}, which cannot be compared; give a tensor, or "
                 "tuples, lists and dictionaries of tensors and None"
             )
-        if isinstance(value, Edges) or value.dim() == 0 or value.shape[0] != count:
+        if isinstance(value, Edges) or value.dim() == 0 or numbers_in_part(rows, value.shape[0]) is None:
             raise InputError(
-                f"the model's output has shape {list(value.shape)} on {count} nodes; a distributed model gives one "
-                "row per node: pool and reduce outside of it, over all workers (data.mean)"
+                f"the model's output has shape {list(value.shape)} on {count_text(rows)}; a distributed model gives "
+                "one row per node: pool and reduce outside of it, over all workers (data.mean)"
             )
     if not found:
         raise InputError("the model's forward gives no tensor; a distributed model gives one row per node")

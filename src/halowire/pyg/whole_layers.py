@@ -11,20 +11,20 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.parallel import DistributedDataParallel
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
 from halowire.errors import InputError
 from halowire.pyg.model_pass import ModelPass
+from halowire.pyg.semantic_attention import WholeHan
 
 POOLING = (
     "it makes one graph of another, and every worker sees only its own nodes; leave it out, or train on one worker"
 )
-HETERO = "halowire trains on one kind of node; convert the graph with data.to_homogeneous() and use e.g. RGCNConv"
 NEIGHBOURS = "it finds neighbours itself, among the nodes of this worker only; give it the edges instead"
 REFUSED = {
     "TopKPooling": POOLING, "SAGPooling": POOLING, "ASAPooling": POOLING, "EdgePooling": POOLING,
     "PANPooling": POOLING, "MemPooling": POOLING, "ClusterPooling": POOLING,
-    "HeteroConv": HETERO, "HGTConv": HETERO, "HANConv": HETERO, "HeteroLinear": HETERO, "HeteroDictLinear": HETERO,
     "HeteroBatchNorm": "its statistics by type of node are not gathered from all workers; use BatchNorm",
     "DynamicEdgeConv": NEIGHBOURS, "XConv": NEIGHBOURS, "GravNetConv": NEIGHBOURS,
     "SyncBatchNorm": "halowire spreads BatchNorm1d over the workers itself; use that",
@@ -35,8 +35,21 @@ REFUSED = {
 """Layers that cannot run on a shard, each with the reason."""
 
 
+def refuse_wrapped(model: nn.Module | None = None) -> None:
+    """Refuse a wrapper that averages gradients: around ``model``, or around the model whose forward begins here."""
+    wrapper = type(model).__name__
+    inside = DistributedDataParallel._get_active_ddp_module() is not None  # type: ignore[no-untyped-call]
+    if inside or wrapper in ("DistributedDataParallel", "FullyShardedDataParallel", "DataParallel"):
+        raise InputError(
+            f"the model is wrapped in {'DistributedDataParallel' if inside else wrapper}, which averages the gradients "
+            "of workers that hold different nodes, after halowire has summed them; leave the wrapper out: "
+            "halowire.distribute(model, data) does all of it"
+        )
+
+
 def refuse_unsupported(model: nn.Module) -> None:
     """Refuse a model with a layer or a weight that is known not to work on a shard, with the reason."""
+    refuse_wrapped(model)
     if isinstance(model, torch.jit.ScriptModule) or hasattr(model, "_orig_mod"):
         raise InputError("the model is compiled or scripted, so its layers cannot be reached; give the model itself")
     for name, module in model.named_modules():
@@ -58,7 +71,7 @@ def refuse_unsupported(model: nn.Module) -> None:
 
 
 def spread_norms(model: nn.Module, passing: ModelPass) -> None:
-    """Give every normalisation layer the statistics of the whole graph."""
+    """Give every normalisation layer, and the attention over edge types of ``HANConv``, the sums of the whole graph."""
     known: dict[type, Any] = {nn.BatchNorm1d: column_norm}
     if (package := sys.modules.get("torch_geometric.nn")) is not None:
         known |= {getattr(package, name): norm for name, norm in NORMS.items()}
@@ -66,6 +79,8 @@ def spread_norms(model: nn.Module, passing: ModelPass) -> None:
         if type(module) in known:
             # An attribute of the instance comes before the method of its class; parameters and buffers stay.
             module.forward = partial(_forward, known[type(module)], module, passing)
+        elif package is not None and type(module) is package.HANConv:
+            module.forward = WholeHan(module, passing)
 
 
 def _forward(

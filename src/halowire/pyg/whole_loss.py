@@ -14,6 +14,7 @@ from torch.autograd import Function, Variable
 from halowire.errors import InputError
 from halowire.events import SETUP
 from halowire.pyg.edges import leaves
+from halowire.pyg.outside_weights import RowTensors, leaf_tensors, told_apart
 from halowire.wire import HaloExchanges, Transport, vector_on
 
 SPREAD = 1e-9
@@ -34,19 +35,22 @@ class Reduction:
 
     A pass begins at the loss (`halowire.pyg.whole_loss.WholeMean`). Gradients of earlier passes, which are summed
     already, are put aside; at the end the new gradients are summed and added to them, so that several losses may be
-    accumulated before a step. ``running`` says whether a pass has begun, ``heard`` is what is known from the passes.
+    accumulated before a step. ``running`` says whether a pass has begun, ``heard`` is what is known from the passes,
+    ``handed_over`` whether another loop sums.
     """
 
-    def __init__(self, transport: Transport) -> None:
+    def __init__(self, transport: Transport, extents: Sequence[int] = ()) -> None:
+        """Sum over the workers of ``transport``; ``extents`` are this worker's numbers of nodes and edges."""
         self.transport = transport
         self.running = False
         self.heard = Heard()
-        self._handed_over = False
+        self.handed_over = False
         self._time = time.perf_counter()
-        self._parameters: list[nn.Parameter] = []
+        self._parameters: list[Tensor] = []
         self._exchanges: list[HaloExchanges] = []
         self._earlier: list[Tensor | None] = []
         self._told: list[tuple[float, Tensor]] = []
+        self._rows = RowTensors(extents)
 
     def add(self, parameters: Iterable[nn.Parameter]) -> None:
         """Sum the gradients of these ``parameters`` too from now on."""
@@ -67,14 +71,14 @@ class Reduction:
     def hand_over(self) -> None:
         """Leave it to another loop to sum the gradients and to steer the exchanges by its losses."""
         self.running = True
-        self._handed_over = True
+        self.handed_over = True
 
     def hear(self, mean: float, grad: Tensor) -> None:
         """Note that a loss of the whole graph, or a term of it, went backward: ``grad``, its factor, times ``mean``.
 
         The factor is read at the end of the pass, together with what all workers tell each other there.
         """
-        if not self._handed_over:
+        if not self.handed_over:
             self._told.append((mean, grad.detach().reshape(1)))
 
     def knows(self, values: Iterable[Tensor]) -> bool:
@@ -82,10 +86,39 @@ class Reduction:
         known = {id(parameter) for parameter in self._parameters}
         return any(id(value) in known for value in values)
 
+    def unknown_leaves(self, terms: Iterable[Tensor]) -> list[Tensor]:
+        """The tensors that ``terms`` learn and that are neither known weights nor known rows."""
+        if self.transport.size == 1:
+            return []
+        known = {id(parameter) for parameter in self._parameters}
+        return [leaf for leaf in leaf_tensors(terms) if id(leaf) not in known and leaf not in self._rows]
+
+    def adopt(self, leaves: Sequence[Tensor], total: int) -> None:
+        """Sum the gradients of those ``leaves`` that are weights outside of the model; see `told_apart`."""
+        self._parameters += told_apart(leaves, total, self._rows, self.transport)
+
+    def once(self, penalty: Tensor) -> Tensor:
+        """``penalty``, which all workers have, as a term that counts once: each takes an equal share of its gradient.
+
+        The workers' gradients are summed at the end, so without the shares it would count once per worker.
+        """
+        size = self.transport.size
+        value = penalty.detach().double()
+        sums = torch.stack([value, value.square()])
+        total, square = self.transport.all_reduce(sums, "reduction of the penalty", account=None).tolist()
+        mean = total / size
+        if square / size - mean * mean > SPREAD * (mean * mean):
+            raise InputError(
+                "the penalty of the loss is not the same on all workers, so it depends on rows; put what depends on "
+                "rows into the values: data.mean(values + ..., penalty=...)"
+            )
+        out: Tensor = WholeMean.apply(penalty, self, mean, float(size))  # type: ignore[no-untyped-call]
+        return out
+
     def steer(self, exchanges: Sequence[HaloExchanges], epoch: int, before: Heard) -> Heard:
         """Decide on the bits of training pass ``epoch`` by the losses since ``before``; return what is known now."""
         now = self.heard
-        for exchange in () if self._handed_over else exchanges:
+        for exchange in () if self.handed_over else exchanges:
             base = exchange.policy.base
             if base is None:
                 continue
@@ -114,9 +147,11 @@ class Reduction:
         numbers = [value for exchange in self._exchanges for value in exchange.take_change()]
         numbers.append(self._seconds())
         device = (parts or [grad for _, grad in self._told])[0].device
-        flat = torch.cat([*parts, vector_on(device, numbers)])
+        # The bytes of the losses' factors, and their squares: float32 sums of both are exact.
+        factors = torch.cat([grad.float() for _, grad in self._told]).view(torch.uint8).float()
+        flat = torch.cat([*parts, vector_on(device, numbers), factors, factors.square()])
         self.transport.all_reduce(flat, "reduction of the weight gradients")
-        pieces = iter(torch.split(flat, [*(part.numel() for part in parts), len(numbers)]))
+        pieces = iter(torch.split(flat, [*(part.numel() for part in parts), len(numbers) + 2 * factors.numel()]))
         for parameter, grad, earlier in zip(self._parameters, new, self._earlier, strict=True):
             if grad is not None:
                 grad.copy_(next(pieces).view_as(grad))
@@ -125,11 +160,26 @@ class Reduction:
                 parameter.grad = earlier
         self._earlier = []
         found = torch.cat([next(pieces), *(grad for _, grad in self._told)]).tolist()
-        changes, seconds, factors = found[: len(numbers) - 1], found[len(numbers) - 1], found[len(numbers) :]
-        self._hear_all(factors, seconds)
+        changes, seconds = found[: len(numbers) - 1], found[len(numbers) - 1]
+        last = len(numbers) + 2 * factors.numel()
+        self._refuse_other_factors(found[len(numbers) : last])
+        self._hear_all(found[last:], seconds)
         for exchange, change, norm in zip(self._exchanges, changes[::2], changes[1::2], strict=True):
             threshold = exchange.policy.freshness.threshold
             exchange.synchronise_next = 0 < threshold**2 * norm < change
+
+    def _refuse_other_factors(self, sums: list[float]) -> None:
+        """Refuse losses that the workers multiplied by different numbers; ``sums`` are those of bytes and squares."""
+        half = len(sums) // 2
+        same = (
+            self.transport.size * square == total * total
+            for total, square in zip(sums[:half], sums[half:], strict=True)
+        )
+        if not all(same):
+            raise InputError(
+                "the loss is multiplied by a number that is not the same on all workers, such as 1 / data.num_nodes, "
+                "which counts this worker's nodes; use data.num_whole_nodes, or put the number into the values"
+            )
 
     def _hear_all(self, factors: list[float], seconds: float) -> None:
         """Note the losses that went backward in this pass, with the factors that were read, and its ``seconds``."""
@@ -175,7 +225,13 @@ class WholeLoss(Tensor):
         """Call ``func``, or refuse it where a gradient would be wrong."""
         kwargs, name = kwargs or {}, getattr(func, "__name__", "")
         given = [leaf for leaf in leaves((args, kwargs)) if isinstance(leaf, Tensor)]
-        reduction = next(value.reduction for value in given if isinstance(value, WholeLoss))
+        reductions = [value.reduction for value in given if isinstance(value, WholeLoss)]
+        reduction = reductions[0]
+        if any(other is not reduction for other in reductions):
+            raise InputError(
+                "losses of two parts, from two calls of halowire.shard, are combined; call backward of each: the "
+                "gradients add up until optimizer.zero_grad()"
+            )
         if kwargs.get("create_graph"):
             raise InputError(
                 "second derivatives (create_graph=True) do not cross to other workers; leave create_graph out"
@@ -198,28 +254,11 @@ class WholeLoss(Tensor):
 
 
 class WholeMean(Function):
-    """The mean of all workers' values, the same on every worker; each value has the gradient ``1 / count``.
-
-    With ``same``, the value is one number that must be the same on all workers, such as a penalty on the weights. Each
-    worker takes an equal share of its gradient, because the workers' gradients are summed at the end.
-    """
+    """The mean of all workers' values, the same on every worker; each value has the gradient ``1 / count``."""
 
     @staticmethod
-    def forward(ctx: Any, values: Tensor, reduction: Reduction, same: bool = False) -> Tensor:
-        """``sum over workers of sum(values) / sum over workers of the number of values``."""
-        total = values.sum().double()
-        sums = torch.stack([total, total.square() if same else total.new_full((), values.numel())])
-        sums = reduction.transport.all_reduce(sums, "reduction of the loss", account=None)
-        whole, second = sums.tolist()  # on a device, the one wait of the host
-        count = float(reduction.transport.size if same else second)
-        if not count:
-            raise InputError("the loss has no rows on any worker; check the mask")
-        mean = whole / count
-        if same and second / count - mean * mean > SPREAD * (mean * mean):
-            raise InputError(
-                "the penalty of the loss is not the same on all workers, so it depends on rows; put what depends on "
-                "rows into the values: data.mean(values + ..., penalty=...)"
-            )
+    def forward(ctx: Any, values: Tensor, reduction: Reduction, mean: float, count: float) -> Tensor:
+        """``mean``, which is ``sum over workers of sum(values) / count``."""
         ctx.reduction = reduction
         ctx.count = count
         ctx.shape = values.shape
@@ -231,7 +270,7 @@ class WholeMean(Function):
         """The gradient ``1 / count`` of every value; the reduction of the weights' gradients begins here."""
         ctx.reduction.begin()
         ctx.reduction.hear(ctx.mean, grads[0])
-        return (grads[0] / ctx.count).expand(ctx.shape), None, None
+        return (grads[0] / ctx.count).expand(ctx.shape), None, None, None
 
 
 class Guarded(Function):

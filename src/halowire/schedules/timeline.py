@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from typing import Any
+
+from halowire.events import Ledger
 
 Span = tuple[str, int, int, float, float]
 """An interval: kind, chunk, block, start, end."""
 
 
-@dataclass
 class Timeline:
     """Intervals of an epoch: ``(kind, chunk, block, start, end)``, seconds from the start of the epoch.
 
@@ -22,26 +22,37 @@ class Timeline:
     single one.
     """
 
-    clock: Callable[[], float] = time.perf_counter
-    recording: bool = False
-    spans: list[Span] = field(default_factory=list)
-    _start: float = 0.0
+    def __init__(self, ledger: Ledger | None = None) -> None:
+        """The clock is that of ``ledger``: on a device, the device's own."""
+        self._ledger = ledger or Ledger()
+        self._recording = False
+        self._start: Any = None
+        self._found: list[tuple[str, int, int, list[float]]] = []
+
+    @property
+    def spans(self) -> list[Span]:
+        """The intervals of the last epoch that was recorded; they are known once the ledger was taken."""
+        return [(kind, chunk, block, start, end) for kind, chunk, block, (start, end) in self._found]
 
     def begin(self, recording: bool) -> None:
         """Begin an epoch."""
-        self.recording = recording
-        self._start = self.clock()
-        self.spans = []
+        self._recording = recording
+        self._found = []
+        if recording:
+            self._start = self._ledger.clock.now()
 
     @contextmanager
     def span(self, kind: str, chunk: int, block: int = -1) -> Iterator[None]:
         """Record the time spent inside the ``with`` block."""
-        if not self.recording:
+        if not self._recording:
             yield
             return
-        start = self.clock() - self._start
+        clock = self._ledger.clock
+        times = [0.0, 0.0]
+        clock.add(times, 0, self._start, clock.now())
         yield
-        self.spans.append((kind, chunk, block, start, self.clock() - self._start))
+        clock.add(times, 1, self._start, clock.now())
+        self._found.append((kind, chunk, block, times))
 
 
 def ideal_bubble(stages: int, chunks: int) -> float:

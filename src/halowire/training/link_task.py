@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Protocol
 
 import torch
 import torch.nn.functional as F
@@ -128,6 +129,18 @@ class LinkTask:
         return PairRows(nodes, self._links, self._shard, self._transport, self._device)
 
 
+class Places(Protocol):
+    """Where all nodes of a graph are: their part and their row in it, int32 ``[N]`` each."""
+
+    @property
+    def owner(self) -> Tensor:
+        """The part of every node."""
+
+    @property
+    def place(self) -> Tensor:
+        """The row of every node in its part."""
+
+
 class PairRows:
     """Makes one table of this worker's own rows and, after them, the rows of ``nodes`` (numbers in the whole graph).
 
@@ -136,9 +149,7 @@ class PairRows:
     gradients of the fetched rows return to their owners and are added there, as the gradients of halo rows are.
     """
 
-    def __init__(
-        self, nodes: Tensor, links: PartLinks, shard: Shard, transport: Transport, device: torch.device
-    ) -> None:
+    def __init__(self, nodes: Tensor, links: Places, shard: Shard, transport: Transport, device: torch.device) -> None:
         self._links = links
         self._shard = shard
         self._transport = transport

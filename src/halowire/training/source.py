@@ -95,18 +95,20 @@ def cut_for(
     console: Console,
     widths: Sequence[int] | None = None,
     links: LinkSplit | None = None,
+    types: tuple[int, ...] = (),
 ) -> Path:
     """Cut ``graph`` into shards in the folder ``out`` as ``config`` says.
 
     ``widths`` are the columns of the rows that travel, by default those of the configured model. ``links`` are the
-    edges that link prediction has already taken out of ``graph``; by default they are taken out here.
+    edges that link prediction has already taken out of ``graph``; by default they are taken out here. ``types`` are
+    the numbers of nodes of a graph of several node types.
     """
     if config.task.kind == "link" and links is None:
         links = hold_out(graph.edge_index(), graph.num_nodes, config)
         graph = message_graph(graph, links.message)
     if widths is None:
         widths = travelling_widths(config.model, graph.num_features, output_width(config, graph.num_classes))
-    how = Cutting(**vars(config.partition), seed=config.seed, inductive=config.task.inductive)
+    how = Cutting(**vars(config.partition), seed=config.seed, inductive=config.task.inductive, types=types)
     return cut_shards(graph, num_parts, out, how, widths, console.line, console.warn, links)
 
 

@@ -39,7 +39,8 @@ from halowire.schedules import (
     watched,
 )
 from halowire.training.config import Config
-from halowire.training.model_setup import BorderRows, build_model, policy_for
+from halowire.training.model_setup import build_model, policy_for
+from halowire.training.rate_plan import BorderRows
 from halowire.training.runner import Runner, loss_gradient, overlap_of
 from halowire.training.task import Task
 from halowire.wire import ChunkExchange, Circle, HaloExchange, Policy, Routes, Transport
@@ -89,7 +90,7 @@ class Staged(Runner):
         policy = policy_for(train, config, seat.peers, self.num_features, self._links(train))
         self._stage = Stage.of(self.model, *self._bounds[seat.stage], policy.decay is not None)
         self.parameters = self._stage.parameters
-        self._timeline = Timeline()
+        self._timeline = Timeline(transport.ledger)
         side, self.exchange, exact = self._side(train, chunks, policy)
         if same:
             whole, evaluation = train, replace(side, chunks=Chunks.whole(train.num_owned), sums=exact)

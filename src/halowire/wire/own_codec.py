@@ -77,10 +77,12 @@ class RowCodec(Uniform):
         """Turn uint8 ``data`` ``[m, row_bytes(columns)]`` into float32 ``[m, columns]``."""
 
     def encode(self, rows: Tensor, source: Source, out: Tensor) -> None:
-        """Encode every row that travels once, and write it to all its places in the message."""
+        """Encode every row that travels, on the CPU once, and write it to all its places in the message."""
         rows = rows if source.columns is None else rows.index_select(1, source.columns)
         if source.index is None:
             self.write(rows, Draws(source.stream, source.ids), None, out)
+        elif rows.device.type != "cpu":  # to find the rows that go to several peers, the host would wait
+            self.write(rows[source.index], Draws(source.stream, source.ids[source.index]), None, out)
         else:
             chosen, places = torch.unique(source.index, return_inverse=True)
             self.write(rows[chosen], Draws(source.stream, source.ids[chosen]), places, out)

@@ -1,4 +1,4 @@
-"""What torch finds as ``torch.sim``: events in the stream of the device's work, and its memory.
+"""What torch finds as ``torch.sim``: events in the stream of the device's work, its memory and its generator.
 
 The device's clock counts operations, so that seconds of the host cannot pass for seconds of the device: every operation
 takes one millisecond.
@@ -14,6 +14,8 @@ from typing import Any
 
 import torch
 from torch.utils.backend_registration import _DummyBackendModule
+
+from tests.support.sim.device_generator import DeviceGenerator
 
 
 class SimEvent:
@@ -42,7 +44,7 @@ class SimEvent:
 
 
 class SimModule(_DummyBackendModule):
-    """The module of the device; values of the device are drawn from the CPU's generator."""
+    """The module of the device."""
 
     def __init__(self) -> None:
         self.operations = 0
@@ -50,14 +52,19 @@ class SimModule(_DummyBackendModule):
         self.note_wait: Callable[[str], None] = lambda kind: None
         self.capacity = 1 << 40
         self.memory = DeviceMemory()
+        self.generator = DeviceGenerator()
 
     def get_rng_state(self, device: object = None) -> torch.Tensor:
         """The state of the generator."""
-        return torch.get_rng_state()
+        return self.generator.state.clone()
 
     def set_rng_state(self, state: torch.Tensor, device: object = None) -> None:
         """Go on from ``state``."""
-        torch.set_rng_state(state)
+        self.generator.state = state.clone()
+
+    def manual_seed_all(self, seed: int) -> None:
+        """Begin anew from ``seed``; ``torch.manual_seed`` calls this."""
+        self.generator.seed(seed)
 
     def Event(self, enable_timing: bool = False) -> SimEvent:  # noqa: N802 - torch's name
         """An event that was not recorded yet."""

@@ -7,6 +7,7 @@ several processes. Autograd has one thread per device and process, so two worker
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -55,7 +56,8 @@ class Simulation(TorchDispatchMode):
         stays = self._judge(func, args, kwargs, held, tensors)
         if func is aten._local_scalar_dense.default:
             return func(args[0].inner)
-        out = func(*tree_map(_inner, args), **_on_the_host(kwargs))
+        with self._generator_of(func, kwargs):
+            out = func(*tree_map(_inner, args), **_on_the_host(kwargs))
         if func is aten.copy_.default:
             return args[0]
         if not stays:
@@ -71,6 +73,14 @@ class Simulation(TorchDispatchMode):
             raise DeviceError(f"{func}: buffers of one message are on the device and on the CPU")
         self.counts.note(self.counts.messages, str(func))
         return func(*tree_map(_inner, args), **tree_map(_inner, kwargs))
+
+    def _generator_of(self, func: Any, kwargs: dict[str, Any]) -> AbstractContextManager[None]:
+        """The block in which ``func`` runs: what it draws comes from the generator of the device."""
+        if torch.Tag.nondeterministic_seeded not in func.tags:
+            return nullcontext()
+        if kwargs.get("generator") is not None:
+            raise DeviceError(f"{func}: values of the device cannot be drawn from a generator of the CPU")
+        return self.module.generator.drawing()
 
     def _judge(
         self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], held: list[SimTensor], tensors: list[Any]

@@ -173,7 +173,6 @@ CASES = {
     "number of edges": (SelfLoopsOnly, "differs"),
     "a weight row per node": (PerNode, "cannot be checked"),
     "TopKPooling": (lambda: nn.Sequential(pyg.TopKPooling(FEATURES)), "TopKPooling"),
-    "HeteroConv": (lambda: pyg.HeteroConv({("a", "to", "a"): pyg.SAGEConv(FEATURES, CLASSES)}), "to_homogeneous"),
     "ChebConv without normalization": (lambda: two(pyg.ChebConv, K=2, normalization=None), "largest degree"),
     "float64": (lambda: Conv().double(), "model.float"),
     "lazy": (lambda: two(lambda a, b: pyg.GCNConv(-1, b)), "no shape yet"),

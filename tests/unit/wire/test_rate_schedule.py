@@ -12,7 +12,7 @@ import torch
 
 from halowire.errors import InputError
 from halowire.training import Config, Situation, policy_of, recipe_config, refuse
-from halowire.training.model_setup import epoch_bytes
+from halowire.training.rate_plan import epoch_bytes
 from halowire.wire import BaseBit, Budget, Rate, column_subset, exponential, linear, parse_steps, row_subset, stepped
 from tests.support.wire_reference import base_bits
 

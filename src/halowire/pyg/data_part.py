@@ -1,0 +1,238 @@
+"""``ShardData`` is one worker's part of a graph; to a script it looks like PyG's ``Data``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from halowire.errors import InputError
+from halowire.events import EVAL
+from halowire.partitioning import HaloLists, Shard
+from halowire.pyg.adjacency import Adjacency
+from halowire.pyg.bridge import Bridge
+from halowire.pyg.data_habits import DataHabits, whole_only
+from halowire.pyg.edges import Edges, leaves
+from halowire.pyg.hetero_data import HeteroShardData
+from halowire.pyg.losses import Losses
+from halowire.pyg.model_pass import ModelPass
+from halowire.pyg.node_index import refuse_no_index, translated
+from halowire.pyg.own_rows import Owner, OwnIndex, OwnRows, plain
+from halowire.pyg.pair_habits import PairHabits
+from halowire.pyg.whole_loss import Reduction
+from halowire.wire import HaloExchanges, Policy, Transport
+
+OWN = frozenset({"shard", "bridge", "passing", "reduction", "rows", "owner"})
+"""Attributes that are no tensors of the graph."""
+ABSENT = frozenset({"x", "edge_attr", "edge_weight", "edge_type", "y", "pos", "batch", "time", "face"})
+"""Tensors that PyG's ``Data`` gives as None where a graph has none."""
+
+
+_STAND_IN: ContextVar[tuple[Any, Any]] = ContextVar("stand-in", default=(None, None))
+
+
+@contextmanager
+def standing_in(data: ShardData | HeteroShardData, graph: Any) -> Iterator[None]:
+    """Inside the block, and in this thread, whoever reads ``data`` reads ``graph``.
+
+    So a model that reads the part from outside of its forward can be rehearsed on another graph.
+    """
+    token = _STAND_IN.set((data, graph))
+    try:
+        yield
+    finally:
+        _STAND_IN.reset(token)
+
+
+class ShardData(DataHabits, PairHabits, Losses):
+    """One worker's part of a graph under PyG's names: ``x``, ``edge_index``, ``y``, masks, edge tensors.
+
+    Node tensors hold the ``n`` owned rows; edge tensors hold the edges into these rows, in the user's order.
+    ``rows`` are the owned rows' places in the user's graph, ``num_nodes`` is ``n``, ``keys`` are the tensors' names.
+    """
+
+    shard: Shard
+    bridge: Bridge
+    passing: ModelPass
+    reduction: Reduction
+    rows: Tensor
+    owner: Owner
+    tensors: dict[str, Any]
+
+    def __init__(self, shard: Shard, bridge: Bridge, edge_index: Tensor, tensors: Mapping[str, Any]) -> None:
+        object.__setattr__(self, "tensors", {"edge_index": edge_index, **tensors})
+        self.shard = shard
+        self.bridge = bridge
+        self.passing = bridge.passing
+        self.passing.part = self
+        self.reduction = Reduction(bridge.transport, (shard.num_owned, edge_index.shape[1]))
+        self.rows = shard.rows
+        self.owner = Owner(shard.num_owned, shard.num_nodes, bridge.passing)
+        for name, value in tensors.items():
+            if _is_mask_or_label(name, value, shard.num_owned):
+                self.tensors[name] = OwnRows.of(value, self.owner)
+        if isinstance(x := tensors.get("x"), Tensor):
+            bridge.keep(x)
+
+    def __getattribute__(self, name: str) -> Any:
+        """The attribute of this part, or of the graph that stands in for it."""
+        data, graph = _STAND_IN.get()
+        if data is self and not name.startswith("_"):
+            return getattr(graph, name)
+        return object.__getattribute__(self, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set a tensor of this part under the name that the script gives it, as PyG's ``Data`` does."""
+        if name in OWN:
+            object.__setattr__(self, name, value)
+        elif name == "edge_index" and not isinstance(value, Edges):
+            raise InputError(
+                "data.edge_index of a part is replaced by edges that are not its own; change the edges of the whole "
+                "graph before halowire.shard cuts it"
+            )
+        elif name == "num_nodes":
+            raise InputError("data.num_nodes of a part is the number of its rows; set it before halowire.shard")
+        else:
+            self.tensors[name] = value
+
+    def __delattr__(self, name: str) -> None:
+        """Forget a tensor of this part."""
+        if self.tensors.pop(name, None) is None:
+            raise AttributeError(f"this part of the graph has no {name!r} to delete; it has {', '.join(self.tensors)}")
+
+    def __getattr__(self, name: str) -> Any:
+        """The tensor ``name`` of this part; None where PyG's ``Data`` would give None."""
+        tensors = self.__dict__.get("tensors", {})
+        if name in tensors:
+            return tensors[name]
+        if name in ABSENT and tensors:
+            return None
+        if (refused := whole_only(name)) is not None:
+            raise refused
+        raise AttributeError(f"this part of the graph has no {name!r}; it has {', '.join(tensors)}")
+
+    def translate(self, index: Any) -> Any:
+        """Numbers of nodes of the whole graph as numbers of this worker's rows; nodes of other workers are left out.
+
+        Example:
+            >>> out[data.translate(split_idx["train"])]
+
+        Args:
+            index: node numbers ``[k]``, a mask of all nodes, bool ``[N]``, or a dictionary of these.
+        """
+        if isinstance(index, Mapping):
+            return {name: self.translate(item) for name, item in index.items()}
+        if isinstance(index, Tensor) and index.dtype == torch.bool and index.shape == (self.shard.num_nodes,):
+            return OwnRows.of(index[self.rows.to(index.device)], self.owner)
+        return OwnIndex.of(translated(index, self.places(), "the index"), self.owner)
+
+    def own(self, index: Any) -> Tensor:
+        """``index``, numbers of this worker's rows from 0 to ``data.num_nodes - 1``, marked as such."""
+        found: Tensor = OwnIndex.of(refuse_no_index(index, self.num_nodes, "the index of own rows"), self.owner)
+        return found
+
+    def places(self) -> Tensor:
+        """This worker's row of every node of the whole graph, int64 ``[N]``; -1 for nodes of other workers."""
+        place = torch.full((self.shard.num_nodes,), -1)
+        place[self.rows] = torch.arange(self.num_nodes)
+        return place
+
+    def gather(self, values: Tensor) -> Tensor:
+        """All workers' ``values``, the same on every worker and without gradients.
+
+        Rows of nodes ``[n, ...]`` come in the order of the user's graph, ``[N, ...]``; anything else, such as the
+        scores of pairs, comes worker after worker.
+        """
+        values = plain(values).detach().cpu().contiguous()
+        transport = self.transport
+        counts = torch.zeros(2, transport.size, dtype=torch.int64)
+        counts[0, transport.rank], counts[1, transport.rank] = values.shape[0], self.num_nodes
+        first, nodes = transport.all_reduce(counts, "counts of gathered rows", EVAL)
+        whole = values.new_zeros(int(first.sum()), *values.shape[1:])
+        before = int(first[: transport.rank].sum())
+        rows = torch.arange(before, before + values.shape[0])
+        if torch.equal(first, nodes):
+            rows = self.rows
+        kind = torch.uint8 if values.dtype == torch.bool else values.dtype
+        whole = whole.to(kind)
+        whole[rows] = values.to(kind)
+        return transport.all_reduce(whole, "gathering of rows", EVAL).to(values.dtype)
+
+    @property
+    def transport(self) -> Transport:
+        """The connection to the other workers."""
+        return self.passing.transport
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """The names of the tensors that a model may be called with."""
+        return tuple(self.keys)
+
+    @property
+    def task_shard(self) -> Shard:
+        """The shard that has the labels and masks."""
+        return self.shard
+
+    def task_rows(self, out: Any) -> Any:
+        """The model's output as rows of `task_shard`."""
+        return out
+
+    @property
+    def num_learnt(self) -> int:
+        """The number of nodes of the whole graph."""
+        return self.shard.num_nodes
+
+    def own_rows(self, rows: Tensor) -> Tensor:
+        """The rows of the model's output among those of `task_shard`: all of them, marked as this worker's."""
+        found: Tensor = OwnRows.of(rows, self.owner)
+        return found
+
+    @property
+    def num_local_edges(self) -> int:
+        """The edges into this worker's rows."""
+        return self.num_edges
+
+    @property
+    def most_nodes(self) -> int:
+        """The number of nodes of the whole graph."""
+        return self.shard.num_nodes
+
+    @property
+    def halos(self) -> dict[str, HaloLists]:
+        """The rows that are sent and received, by the name of the halo: a graph of one edge type has one."""
+        return {self.bridge.name: self.shard}
+
+    def exchanges(self, policy: Policy) -> HaloExchanges:
+        """New exchanges of this part's halos under ``policy``."""
+        return HaloExchanges(self.halos, self.transport, self.passing.device, policy)
+
+    def __repr__(self) -> str:
+        rank, size = self.shard.rank, self.shard.num_parts
+        return f"ShardData(part {rank} of {size}: {self.num_nodes:,} nodes, {self.edge_index.shape[1]:,} edges)"
+
+
+def _is_mask_or_label(name: str, value: Any, num_owned: int) -> bool:
+    """Whether indices are made of this tensor of rows, as by ``mask.nonzero()`` and ``data.y == 3``."""
+    rows = isinstance(value, Tensor) and value.shape[:1] == (num_owned,) and not isinstance(value, Edges)
+    return rows and (name == "y" or value.dtype == torch.bool)
+
+
+def holds_graph(value: Any) -> bool:
+    """Whether there is a part, or edges of one, in ``value``."""
+    return any(isinstance(leaf, Adjacency | Edges | HeteroShardData | ShardData) for leaf in leaves(value))
+
+
+def part_of(value: Any) -> ShardData | HeteroShardData | None:
+    """The part whose edges are in ``value``, or the part itself; None where there is neither."""
+    for leaf in leaves(value):
+        if isinstance(leaf, HeteroShardData | ShardData):
+            return leaf
+        edges = leaf.edges if isinstance(leaf, Adjacency) else leaf
+        if isinstance(edges, Edges):
+            part: ShardData | HeteroShardData = edges.bridge.passing.part
+            return part
+    return None

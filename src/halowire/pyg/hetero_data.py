@@ -1,0 +1,251 @@
+"""``HeteroShardData`` is one worker's part of a ``HeteroData``, under PyG's names.
+
+All node types are cut together, so that a node and its neighbours of other types tend to have one owner. Of each type
+the part holds its own rows, of each edge type the edges into them. Every edge type has a halo and a bridge of its own
+(`halowire.partitioning.Relation`): a layer that reads authors by ("author", "writes", "paper") fetches the authors
+whose papers lie here, and nothing else. All bridges share one `ModelPass`, and so one numbering of the crossings, one
+policy, one rehearsal and one loss; everything that serves a graph of one type serves each of them.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from halowire.errors import InputError
+from halowire.events import SETUP
+from halowire.launch import agreed
+from halowire.partitioning import EdgeType, HaloLists, Shard, TypedPart, cut_types, type_owners
+from halowire.pyg.bridge import Bridge
+from halowire.pyg.edges import Edges
+from halowire.pyg.losses import Losses
+from halowire.pyg.model_pass import ModelPass
+from halowire.pyg.same_graph import require_same_graph
+from halowire.pyg.whole_loss import Reduction
+from halowire.wire import HaloExchanges, Policy, Transport
+
+ASKED = frozenset({
+    "node_types", "edge_types", "metadata", "node_items", "edge_items", "node_stores", "edge_stores", "collect",
+    "num_node_features", "num_edge_features", "num_features", "keys",
+})  # fmt: skip
+"""What a script may ask PyG's ``HeteroData`` about this part; names that end in ``_dict`` are served too."""
+
+
+class HeteroShardData(Losses):
+    """One worker's part of a graph of several node types: ``x_dict``, ``data["paper"].x``, ``edge_index_dict``.
+
+    Tensors of nodes hold the owned rows of their type, ``data["paper"].rows`` says which rows of the user's graph these
+    are; tensors of edges hold the edges into owned rows, in the user's order.
+    """
+
+    def __init__(self, part: TypedPart, passing: ModelPass, store: Any) -> None:
+        """``store`` is a ``HeteroData`` of this part's tensors, with plain ``edge_index``, whose edges are marked."""
+        self.shard = part
+        self.passing = passing
+        passing.part = self
+        self.reduction = Reduction(passing.transport, [rows.numel() for rows in part.rows.values()])
+        self.bridges: dict[EdgeType, Bridge] = {}
+        self.union: Shard
+        self.learnt = ""
+        self.store = store
+        for kind, relation in part.relations.items():
+            bridge = Bridge(relation, passing, halo_name(kind), part.rows[kind[2]])
+            self.bridges[kind] = bridge
+            store[kind].edge_index = Edges.of(relation.edge_index.to(passing.device), bridge)
+            if isinstance(x := store[kind[0]].get("x"), Tensor):
+                bridge.keep(x)
+
+    def learn(self, union: Shard, learnt: str) -> None:
+        """Learn the nodes of type ``learnt``, which come first in the shard ``union`` of all nodes together."""
+        places = torch.full((union.num_nodes,), -1)
+        places[union.rows] = torch.arange(union.num_owned)
+        self.union = union
+        self.learnt = learnt
+        self._places = places[self.shard.rows[learnt]].to(self.passing.device)
+
+    @property
+    def task_shard(self) -> Shard:
+        """The shard of all nodes together, with the labels and masks of the learnt type."""
+        return self.union
+
+    def task_rows(self, out: Any) -> Any:
+        """The model's output for the learnt type, as rows of `task_shard`: zeros for nodes of other types."""
+        rows = out.get(self.learnt) if isinstance(out, dict) else out
+        if not isinstance(rows, Tensor) or rows.shape[:1] != self._places.shape:
+            return rows
+        return rows.new_zeros(self.union.num_owned, *rows.shape[1:]).index_copy(0, self._places, rows)
+
+    @property
+    def num_learnt(self) -> int:
+        """The number of nodes, of the whole graph, whose type is learnt; they come first among all nodes."""
+        return self.shard.num_nodes[self.learnt]
+
+    def own_rows(self, rows: Tensor) -> Tensor:
+        """The rows of the learnt type among those of `task_shard`."""
+        return rows[self._places]
+
+    def __getitem__(self, *kind: Any) -> Any:
+        return self.store.__getitem__(*kind)
+
+    def __getattr__(self, name: str) -> Any:
+        store = self.__dict__.get("store")
+        if store is not None and (name in ASKED or name.endswith("_dict") or name in store._global_store):
+            return getattr(store, name)
+        raise AttributeError(
+            f"this part of the graph has no {name!r}; its tensors are in data[type], and by type in data.x_dict, "
+            "data.edge_index_dict and the like"
+        )
+
+    @property
+    def transport(self) -> Transport:
+        """The connection to the other workers."""
+        return self.passing.transport
+
+    @property
+    def num_nodes(self) -> int:
+        """The nodes of this worker, of all types."""
+        return sum(rows.numel() for rows in self.shard.rows.values())
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """The names of what a model may be called with: the tensors of one name by type, such as ``x_dict``."""
+        return tuple(dict.fromkeys(f"{key}_dict" for store in self.store.stores for key in dict(store.items())))
+
+    @property
+    def num_local_edges(self) -> int:
+        """The edges into this worker's rows, of all types."""
+        return sum(relation.edges.numel() for relation in self.shard.relations.values())
+
+    @property
+    def most_nodes(self) -> int:
+        """The number of nodes of the whole graph, of the type that has the most."""
+        return max(self.shard.num_nodes.values())
+
+    @property
+    def halos(self) -> dict[str, HaloLists]:
+        """The rows that are sent and received, by the name of the halo: one for each edge type."""
+        return {halo_name(kind): relation for kind, relation in self.shard.relations.items()}
+
+    def exchanges(self, policy: Policy) -> HaloExchanges:
+        """New exchanges of this part's halos under ``policy``."""
+        return HaloExchanges(self.halos, self.transport, self.passing.device, policy)
+
+    def __repr__(self) -> str:
+        rows = ", ".join(f"{found.numel():,} {name}" for name, found in self.shard.rows.items())
+        rank, size = self.shard.rank, self.shard.num_parts
+        return f"HeteroShardData(part {rank} of {size}: {rows}, {self.num_local_edges:,} edges)"
+
+
+def halo_name(kind: EdgeType) -> str:
+    """The name of an edge type's halo."""
+    return "__".join(kind)
+
+
+def shard_hetero(data: Any, method: str, seed: int, transport: Transport, device: torch.device) -> HeteroShardData:
+    """This worker's part of a ``HeteroData``; rank 0 decides on the owners of all types' nodes together."""
+
+    counts = agreed(lambda: nodes_of(data), transport, "reading of the graph")
+    tensors = {f"{key} of {kind!r}": value for kind in (*counts, *data.edge_types) for key, value in data[kind].items()}
+    require_same_graph(tensors, sum(counts.values()), transport)
+
+    def decide() -> Tensor:
+        edges = edges_of(data)
+        if transport.rank:
+            return torch.zeros(sum(counts.values()), dtype=torch.int64)
+        return torch.cat(list(type_owners(edges, counts, transport.size, method, seed).values()))
+
+    owner = transport.broadcast(agreed(decide, transport, "partitioning"), "broadcast of the owners", SETUP)
+    by_type = dict(zip(counts, torch.split(owner, list(counts.values())), strict=True))
+    part, store = agreed(lambda: _local(data, by_type, transport, device), transport, "cutting of the graph")
+    return HeteroShardData(part, ModelPass(transport, device), store)
+
+
+def cut_hetero(
+    data: Any, owner: Mapping[str, Tensor], transport: Transport, device: torch.device | None = None
+) -> HeteroShardData:
+    """This worker's part of a ``HeteroData``; ``owner`` has the owner of every node, int64 ``[N]`` by node type."""
+    where = device or torch.device("cpu")
+    part, store = _local(data, owner, transport, where)
+    return HeteroShardData(part, ModelPass(transport, where), store)
+
+
+def _local(data: Any, owner: Mapping[str, Tensor], transport: Transport, device: torch.device) -> tuple[TypedPart, Any]:
+    part = cut_types(edges_of(data), owner, transport.rank, transport.size)
+    return part, local_store(data, part, device)
+
+
+def local_store(data: Any, part: TypedPart, device: torch.device) -> Any:
+    """A copy of a ``HeteroData`` with the rows and edges of ``part`` only; ``rows`` of each node type are added."""
+    local = copy.copy(data)
+    for name in data.node_types:
+        store = local[name]
+        for key, value in list(store.items()):
+            store[key] = _placed(value, part.num_nodes[name], part.rows[name], f"{key} of {name!r}", device)
+        store.num_nodes = part.rows[name].numel()
+        store.rows = part.rows[name]
+    for kind, relation in part.relations.items():
+        store = local[kind]
+        count = data[kind].edge_index.shape[1]
+        for key, value in list(store.items()):
+            if key != "edge_index":
+                store[key] = _placed(value, count, relation.edges, f"{key} of {kind!r}", device)
+    return local
+
+
+def edges_of(data: Any) -> dict[EdgeType, Tensor]:
+    """The edges of a ``HeteroData`` by type, int64 ``[2, E]`` on the CPU; what cannot be cut is refused."""
+    if not data.edge_types:
+        raise InputError("the HeteroData has no kind of edges; give it at least one with edge_index")
+    edges: dict[EdgeType, Tensor] = {}
+    counts = nodes_of(data)
+    for kind in data.edge_types:
+        found = data[kind].get("edge_index")
+        if not isinstance(found, Tensor) or found.layout != torch.strided or found.dim() != 2:
+            raise InputError(
+                f"the edge type {kind!r} has no edge_index [2, E]; undo the ToSparseTensor transform, or remove it"
+            )
+        ends = found.cpu().long()
+        for end, name in zip(ends, (kind[0], kind[2]), strict=True):
+            if end.numel() and not 0 <= int(end.min()) <= int(end.max()) < counts[name]:
+                raise InputError(
+                    f"edges of {kind!r} name nodes {int(end.min())} to {int(end.max())} of {name!r}, which has "
+                    f"{counts[name]} nodes; set data[{name!r}].num_nodes, or mend the edges"
+                )
+        edges[kind] = ends
+    return edges
+
+
+def nodes_of(data: Any) -> dict[str, int]:
+    """The number of nodes of every type of a ``HeteroData``."""
+    counts = {}
+    for name in data.node_types:
+        count = data[name].num_nodes
+        if count is None:
+            raise InputError(f"the number of nodes of {name!r} is unknown; set data[{name!r}].num_nodes")
+        counts[name] = int(count)
+    return counts
+
+
+def _placed(value: Any, count: int, rows: Tensor, name: str, device: torch.device) -> Any:
+    """The ``rows`` of a tensor with one row for each of ``count`` nodes or edges, on ``device``; else ``value``."""
+    if not isinstance(value, Tensor):
+        return value
+    key = name.partition(" ")[0]
+    if key.endswith(("_index", "_idx")):
+        raise InputError(
+            f"{name} names nodes of the whole graph, which have other numbers on every worker; turn it into a mask of "
+            "the nodes, or remove it before halowire.shard"
+        )
+    if value.layout != torch.strided:
+        value = value.to_dense()
+    if value.dim() and value.shape[0] == count:
+        value = value[rows.to(value.device)]
+    elif name.split(maxsplit=1)[0] in ("x", "y", "edge_attr", "edge_weight") or name.split(maxsplit=1)[0].endswith(
+        "mask"
+    ):
+        raise InputError(f"{name} has shape {list(value.shape)}, expected one row for each of {count}")
+    return value.to(device)

@@ -1,0 +1,148 @@
+"""The rehearsal of a model on several node types: its call is repeated on a random graph of the same types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from halowire.errors import InputError
+from halowire.pyg.edges import Edges, unmarked
+from halowire.pyg.hetero_data import HeteroShardData, halo_name
+from halowire.pyg.row_numbers import TypedRows
+from halowire.pyg.slots import Slot
+
+if TYPE_CHECKING:
+    from halowire.pyg.trial import Call, Size
+
+STEP = 3
+"""How many nodes more each type has than the one before, so that their numbers tell the types apart."""
+SHARE = 0.4
+"""Share of the first type's nodes that belong to the second part."""
+Kind = str | tuple[str, str, str]
+
+
+class HeteroSlots:
+    """Replaces the tensors of a call by slots, and collects them with the type of their nodes or edges.
+
+    A tensor of the part is known by itself; any other one by the dictionary that it stands in, or by its rows.
+    """
+
+    def __init__(self, data: HeteroShardData) -> None:
+        self.samples: dict[str, tuple[Any, Tensor]] = {}
+        self._data = data
+        self._extents: dict[Kind, int] = {name: rows.numel() for name, rows in data.shard.rows.items()}
+        self._extents |= {kind: relation.edges.numel() for kind, relation in data.shard.relations.items()}
+        self._known = {
+            id(value): (kind, name)
+            for kind in self._extents
+            for name, value in data[kind].items()
+            if isinstance(value, Tensor)
+        }
+
+    def of(self, value: Any, key: Any = None) -> Any:
+        """``value`` with a slot in place of every tensor of the graph, also inside tuples, lists and dictionaries."""
+        if isinstance(value, HeteroShardData):
+            for kind in self._extents:
+                for name, found in value[kind].items():
+                    if isinstance(found, Tensor) and not isinstance(found, Edges) and name != "rows":
+                        self.samples[f"{kind}.{name}"] = kind, found
+            return Slot("")
+        if isinstance(value, Mapping):
+            return {name: self.of(found, name) for name, found in value.items()}
+        if isinstance(value, tuple | list):
+            items = [self.of(found, key) for found in value]
+            return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+        if isinstance(value, Edges):
+            return Slot("edge_index", self._relation(value))
+        return self._tensor(value, key) if isinstance(value, Tensor) and value.dim() else value
+
+    def _relation(self, edges: Edges) -> Kind:
+        named = getattr(edges.bridge, "name", None)
+        for kind in self._data.shard.relations:
+            if halo_name(kind) == named and len(edges.sources) == 2:
+                return kind
+        raise InputError(
+            "the model is called with edges that are not those of one edge type; pass data.edge_index_dict or "
+            "data[edge type].edge_index, and join them in its forward"
+        )
+
+    def _tensor(self, value: Tensor, key: Any) -> Any:
+        kind, _ = self._known.get(id(value), (key, ""))
+        if kind not in self._extents or value.shape[0] != self._extents[kind]:
+            fitting = [name for name, extent in self._extents.items() if extent == value.shape[0]]
+            if len(fitting) > 1:
+                raise InputError(
+                    f"the model is called with a tensor of {value.shape[0]} rows, which may be {fitting[0]!r} or "
+                    f"{fitting[1]!r}; pass it in a dictionary by type, or keep it in data[type] and pass it from there"
+                )
+            if not fitting:
+                return value
+            kind = fitting[0]
+        name = f"sample{len(self.samples)}"
+        self.samples[f"{kind}.{name}"] = kind, value
+        return Slot(name, kind)
+
+
+def draw_hetero(call: Call, generator: torch.Generator, size: Size) -> tuple[Any, dict[str, Tensor]]:
+    """A random ``HeteroData`` of the same types, and random owners; its rows are sampled from the real graph."""
+    data: Any = call.data
+
+    def draw(high: int, *shape: int) -> Tensor:
+        return torch.randint(max(high, 1), shape, generator=generator)
+
+    graph = type(data.store)()
+    owner = {}
+    for place, name in enumerate(data.node_types):
+        graph[name].num_nodes = size.nodes + STEP * place
+        second = int(SHARE * size.nodes) + place
+        owner[name] = torch.zeros(size.nodes + STEP * place, dtype=torch.int64)
+        owner[name][torch.randperm(owner[name].numel(), generator=generator)[:second]] = 1
+    for kind in data.edge_types:
+        counts = graph[kind[0]].num_nodes, graph[kind[2]].num_nodes
+        ends = torch.stack([draw(count, size.edges) for count in counts])
+        real = unmarked(data[kind].edge_index)
+        if kind[0] == kind[2] and not bool((real[0] == real[1]).any()):
+            ends[1] = torch.where(ends[0] == ends[1], (ends[1] + 1) % counts[1], ends[1])
+        graph[kind].edge_index = ends
+    for label, (kind, value) in call.samples.items():
+        count = graph[kind].num_nodes if isinstance(kind, str) else size.edges
+        graph[kind][label.removeprefix(f"{kind}.")] = _sampled(value, count, isinstance(kind, str), generator)
+    return graph, owner
+
+
+def _sampled(value: Tensor, count: int, is_node: bool, generator: torch.Generator) -> Tensor:
+    """``count`` rows drawn from ``value``; rows of nodes are made different."""
+    if not value.shape[0]:
+        return torch.ones(count, *value.shape[1:], dtype=value.dtype)
+    chosen = torch.randint(value.shape[0], (count,), generator=generator)
+    rows = value.detach()[chosen.to(value.device)].cpu().clone()
+    if is_node and rows.is_floating_point():
+        rows *= 0.5 + torch.rand(rows.shape, generator=generator)
+    return rows
+
+
+def turn_hetero(graph: Any) -> Any:
+    """The same graph with the nodes of every type numbered backwards."""
+    turned = type(graph)()
+    for name in graph.node_types:
+        for key, value in graph[name].items():
+            turned[name][key] = value.flip(0) if isinstance(value, Tensor) else value
+    for kind in graph.edge_types:
+        for key, value in graph[kind].items():
+            turned[kind][key] = value
+        last = torch.tensor([[graph[kind[0]].num_nodes - 1], [graph[kind[2]].num_nodes - 1]])
+        turned[kind].edge_index = last - graph[kind].edge_index
+    return turned
+
+
+def part_rows(part: HeteroShardData) -> TypedRows:
+    """Which rows of the whole random graph a part holds."""
+    return TypedRows(part.shard.rows, part.shard.num_nodes)
+
+
+def whole_rows(graph: Any) -> TypedRows:
+    """All rows of a whole random graph."""
+    return TypedRows.whole({name: graph[name].num_nodes for name in graph.node_types})

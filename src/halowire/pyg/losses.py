@@ -1,0 +1,147 @@
+"""Losses of the whole graph: torch's losses, with sums and divisors that run over the rows of all workers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from halowire.errors import InputError
+from halowire.pyg.divisor import misleading_mean
+from halowire.pyg.whole_loss import WholeLoss, WholeMean
+from halowire.wire import sent_over
+
+if TYPE_CHECKING:
+    from halowire.pyg.whole_loss import Reduction
+
+WEIGHTED = (F.cross_entropy, F.nll_loss)
+"""Losses whose mean torch divides by the weights of the labels that count, not by the number of values."""
+
+
+class Losses:
+    """The losses of a part: each has torch's value and gradients on the whole graph, the same on every worker.
+
+    ``mask`` picks the rows that count, as in ``out[mask]``: a mask of the part's rows or a translated index.
+    ``penalty`` is a number that depends on weights alone, so that all workers have the same; it counts once.
+    """
+
+    reduction: Reduction
+
+    def mean(self, values: Tensor, penalty: Tensor | float = 0.0, *, single: bool = False) -> Tensor:
+        """The mean of all workers' ``values``, one or more for each of this worker's rows: the loss of the whole graph.
+
+        The mean is the same on every worker, and after ``backward`` so are the weights' gradients. The mean may be
+        scaled, and added to other such means; nothing else may be added to it.
+
+        Args:
+            values: the values of this worker's rows, in any shape; numbers and truth values are averaged as floats.
+            penalty: a number that depends on weights alone, so that all workers have the same; it counts once.
+            single: ``values`` is one number of this worker, and the mean of the workers' numbers is wanted.
+        """
+        if not values.dim() and not single:
+            raise InputError(
+                "data.mean got a single number, which looks like a mean already taken over this worker's rows; give "
+                "one value per row (reduction='none'), use data.cross_entropy and its like, or say single=True"
+            )
+        count = torch.full((), float(values.numel()), dtype=torch.float64, device=values.device)
+        return self._whole(values, count, penalty)
+
+    def loss(
+        self, function: Callable[..., Tensor], out: Tensor, y: Tensor, mask: Any = None, *,
+        penalty: Tensor | float = 0.0, **options: Any,
+    ) -> Tensor:  # fmt: skip
+        """``function(out, y, **options)`` of torch on the whole graph, averaged as torch averages it.
+
+        Example:
+            >>> loss = data.loss(F.poisson_nll_loss, out, data.y, data.train_mask, log_input=False)
+
+        Args:
+            function: a loss of ``torch.nn.functional`` that takes ``reduction="none"``.
+            out: the rows of this worker, ``[n, ...]``.
+            y: their labels.
+            mask: the rows that count; all of them where it is None.
+            penalty: a number that depends on weights alone.
+            options: further arguments of ``function``.
+        """
+        if "reduction" in options:
+            raise InputError(
+                f"the loss is given reduction={options['reduction']!r}; halowire takes the mean over the rows of all "
+                "workers itself: leave reduction out, or use data.mean for values of your own"
+            )
+        if mask is not None:
+            out, y = out[mask], y[mask]
+        values = function(out, y, reduction="none", **options)
+        classes = function in WEIGHTED and not y.is_floating_point()
+        count = _weight_of(y, **options) if classes else torch.full((), float(values.numel()), device=values.device)
+        return self._whole(values, count.double(), penalty, checked=True)
+
+    def cross_entropy(self, out: Tensor, y: Tensor, mask: Any = None, **options: Any) -> Tensor:
+        """``F.cross_entropy`` of the whole graph, with its ``weight``, ``ignore_index`` and ``label_smoothing``."""
+        return self.loss(F.cross_entropy, out, y, mask, **options)
+
+    def nll_loss(self, out: Tensor, y: Tensor, mask: Any = None, **options: Any) -> Tensor:
+        """``F.nll_loss`` of the whole graph, with its ``weight`` and ``ignore_index``."""
+        return self.loss(F.nll_loss, out, y, mask, **options)
+
+    def binary_cross_entropy(self, out: Tensor, y: Tensor, mask: Any = None, **options: Any) -> Tensor:
+        """``F.binary_cross_entropy`` of the whole graph."""
+        return self.loss(F.binary_cross_entropy, out, y, mask, **options)
+
+    def binary_cross_entropy_with_logits(self, out: Tensor, y: Tensor, mask: Any = None, **options: Any) -> Tensor:
+        """``F.binary_cross_entropy_with_logits`` of the whole graph, with its ``pos_weight``."""
+        return self.loss(F.binary_cross_entropy_with_logits, out, y, mask, **options)
+
+    def mse_loss(self, out: Tensor, y: Tensor, mask: Any = None, **options: Any) -> Tensor:
+        """``F.mse_loss`` of the whole graph."""
+        return self.loss(F.mse_loss, out, y, mask, **options)
+
+    def l1_loss(self, out: Tensor, y: Tensor, mask: Any = None, **options: Any) -> Tensor:
+        """``F.l1_loss`` of the whole graph."""
+        return self.loss(F.l1_loss, out, y, mask, **options)
+
+    def smooth_l1_loss(self, out: Tensor, y: Tensor, mask: Any = None, **options: Any) -> Tensor:
+        """``F.smooth_l1_loss`` of the whole graph, with its ``beta``."""
+        return self.loss(F.smooth_l1_loss, out, y, mask, **options)
+
+    def huber_loss(self, out: Tensor, y: Tensor, mask: Any = None, **options: Any) -> Tensor:
+        """``F.huber_loss`` of the whole graph, with its ``delta``."""
+        return self.loss(F.huber_loss, out, y, mask, **options)
+
+    def _whole(self, values: Tensor, count: Tensor, penalty: Tensor | float, checked: bool = False) -> Tensor:
+        """``sum of all workers' values / sum of all workers' counts + penalty``."""
+        if isinstance(penalty, Tensor) and penalty.dim():
+            raise InputError(f"the penalty has shape {list(penalty.shape)}; give one number, such as its sum")
+        if not values.is_floating_point():
+            values = values.float()
+        # The reason to refuse travels with the sums, so that all workers refuse, not only the one that sees it.
+        reason = "" if checked else misleading_mean(values)
+        terms = (values, penalty) if isinstance(penalty, Tensor) else (values,)
+        foreign = self.reduction.unknown_leaves(terms)
+        sums = torch.stack([values.detach().sum().double(), count.double()])
+        told = sent_over(torch.tensor([float(bool(reason)), float(len(foreign))], dtype=torch.float64), sums.device)
+        sums = self.reduction.transport.all_reduce(torch.cat([sums, told]), "reduction of the loss", account=None)
+        total, divisor, refused, found = sums.tolist()  # on a device, the one wait of the host
+        if refused:
+            raise InputError(
+                f"data.mean is given values that torch would not divide by their number: {reason or 'see rank 0'}; use "
+                "data.cross_entropy(out, y, mask, weight=..., ignore_index=...), which divides as torch does"
+            )
+        if not divisor:
+            raise InputError("the loss has no rows on any worker; check the mask")
+        if found:
+            self.reduction.adopt(foreign, int(found))
+        out: Tensor = WholeMean.apply(values, self.reduction, total / divisor, divisor)  # type: ignore[no-untyped-call]
+        if isinstance(penalty, Tensor) and penalty.requires_grad:
+            penalty = self.reduction.once(penalty)
+        return WholeLoss.of(out + penalty, self.reduction)
+
+
+def _weight_of(y: Tensor, weight: Tensor | None = None, ignore_index: int = -100, **_: Any) -> Tensor:
+    """``sum of weight[y]`` over the labels that are not ignored: what torch divides the mean by."""
+    counted = y[y != ignore_index]
+    if weight is None:
+        return torch.full((), float(counted.numel()), device=y.device)
+    return weight.detach()[counted].sum()

@@ -1,0 +1,179 @@
+"""Rows of this worker's nodes, which may be picked by a mask of them, but not by the whole graph's node numbers.
+
+``out[train_idx]`` with an index that was made before the graph was cut would pick other nodes, without an error. So
+outputs of a distributed model, labels and masks know that their first dimension is this worker's nodes (`OwnRows`),
+and an index that was made of them, or translated when the graph was cut, knows it too (`OwnIndex`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from halowire.errors import InputError
+from halowire.pyg.edges import changed, leaves
+from halowire.pyg.model_pass import ModelPass
+
+FINDING = {"nonzero", "argwhere", "where"}
+"""Functions that give the places where a mask is true."""
+PICKING = {"view", "reshape", "flatten", "squeeze", "unsqueeze", "contiguous", "clone", "to", "cpu", "cuda", "long",
+           "detach", "__getitem__", "index_select", "masked_select", "sort", "unique", "flip", "t", "unbind", "split",
+           "chunk", "expand", "repeat", "__deepcopy__"}  # fmt: skip
+"""Functions whose results name the same nodes as their first argument, or some of them."""
+JOINING = {"cat", "concat", "concatenate", "stack", "hstack"}
+"""Functions whose results name all the nodes of their arguments."""
+COPYING = {"__reduce_ex__", "__deepcopy__"}
+"""Functions that copy a tensor to a file or another one, without its connections."""
+
+
+@dataclass(frozen=True, eq=False)
+class Owner:
+    """Whose rows they are: a worker with ``owned`` of the ``whole`` nodes, whose models run in ``passing``."""
+
+    owned: int
+    whole: int
+    passing: ModelPass
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Owner:
+        """Return the same owner: a copy of rows is this worker's too."""
+        return self
+
+
+class _Marked(Tensor):
+    """A tensor with a mark that tells what its first dimension, or its numbers, mean on this worker."""
+
+    owner: Owner
+
+    @classmethod
+    def of(cls, value: Any, owner: Owner) -> Any:
+        """``value`` with this mark; unchanged with one worker, whose nodes are those of the whole graph."""
+        if owner.passing.transport.size == 1 or not isinstance(value, Tensor) or isinstance(value, cls):
+            return value
+        with torch._C.DisableTorchFunctionSubclass():
+            marked: _Marked = plain(value).as_subclass(cls)
+        marked.owner = owner
+        return marked
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Callable[..., Any], types: Sequence[type], args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        """Call ``func`` on the plain tensors, refuse an index of the whole graph, and mark the result."""
+        kwargs, name = kwargs or {}, getattr(func, "__name__", "")
+        for kind in types:
+            if getattr(kind, "reads_rows", False):  # pairs of nodes of the whole graph fetch the rows that they name
+                reader: Any = kind
+                return reader.__torch_function__(func, types, args, kwargs)
+        _refuse_foreign(name, args, kwargs)
+        if name in COPYING or not set(types) <= {OwnRows, OwnIndex, Tensor}:
+            # Other classes of tensors, such as edges, have rules of their own and see plain rows.
+            out = func(*plain(args), **plain(kwargs))
+        else:
+            with torch._C.DisableTorchFunctionSubclass():
+                out = func(*args, **kwargs)
+        return _marked_result(name, args, kwargs, out)
+
+
+class OwnRows(_Marked):
+    """A tensor with one row for each of this worker's nodes."""
+
+
+class OwnIndex(_Marked):
+    """Numbers of this worker's own rows."""
+
+
+def plain(value: Any) -> Any:
+    """``value``, also inside tuples, lists and dictionaries, without these marks."""
+    return changed(value, _plain)
+
+
+def is_marked(value: Any) -> bool:
+    """Whether there is such a mark in ``value``."""
+    return any(isinstance(leaf, _Marked) for leaf in leaves(value))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, _Marked):
+        with torch._C.DisableTorchFunctionSubclass():
+            return value.as_subclass(Tensor)
+    return value
+
+
+def _owner_of(args: Any) -> Owner:
+    """The owner of the first marked tensor in ``args``."""
+    return next(value.owner for value in leaves(args) if isinstance(value, _Marked))
+
+
+def _marked_result(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
+    """``out`` with the marks that it deserves."""
+    first: Any = args[0] if args else None
+    if isinstance(out, Tensor) and type(out) is not Tensor:
+        return out
+    owner = _owner_of((args, kwargs))
+    if name in FINDING and len(args) + len(kwargs) == 1 and isinstance(first, OwnRows):
+        return changed(out, lambda found: OwnIndex.of(found, owner))
+    indices = isinstance(first, OwnIndex) and name in PICKING
+    joined = name in JOINING and all(isinstance(item, OwnIndex) for item in first)
+    if indices or joined:
+        return changed(out, lambda found: OwnIndex.of(found, owner) if _whole_numbers(found) else found)
+    if isinstance(out, Tensor) and out.dim() and out.shape[0] == owner.owned and isinstance(first, OwnRows):
+        return OwnRows.of(out, owner)
+    return out
+
+
+def _refuse_foreign(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Refuse rows that are picked by numbers of the whole graph, and the other way round."""
+    if name in ("__getitem__", "__setitem__"):
+        target, index = args[0], args[1][0] if isinstance(args[1], tuple) and args[1] else args[1]
+    elif name in ("index_select", "index_add", "index_copy", "index_fill") and 0 in (args[1:2] or [kwargs.get("dim")]):
+        target, index = args[0], args[2] if len(args) > 2 else kwargs.get("index")
+    else:
+        return
+    owner = _owner_of((args, kwargs))
+    if owner.passing.inside or not isinstance(target, Tensor):
+        return
+    if isinstance(target, OwnRows):
+        _refuse_index(index, owner)
+    elif isinstance(index, OwnIndex) and not isinstance(target, OwnIndex):
+        whole = owner.whole
+        if target.shape[0] == whole != owner.owned:
+            raise InputError(
+                f"a tensor of all {whole} nodes is indexed by numbers of this worker's rows; take its part first: "
+                "tensor[data.rows]"
+            )
+
+
+def _refuse_index(index: Any, owner: Owner) -> None:
+    """Refuse ``index`` unless it names rows of this worker."""
+    owned, whole = owner.owned, owner.whole
+    if index is None or index is Ellipsis or isinstance(index, OwnIndex):
+        return
+    if isinstance(index, slice):
+        if index.indices(owned) == (0, owned, 1):
+            return
+        what = "a slice of the rows"
+    elif isinstance(index, Tensor) and index.dtype in (torch.bool, torch.uint8):
+        if index.shape[:1] == (owned,):
+            return
+        raise InputError(
+            f"rows of this worker are picked by a mask of {index.shape[0] if index.dim() else 0} entries, but it has "
+            f"{owned} of the {whole} nodes; use the mask of the part (data.train_mask), or translate yours: "
+            "rows[data.translate(mask)]"
+        )
+    elif isinstance(index, Tensor) and type(index) is not OwnRows and type(index) is not Tensor:
+        return  # edges, and other classes with rules of their own
+    else:
+        what = "numbers of nodes"
+    raise InputError(
+        f"rows of this worker are picked by {what}, which would be other nodes on every worker; for numbers of the "
+        "whole graph write rows[data.translate(index)] (or halowire.shard(data, node_index=['name']) for an attribute "
+        "of data), for numbers of this worker's rows rows[data.own(index)]"
+    )
+
+
+def _whole_numbers(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.dtype == torch.int64

@@ -1,0 +1,96 @@
+"""What link prediction asks of a part: its pairs of nodes, and pairs without an edge, drawn anew for every step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from halowire.graph import draw_negatives, pair_keys
+from halowire.kernels import row_keys, uniform_bits
+from halowire.pyg.edges import unmarked
+from halowire.pyg.node_index import refuse_no_index
+from halowire.pyg.pairs import NodePlaces, Pairs, pair_names
+
+if TYPE_CHECKING:
+    from halowire.partitioning import Shard
+    from halowire.pyg.model_pass import ModelPass
+
+STREAM = 303
+"""The stream of random numbers for the nodes of negative pairs."""
+
+
+class PairHabits:
+    """The pairs of a part."""
+
+    tensors: dict[str, Any]
+    shard: Shard
+    passing: ModelPass
+
+    @property
+    def node_places(self) -> NodePlaces:
+        """Where all nodes are; all workers ask together, once."""
+        # A cached_property of Python 3.11 would lock out workers that are threads of this process.
+        if "_node_places" not in self.__dict__:
+            found = NodePlaces.of(self.shard, self.passing.transport, self.passing.device)
+            self.__dict__["_node_places"] = found
+        places: NodePlaces = self.__dict__["_node_places"]
+        return places
+
+    def pairs(self, index: Tensor) -> Tensor:
+        """This worker's share of pairs of nodes ``[2, P]`` of the whole graph: those whose first node it owns."""
+        refuse_no_index(index.reshape(-1), self.shard.num_nodes, "the pairs")
+        return Pairs.of(index[:, self._mine(index)], self.node_places)
+
+    def cut_pairs(self) -> None:
+        """Keep this worker's share of all pairs of the whole graph, and of their labels."""
+        found = pair_names(self.tensors)
+        mine = {name: self._mine(self.tensors[name]) for name in set(found.values())}
+        for name, pairs in found.items():
+            value = self.tensors[name]
+            self.tensors[name] = self.pairs(value) if name == pairs else value[mine[pairs].to(value.device)]
+
+    def edge_pairs(self) -> Tensor:
+        """This worker's edges as pairs of nodes of the whole graph."""
+        kept: Tensor | None = self.__dict__.get("_edge_pairs")
+        if kept is None:
+            edges = unmarked(self.tensors["edge_index"])
+            kept = Pairs.of(self._numbers(edges.cpu()).to(edges.device), self.node_places)
+            self.__dict__["_edge_pairs"] = kept
+        return kept
+
+    def negative_sampling(self, count: int, seed: int = 0) -> Tensor:
+        """This worker's share of ``count`` pairs of nodes of the whole graph without an edge between them.
+
+        Every call draws other ones. The draws are the same on any number of workers.
+
+        Args:
+            count: the pairs of all workers together, such as ``data.num_whole_edges``.
+            seed: the seed of the draws.
+        """
+        drawn = self.__dict__.setdefault("_drawn", 0)
+        self.__dict__["_drawn"] = drawn + 1
+        whole = self.shard.num_nodes
+        ids = torch.arange(count)
+        targets = (uniform_bits(row_keys(seed, drawn, 0, ids, STREAM), 1)[:, 0] * whole) >> 32
+        # All edges into a node are held by its owner, who can see that a pair is none of them.
+        mine = self.node_places.owner[targets] == self.shard.rank
+        anchors = torch.stack([targets[mine], ids[mine]])
+        ends = self._numbers(unmarked(self.tensors["edge_index"]).cpu())
+        known = torch.unique(pair_keys(ends[1], ends[0], whole))
+        sources = draw_negatives(anchors, 1, known, whole, seed, drawn)[:, 0]
+        return Pairs.of(torch.stack([sources, anchors[0]]).to(self.passing.device), self.node_places)
+
+    def _mine(self, index: Tensor) -> Tensor:
+        return (self.node_places.owner[index[0].cpu()] == self.shard.rank).to(index.device)
+
+    def _numbers(self, rows: Tensor) -> Tensor:
+        """The whole graph's numbers of nodes that this part counts as ``rows``."""
+        if "_held" not in self.__dict__:
+            shard, counts = self.shard, (self.shard.send_counts, self.shard.recv_counts)
+            sent = shard.rows[shard.send_index]
+            halo = self.passing.transport.swap(sent, *counts, "numbers of the halo's nodes")
+            self.__dict__["_held"] = torch.cat([shard.rows, halo])
+        held: Tensor = self.__dict__["_held"]
+        return held[rows]

@@ -1,0 +1,73 @@
+"""A distributed model of several node types equals plain PyG, element by element, also after three steps."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from halowire.wire import Transport, run_threads
+from tests.support.hetero_case import (
+    MODELS,
+    build_hetero,
+    compare_hetero,
+    make_hetero,
+    make_owners,
+    rounding_of,
+    run_part,
+    run_plain,
+)
+from tests.support.hetero_examples import EXAMPLES, build_example
+
+QUICK = [("HeteroConv GCN, GAT, SAGE", 3, False), ("HGTConv", 2, True), ("HANConv", 3, False), ("by hand", 2, False)]
+
+
+def check(name: str, parts: int, sort: bool) -> None:
+    data, owner = make_hetero(sort), make_owners(parts)
+    model = build_example(name, data) if name in EXAMPLES else build_hetero(name)
+    want = run_plain(model, data)
+    found = run_threads(parts, lambda transport: run_part(transport, model, data, owner))
+    compare_hetero(found, want, rounding_of(model, data, want))
+
+
+@pytest.mark.parametrize(("name", "parts", "sort"), QUICK)
+def test_parts_equal_the_whole(name, parts, sort):
+    check(name, parts, sort)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sort", [False, True])
+@pytest.mark.parametrize("parts", [1, 2, 3])
+@pytest.mark.parametrize("name", [*MODELS, *EXAMPLES])
+def test_every_model_on_any_number_of_parts(name, parts, sort):
+    check(name, parts, sort)
+
+
+def part_here(rank: int, name: str) -> dict[str, object]:
+    transport = Transport()
+    return run_part(transport, build_hetero(name), make_hetero(), make_owners(transport.size))
+
+
+@pytest.mark.parametrize("workers", [2, pytest.param(3, marks=pytest.mark.slow)])
+def test_real_workers_equal_the_whole(on_workers, workers):
+    name = "to_hetero SAGE"
+    model, data = build_hetero(name), make_hetero()
+    want = run_plain(model, data)
+    compare_hetero(on_workers(workers, part_here, name), want, rounding_of(model, data, want))
+
+
+def learnt(recipe: str, name: str) -> None:
+    model, data, owner = build_hetero(name), make_hetero(), make_owners(2)
+    for part in run_threads(2, lambda transport: run_part(transport, model, data, owner, recipe, steps=40, adam=True)):
+        assert torch.isfinite(part["losses"][-1])
+        assert part["losses"][-1] < 0.8 * part["losses"][0]
+
+
+def test_coded_rows_learn():
+    learnt("halowire", "HeteroConv SAGE")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recipe", ["halowire", "sylvie-s", "sylvie-a", "varco", "bns", "half", "two-levels"])
+@pytest.mark.parametrize("name", ["HeteroConv SAGE", "HGTConv", "HANConv", "to_hetero GAT"])
+def test_every_recipe_learns(recipe, name):
+    learnt(recipe, name)

@@ -1,0 +1,110 @@
+"""Losses of the whole graph equal torch's on one process; what would be averaged wrongly is refused."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+import torch.nn.functional as F
+import torch_geometric.nn as pyg
+
+from halowire.errors import InputError
+from halowire.wire import run_threads
+from tests.support.pyg_case import CLASSES, NODES, assert_close, make_graph, place, seeded
+from tests.support.pyg_models import two
+
+GENERATOR = torch.Generator().manual_seed(3)
+LABELS = torch.randint(CLASSES, (NODES,), generator=GENERATOR)
+LABELS[::4] = -1
+VALUES = torch.rand(NODES, CLASSES, generator=GENERATOR)
+WEIGHT = torch.rand(CLASSES, generator=GENERATOR) + 0.1
+MASK = torch.rand(NODES, generator=GENERATOR) < 0.6
+LOSSES = {
+    "classes": ("cross_entropy", LABELS.clamp(min=0), {}),
+    "weighted classes": ("cross_entropy", LABELS.clamp(min=0), {"weight": WEIGHT}),
+    "ignored": ("cross_entropy", LABELS, {"ignore_index": -1}),
+    "smoothed": (
+        "cross_entropy", LABELS, {"ignore_index": -1, "weight": WEIGHT, "label_smoothing": 0.2},
+    ),
+    "shares": ("cross_entropy", VALUES, {"weight": WEIGHT, "label_smoothing": 0.1}),
+    "likelihood": ("nll_loss", LABELS, {"ignore_index": -1, "weight": WEIGHT}),
+    "logits": ("binary_cross_entropy_with_logits", VALUES, {"pos_weight": WEIGHT, "weight": WEIGHT}),
+    "squares": ("mse_loss", VALUES, {}),
+    "distances": ("l1_loss", VALUES, {}),
+    "smooth distances": ("smooth_l1_loss", VALUES, {"beta": 0.3}),
+    "huber": ("huber_loss", VALUES, {"delta": 0.3}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("masked", [True, False])
+def test_a_loss_equals_torchs_on_the_whole_graph(name, masked):
+    function, y, options = LOSSES[name]
+    model, graph = seeded(lambda: two(pyg.SAGEConv)), make_graph()
+    plain = copy.deepcopy(model)
+    out = plain(graph["x"], graph["edge_index"])
+    want = getattr(F, function)(out[MASK], y[MASK], **options) if masked else getattr(F, function)(out, y, **options)
+    want.backward()
+
+    def here(transport):
+        data, own = place(transport, model)
+        part, mask = y[data.rows], MASK[data.rows] if masked else None
+        loss = getattr(data, function)(own(data.x, data.edge_index), part, mask, **options)
+        loss.backward()
+        return loss.detach(), {name: each.grad for name, each in own.named_parameters()}
+
+    for loss, grads in run_threads(3, here):
+        assert_close("loss", loss, want.detach())
+        for key, value in plain.named_parameters():
+            assert_close(key, grads[key], value.grad)
+
+
+def test_a_single_number_is_refused_unless_it_is_said_to_be_one():
+    def here(transport):
+        data, own = place(transport, two(pyg.SAGEConv))
+        out = own(data.x, data.edge_index)
+        with pytest.raises(InputError, match="single number"):
+            data.mean(out.square().mean())
+        return float(data.mean(torch.tensor(float(transport.rank)), single=True))
+
+    assert run_threads(2, here) == [0.5, 0.5]
+
+
+def test_truth_values_are_averaged():
+    def here(transport):
+        data, _ = place(transport, two(pyg.SAGEConv))
+        return float(data.mean((LABELS == 1)[data.rows]))
+
+    for share in run_threads(3, here):
+        assert share == pytest.approx(float((LABELS == 1).float().mean()))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"), [({"weight": WEIGHT}, "weights"), ({"ignore_index": -1}, "ignored"),
+                           ({"ignore_index": -1, "label_smoothing": 0.1}, "ignored")],
+)  # fmt: skip
+def test_values_that_torch_divides_otherwise_are_refused_on_all_workers(options, words):
+    labels = LABELS if "ignore_index" in options else LABELS.clamp(min=0)
+
+    def here(transport):
+        data, own = place(transport, two(pyg.SAGEConv))
+        part = labels[data.rows].clone()
+        if transport.rank and "weight" not in options:
+            part.clamp_(min=0)  # only one worker has labels that are ignored
+        values = F.cross_entropy(own(data.x, data.edge_index), part, reduction="none", **options)
+        with pytest.raises(InputError, match=words if not transport.rank else "data.cross_entropy"):
+            data.mean(values)
+        # Values whose ignored rows were removed are counted rightly.
+        return float(data.mean(values[part >= 0] * 1.0)) if "weight" not in options else 0.0
+
+    run_threads(2, here)
+
+
+def test_a_reduction_of_ones_own_is_refused():
+    def here(transport):
+        data, own = place(transport, two(pyg.SAGEConv))
+        with pytest.raises(InputError, match="leave reduction out"):
+            data.mse_loss(own(data.x, data.edge_index), VALUES[data.rows], reduction="sum")
+
+    run_threads(2, here)

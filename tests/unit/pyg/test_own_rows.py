@@ -1,0 +1,127 @@
+"""Rows of a worker are picked by masks and translated indices; node numbers of the whole graph are refused."""
+
+from __future__ import annotations
+
+import copy
+import io
+
+import pytest
+import torch
+import torch_geometric.nn as pyg
+
+import halowire
+from halowire.errors import InputError
+from halowire.pyg.own_rows import OwnIndex, OwnRows
+from halowire.pyg.shard_data import cut_data
+from halowire.wire import run_threads
+from tests.support.pyg_case import NODES, assert_close, make_graph, make_owner, plain_gradients, seeded
+from tests.support.pyg_models import two
+
+LABELS = torch.arange(NODES) % 4
+TRAIN = torch.randperm(NODES, generator=torch.Generator().manual_seed(2))[:40]
+MASK = torch.zeros(NODES, dtype=torch.bool).index_fill_(0, TRAIN, True)
+NAMED = {"train_idx": TRAIN, "split_idx": {"train": TRAIN}, "mine": TRAIN}
+GRAPH = make_graph() | {"y": LABELS, "train_mask": MASK} | NAMED
+MODEL = seeded(lambda: two(pyg.SAGEConv))
+
+
+def place(transport, **options):
+    data = cut_data(GRAPH, make_owner(transport.size), transport, **options)
+    return data, halowire.distribute(copy.deepcopy(MODEL), data)
+
+
+INDICES = {
+    "translated by its name": lambda data: data.train_idx,
+    "a dictionary": lambda data: data.split_idx["train"],
+    "named by the user": lambda data: data.mine,
+    "translated by hand": lambda data: data.translate(TRAIN),
+    "a mask translated by hand": lambda data: data.translate(MASK),
+    "found in a mask": lambda data: data.train_mask.nonzero().view(-1),
+    "found by where": lambda data: torch.where(data.train_mask)[0],
+    "picked from an index": lambda data: data.train_idx[torch.randperm(len(data.train_idx))],
+    "joined": lambda data: torch.cat([data.train_idx[:3], data.train_idx[3:]]),
+    "said to be own": lambda data: data.own(data.train_mask.nonzero().view(-1).tolist()),
+    "the mask": lambda data: data.train_mask,
+    "compared labels": lambda data: (data.y >= 0) & data.train_mask,
+}
+
+
+@pytest.mark.parametrize("name", INDICES)
+def test_an_index_of_nodes_gives_the_gradients_of_the_whole_graph(name):
+    want = plain_gradients(MODEL, lambda own, out: out.log_softmax(1)[TRAIN].square().mean())
+
+    def here(transport):
+        data, model = place(transport, node_index=["mine"])
+        rows = model(data.x, data.edge_index).log_softmax(1)
+        index = INDICES[name](data)
+        assert type(rows) is OwnRows and type(rows[index]) is torch.Tensor
+        assert sorted(LABELS[data.rows][index].tolist()) == sorted(data.y[index].tolist())
+        data.mean(rows[index].square()).backward()
+        return {key: value.grad for key, value in model.named_parameters()}
+
+    for grads in run_threads(2, here):
+        for key, value in want.items():
+            assert_close(key, grads[key], value)
+
+
+WRONG = {
+    "an index": lambda data, rows: rows[TRAIN],
+    "a list": lambda data, rows: rows[[1, 2]],
+    "a number": lambda data, rows: rows[3],
+    "a slice": lambda data, rows: rows[:10],
+    "index_select": lambda data, rows: rows.index_select(0, TRAIN),
+    "the whole graph's mask": lambda data, rows: rows[MASK],
+    "the numbers of the own rows": lambda data, rows: rows[data.rows],
+    "labels by an index": lambda data, rows: data.y[TRAIN],
+    "a short mask": lambda data, rows: rows[MASK[:5]],
+    "a whole tensor by own numbers": lambda data, rows: LABELS[data.train_idx],
+    "after other steps": lambda data, rows: (rows.relu() + 1).argmax(1)[TRAIN],
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_numbers_of_the_whole_graph_are_refused_with_what_to_write(name):
+    def here(transport):
+        data, model = place(transport)
+        with pytest.raises(InputError, match=r"data\.(translate|rows)"), torch.no_grad():
+            WRONG[name](data, model(data.x, data.edge_index))
+
+    run_threads(2, here)
+
+
+def test_rows_are_used_as_any_tensor():
+    def here(transport):
+        data, model = place(transport)
+        out = model(data.x, data.edge_index)
+        assert out[:].shape == out.shape and out[:, 0].shape == (data.num_nodes,) and out[..., :2].shape[1] == 2
+        assert type(out.sum()) is torch.Tensor and repr(out) and len(out.tolist()) == len(out)
+        assert type(copy.deepcopy(data.y)) is OwnRows and data.y.numpy().shape == (data.num_nodes,)
+        file = io.BytesIO()
+        torch.save(data.y, file)
+        assert torch.equal(torch.load(io.BytesIO(file.getvalue())), data.y)
+        assert type(data.train_idx) is OwnIndex and torch.equal(data.rows[data.train_idx].sort()[0],
+                                                                data.rows[data.train_mask].sort()[0])  # fmt: skip
+        assert torch.equal(data.gather(data.y), LABELS) and torch.equal(data.gather(data.train_mask), MASK)
+        return data.gather(data.train_idx).numel()
+
+    assert run_threads(3, here) == [TRAIN.numel()] * 3
+
+
+def test_one_worker_may_use_any_index():
+    def here(transport):
+        data, model = place(transport)
+        return type(model(data.x, data.edge_index)[TRAIN])
+
+    assert run_threads(1, here) == [torch.Tensor]
+
+
+def test_a_wrong_index_is_refused():
+    def here(transport):
+        data, _ = place(transport)
+        for index in (torch.tensor([NODES]), torch.tensor([0.5]), torch.ones(5, dtype=torch.bool)):
+            with pytest.raises(InputError, match=f"{NODES} nodes"):
+                data.translate(index)
+        with pytest.raises(InputError, match="node_index names"):
+            cut_data(GRAPH, make_owner(transport.size), transport, node_index=["y", "x"])
+
+    run_threads(2, here)

@@ -1,0 +1,46 @@
+"""A refusal of an operation on edges says what the user wrote, and where."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from halowire.errors import InputError
+from halowire.pyg.shard_data import cut_data
+from halowire.wire import run_threads
+from tests.support.pyg_case import make_graph, make_owner
+
+
+def maximum(edge_index):
+    return edge_index.max()
+
+
+def turned(edge_index):
+    return edge_index.T
+
+
+def learnt(edge_index):
+    edge_index.requires_grad = True
+
+
+def shifted(edge_index):
+    return edge_index + 1
+
+
+WORDS = {
+    maximum: r"`max\(edge_index, \.\.\.\)` \(test_written\.py, line \d+: return edge_index\.max\(\)\) depends",
+    turned: r"`edge_index\.T` \(test_written",
+    learnt: r"`edge_index\.requires_grad = \.\.\.` \(test_written",
+    shifted: r"`edge_index \+ \.\.\.` \(test_written.*edge_index \+ 1\)",
+}
+
+
+@pytest.mark.parametrize("wrong", WORDS, ids=lambda function: function.__name__)
+def test_a_refusal_names_the_line_of_the_script(wrong):
+    def here(transport):
+        data = cut_data(make_graph(), make_owner(transport.size), transport)
+        with pytest.raises(InputError, match=WORDS[wrong]):
+            wrong(data.edge_index)
+        assert torch.is_tensor(data.edge_index)
+
+    run_threads(2, here)
