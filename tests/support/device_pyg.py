@@ -20,13 +20,12 @@ from halowire.pyg.own_model import own_runner
 from halowire.pyg.shard_data import cut_data, of_shard
 from halowire.training import Config, Hooks, Trainer
 from halowire.training.model_setup import output_width
-from halowire.wire import Transport
 from halowire.wire.own_codec import Draws
 from tests.support.device_case import EpochCounts, Outcome, outcome_of, torch_kernels
 from tests.support.device_graphs import part_of
 from tests.support.hetero_case import build_hetero, make_hetero, make_owners
 from tests.support.pyg_case import make_graph, make_owner
-from tests.support.sim import SIM, Counts, Simulation
+from tests.support.sim import SIM, Counts, nccl_simulated, transport_of
 
 
 class Two(nn.Module):
@@ -106,7 +105,7 @@ HETERO = ("HeteroConv SAGE", "HGTConv", "HANConv")
 
 def loop_on(device: str, name: str, recipe: str, counts: Counts, epochs: int = 4) -> Outcome:
     """Train a model in a loop of the user's own, on ``device``; the loss is read in every epoch."""
-    transport = Transport(deadline=60)
+    transport = transport_of(device)
     where = torch.device(device)
     torch.manual_seed(0)
     if name in HETERO:
@@ -140,7 +139,7 @@ def loop_on(device: str, name: str, recipe: str, counts: Counts, epochs: int = 4
 
 def fit_trainer_on(device: str, config: Config, kind: str, folder: Path, codec: bool = False) -> Trainer:
     """What `fit` makes in a worker: a trainer of a PyG model, on ``device``, with a ``codec`` of one's own."""
-    transport = Transport(deadline=60)
+    transport = transport_of(device)
     shard, links = part_of(kind, config, transport, torch.device(device))
     data = of_shard(shard, transport, torch.device(device))
     torch.manual_seed(5 + transport.rank)
@@ -161,7 +160,7 @@ def fit_on(device: str, config: Config, counts: Counts, kind: str = "classes", c
 
 def fit_on_both(rank: int, config: Config, kind: str = "classes", codec: bool = False) -> tuple[Outcome, Outcome]:
     """The same on the simulated device and, with the same torch code, on the CPU."""
-    with Simulation() as simulation:
+    with nccl_simulated() as simulation:
         device = fit_on(SIM, config, simulation.counts, kind, codec)
     with torch_kernels():
         return device, fit_on("cpu", config, Counts(), kind, codec)
@@ -169,7 +168,7 @@ def fit_on_both(rank: int, config: Config, kind: str = "classes", codec: bool = 
 
 def loop_on_both(rank: int, name: str, recipe: str) -> tuple[Outcome, Outcome]:
     """The same loop on the simulated device and, with the same torch code, on the CPU."""
-    with Simulation() as simulation:
+    with nccl_simulated() as simulation:
         device = loop_on(SIM, name, recipe, simulation.counts)
     with torch_kernels():
         return device, loop_on("cpu", name, recipe, Counts())

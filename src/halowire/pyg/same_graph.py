@@ -36,7 +36,8 @@ def require_same_graph(tensors: Mapping[str, Any], num_nodes: int, transport: Tr
         differing = [name for name, same in zip(names, equal, strict=True) if not same]
     raise InputError(
         f"the workers hold different graphs: {', '.join(differing) or 'the number of nodes'} differs; every process "
-        "draws its own random split or graph, so call torch.manual_seed(0) (or torch_geometric.seed_everything) first"
+        "draws its own random split or graph, so call torch_geometric.seed_everything(0) before (torch.manual_seed is "
+        "not enough: PyG draws with Python and NumPy too)"
     )
 
 

@@ -14,7 +14,7 @@ import halowire
 from halowire.errors import InputError
 from halowire.pyg.distribute import state_of
 from halowire.pyg.shard_data import cut_data
-from halowire.wire import run_threads
+from halowire.wire import Transport, run_threads
 from tests.support.pyg_case import FEATURES, assert_close, make_graph, make_owner, place, plain_gradients, seeded
 from tests.support.pyg_models import HIDDEN, two
 
@@ -108,6 +108,20 @@ def test_rows_with_a_gradient_outside_of_the_model_are_refused():
             out[data.edge_index[0]]
 
     run_threads(2, here)
+
+
+def test_a_wrapped_model_is_refused(on_workers):
+    assert on_workers(2, wrapped_here) == ["leave the wrapper out"] * 2
+
+
+def wrapped_here(rank: int) -> str:
+    data, model = place(Transport(), two(pyg.SAGEConv))
+    wrapped = nn.parallel.DistributedDataParallel(model)
+    with pytest.raises(InputError, match="leave the wrapper out") as refused:
+        wrapped(data.x, data.edge_index)
+    with pytest.raises(InputError, match="leave the wrapper out"):
+        halowire.distribute(nn.parallel.DistributedDataParallel(two(pyg.SAGEConv)), data)
+    return "leave the wrapper out" if "wrapped in DistributedDataParallel" in str(refused.value) else str(refused.value)
 
 
 def test_features_that_are_changed_travel_again():

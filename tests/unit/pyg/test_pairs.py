@@ -180,3 +180,12 @@ def test_wrong_uses_of_pairs_are_refused_with_what_to_write():
             loss.backward()
 
     run_threads(2, here)
+
+
+def test_a_discriminator_is_refused():
+    def here(transport):
+        data = cut_data(make_graph(), make_owner(transport.size), transport)
+        with pytest.raises(InputError, match="discriminator"):
+            halowire.distribute(pyg.ARGA(two(pyg.GCNConv), nn.Linear(4, 1)), data)
+
+    run_threads(2, here)

@@ -1,0 +1,139 @@
+"""The whole list of PyG's layers, examples and habits: equal to plain PyG on two and three workers, or refused."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+import torch_geometric.nn as pyg
+from torch import nn
+from torch_geometric.data import Data
+
+import halowire
+from halowire.errors import InputError
+from halowire.pyg.shard_data import cut_data
+from halowire.wire import run_threads
+from tests.support.pyg_case import (
+    CLASSES,
+    FEATURES,
+    NODES,
+    assert_close,
+    compare,
+    make_graph,
+    make_owner,
+    run_part,
+    run_plain,
+    seeded,
+)  # fmt: skip
+from tests.support.pyg_examples import EXAMPLES, HABITS
+from tests.support.pyg_layers import LAYERS, REFUSED, build_layer
+from tests.support.pyg_list import PAGE, updated
+
+ROOT = Path(__file__).parents[2]
+RECIPES = ["halowire", "sylvie-s", "sylvie-a", "varco", "half"]
+
+
+def test_the_page_has_the_list():
+    assert PAGE.read_text() == updated(PAGE.read_text()), "run python -m tests.support.pyg_list"
+
+
+@pytest.mark.parametrize("row", [*EXAMPLES, *HABITS], ids=lambda row: row.name[:30])
+def test_every_row_has_a_test(row):
+    file, _, function = row.test.partition("::")
+    assert f"def {function}(" in (ROOT / file).read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("parts", [2, 3])
+@pytest.mark.parametrize("name", LAYERS)
+def test_a_layer_is_equal_or_refused(name, parts):
+    model, inputs = build_layer(name)
+    graph, owner = make_graph(), make_owner(parts)
+
+    def here(transport):
+        return run_part(transport, model, graph, owner, inputs)
+
+    if LAYERS[name][2] == REFUSED:
+        with pytest.raises(InputError, match=r"[;:]"):
+            run_threads(parts, here)
+    else:
+        compare(run_threads(parts, here), run_plain(model, graph, inputs))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("name", [name for name, (_, _, found) in LAYERS.items() if found != REFUSED])
+def test_a_layer_learns_by_every_recipe(name, recipe):
+    model, inputs = build_layer(name)
+    graph = make_graph()
+    labels = (graph["x"][:, 0] > 0).long()
+
+    def here(transport):
+        data = cut_data(graph | {"y": labels}, make_owner(transport.size), transport)
+        own, losses = halowire.distribute(copy.deepcopy(model), data, recipe), []
+        optimiser = torch.optim.Adam(own.parameters(), lr=0.01)
+        for _ in range(12):
+            optimiser.zero_grad()
+            loss = data.cross_entropy(own(*(data[name] for name in inputs)), data.y)
+            loss.backward()
+            optimiser.step()
+            losses.append(float(loss))
+        transport.settle()
+        return losses
+
+    losses = run_threads(2, here)[0]
+    assert sum(losses[-3:]) < sum(losses[:3])
+
+
+class Gcn(nn.Module):
+    """The model of PyG's ``examples/gcn.py``."""
+
+    def __init__(self, in_channels: int, hidden_channels: int, out_channels: int) -> None:
+        super().__init__()
+        self.conv1 = pyg.GCNConv(in_channels, hidden_channels, cached=True)
+        self.conv2 = pyg.GCNConv(hidden_channels, out_channels, cached=True)
+
+    def forward(self, x, edge_index, edge_weight=None):
+        x = F.dropout(x, p=0.0, training=self.training)
+        x = self.conv1(x, edge_index, edge_weight).relu()
+        x = F.dropout(x, p=0.0, training=self.training)
+        return self.conv2(x, edge_index, edge_weight)
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+def test_gcn_as_written(workers):
+    """The script of ``examples/gcn.py`` but for its dropout: three epochs of training, and the accuracies."""
+    places = torch.arange(NODES) % 3
+    masks = {f"{name}_mask": places == place for place, name in enumerate(("train", "val", "test"))}
+    graph = make_graph()
+    graph = {"x": graph["x"], "edge_index": graph["edge_index"], "y": torch.arange(NODES) % CLASSES} | masks
+    model = seeded(lambda: Gcn(FEATURES, 16, CLASSES))
+
+    def script(own, data, cross_entropy, mean):
+        groups = [{"params": own.conv1.parameters(), "weight_decay": 5e-4},
+                  {"params": own.conv2.parameters(), "weight_decay": 0}]  # fmt: skip
+        optimizer = torch.optim.Adam(groups, lr=0.01)
+        for _ in range(3):
+            own.train()
+            optimizer.zero_grad()
+            out = own(data.x, data.edge_index, data.edge_attr)
+            cross_entropy(out[data.train_mask], data.y[data.train_mask]).backward()
+            optimizer.step()
+        with torch.no_grad():
+            pred = own.eval()(data.x, data.edge_index, data.edge_attr).argmax(dim=-1)
+        kept = [data.train_mask, data.val_mask, data.test_mask]
+        return [value.detach() for value in own.parameters()], [float(mean(pred[m] == data.y[m])) for m in kept]
+
+    weights, shares = script(copy.deepcopy(model), Data(**graph), F.cross_entropy, lambda hit: hit.float().mean())
+
+    def here(transport):
+        data = cut_data(graph, make_owner(transport.size), transport).to("cpu")
+        return script(halowire.distribute(copy.deepcopy(model), data), data, data.cross_entropy, data.mean)
+
+    for found, accuracies in run_threads(workers, here):
+        assert accuracies == pytest.approx(shares)
+        for got, value in zip(found, weights, strict=True):
+            assert_close("weight", got, value, floor=0.01)

@@ -1,0 +1,75 @@
+"""PyG's documented examples of nodes and links, and users' habits: what changes in them, and what becomes of them.
+
+Every row names the test that proves it. ``python -m tests.support.pyg_list`` writes the tables of
+docs/coming-from-pyg.md from this list and that of the layers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+UNIT = "tests/unit/pyg"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of the table: the example or habit, what changes, and the test that proves it (file::function)."""
+
+    name: str
+    change: str
+    test: str
+
+
+EXAMPLES = [
+    Row("`gcn.py`, `gat.py`, `sgc.py`, `tagcn.py`, `arma.py`, `agnn.py`", "3 lines: `shard`, `distribute`, "
+        "`data.cross_entropy`; the accuracy is `data.mean(pred[mask] == data.y[mask])`",
+        "tests/parity/test_pyg_list.py::test_gcn_as_written"),
+    Row("`super_gat.py`", "refused: `SuperGATConv` draws edges in forward",
+        "tests/parity/test_pyg_list.py::test_a_layer_is_equal_or_refused"),
+    Row("`link_pred.py`", "`shard` of each split, `data.negative_sampling(count)`, "
+        "`data.binary_cross_entropy_with_logits`; scores of all workers by `data.gather`",
+        f"{UNIT}/test_pairs.py::test_links_are_learnt_and_scored_as_in_plain_pyg"),
+    Row("`autoencoder.py` (GAE, VGAE)", "3 lines; `1 / data.num_nodes` becomes `1 / data.num_whole_nodes`; "
+        "`model.test` becomes `data.gather` of the scores",
+        f"{UNIT}/test_pairs.py::test_autoencoders_learn_as_in_plain_pyg"),
+    Row("`argva_node_clustering.py`", "refused: a discriminator's loss",
+        f"{UNIT}/test_pairs.py::test_a_discriminator_is_refused"),
+    Row("`hetero_conv_dblp.py`, `hgt_dblp.py`, `han_imdb.py`", "the same 3 lines, with the mask of the learnt type",
+        "tests/parity/test_hetero_models.py::test_parts_equal_the_whole"),
+]  # fmt: skip
+"""PyG's ``examples/`` for nodes and links."""
+
+HABITS = [
+    Row("`data.edge_attr` that is None, `num_features`, `keys()`, iteration, `clone`, `is_undirected()`", "nothing",
+        f"{UNIT}/test_data_habits.py::test_questions_have_the_answers_of_the_whole_graph"),
+    Row("`data.train_idx`, `data.split_idx[\"train\"]`", "nothing: translated when the graph is cut",
+        f"{UNIT}/test_own_rows.py::test_an_index_of_nodes_gives_the_gradients_of_the_whole_graph"),
+    Row("an index, mask or slice made before the cut", "refused; `data.translate(index)`",
+        f"{UNIT}/test_own_rows.py::test_numbers_of_the_whole_graph_are_refused_with_what_to_write"),
+    Row("a head or a learnt mask beside the model", "nothing, if all workers seed alike; else refused",
+        f"{UNIT}/test_outside_weights.py::test_a_head_and_a_learnt_mask_learn_as_in_one_process"),
+    Row("class weights, `ignore_index`, label smoothing", "`data.cross_entropy(out, y, mask, weight=...)`",
+        f"{UNIT}/test_losses.py::test_a_loss_equals_torchs_on_the_whole_graph"),
+    Row("`data.mean` of a mean", "refused; one value per row",
+        f"{UNIT}/test_losses.py::test_a_single_number_is_refused_unless_it_is_said_to_be_one"),
+    Row("a loss divided by `data.num_nodes`", "refused; `data.num_whole_nodes`",
+        f"{UNIT}/test_pairs.py::test_wrong_uses_of_pairs_are_refused_with_what_to_write"),
+    Row("`DistributedDataParallel(model)`", "refused; leave it out",
+        f"{UNIT}/test_distribute.py::test_a_wrapped_model_is_refused"),
+    Row("an unseeded `RandomNodeSplit` or `RandomLinkSplit`", "refused; `torch_geometric.seed_everything(0)`",
+        f"{UNIT}/test_same_graph.py::test_a_difference_is_refused_by_its_name"),
+    Row("`model.encode(x, edge_index)`, `model.encoder(...)`, layers by themselves", "nothing",
+        f"{UNIT}/test_entries.py::test_three_steps_equal_those_of_plain_pyg"),
+    Row("`forward(data)`, `forward()` that reads a global `data`", "nothing",
+        f"{UNIT}/test_entries.py::test_data_that_is_read_from_outside"),
+    Row("`ToSparseTensor`, `adj_t`, `adj_t @ x`, `torch.sparse.mm`", "nothing; `GCNConv` of a matrix with self loops "
+        "is refused, since PyG doubles them there",
+        f"{UNIT}/test_adjacency.py::test_three_steps_equal_those_of_plain_pyg"),
+    Row("one model on train, validation and test graphs", "`shard` of each",
+        f"{UNIT}/test_entries.py::test_one_model_runs_on_several_graphs"),
+    Row("`edge_index.max()`, `edge_index * 2`, `to_undirected` in forward", "refused, with your line; before the cut",
+        f"{UNIT}/test_written.py::test_a_refusal_names_the_line_of_the_script"),
+    Row("`halowire.DropEdges`, `dropout_edge`", "`DropEdges` is equal, `dropout_edge` is refused",
+        "tests/parity/test_pyg_models.py::test_three_parts_equal_the_whole"),
+]  # fmt: skip
+"""What users do in scripts."""

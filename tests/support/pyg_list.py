@@ -1,0 +1,40 @@
+"""The tables of docs/coming-from-pyg.md: PyG's layers, examples and users' habits on many workers.
+
+``python -m tests.support.pyg_list`` writes them; a test keeps them up to date.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.support.pyg_examples import EXAMPLES, HABITS, Row
+from tests.support.pyg_layers import EQUAL, LAYERS, REFUSED
+
+PAGE = Path(__file__).parents[2] / "docs" / "coming-from-pyg.md"
+BEGIN, END = "<!-- the list: python -m tests.support.pyg_list -->", "<!-- end of the list -->"
+
+
+def tables() -> str:
+    """The tables, in Markdown."""
+    lines = ["", "| example of PyG | what changes |", "| --- | --- |", *map(_line, EXAMPLES)]
+    lines += ["", "| habit | what changes |", "| --- | --- |", *map(_line, HABITS)]
+    lines += ["", "| layers of `torch_geometric.nn` | on many workers |", "| --- | --- |"]
+    for outcome, words in ((EQUAL, "equal to plain PyG"), (REFUSED, "refused, with the reason")):
+        names = ", ".join(f"`{name}`" for name, (_, _, found) in LAYERS.items() if found == outcome)
+        lines.append(f"| {names} | {words} |")
+    return "\n".join([*lines, "", ""])
+
+
+def _line(row: Row) -> str:
+    return f"| {row.name} | {row.change} |"
+
+
+def updated(page: str) -> str:
+    """``page`` with the tables between their marks."""
+    before, _, rest = page.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n{tables()}{END}{after}"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(updated(PAGE.read_text()))
