@@ -87,7 +87,7 @@ def graph_of(name: str) -> dict[str, Tensor]:
     return graph | {"batch": torch.arange(NODES) % (1 if name in ATTENDING else 4), "series": series}
 
 
-@pytest.mark.parametrize("parts", [2, 3])
+@pytest.mark.parametrize("parts", [pytest.param(2, marks=pytest.mark.slow), 3])
 @pytest.mark.parametrize("name", CASES)
 def test_equal_to_plain_pyg(name, parts):
     make, names = CASES[name]

@@ -65,7 +65,7 @@ def train_part(transport: Transport, model: nn.Module, inputs: Sequence[str]) ->
     return found
 
 
-@pytest.mark.parametrize("parts", [2, 3])
+@pytest.mark.parametrize("parts", [pytest.param(2, marks=pytest.mark.slow), 3])
 @pytest.mark.parametrize("name", NODE_WEIGHTS)
 def test_three_steps_equal_plain_pyg_row_by_row(name, parts):
     losses, state = train_plain(name)

@@ -110,7 +110,7 @@ def close(name: str, got: Tensor, want: Tensor, tolerance: float, scale: float =
     assert worst <= tolerance * largest + noise, f"{name} differs by {worst} of {largest}"
 
 
-@pytest.mark.parametrize("parts", [2, 3])
+@pytest.mark.parametrize("parts", [pytest.param(2, marks=pytest.mark.slow), 3])
 @pytest.mark.parametrize("name", CASES)
 def test_three_steps_equal_plain_pyg(name, parts):
     make, kind, mode, tolerance = CASES[name]

@@ -67,7 +67,7 @@ class Supervised(nn.Module):
         return self.conv(h, edge_index, negative) + sums[:, None]
 
 
-@pytest.mark.parametrize("parts", [2, 3])
+@pytest.mark.parametrize("parts", [pytest.param(2, marks=pytest.mark.slow), 3])
 @pytest.mark.parametrize("make", [Noisy, Infomax, Supervised])
 def test_draws_equal_those_of_plain_pyg(make, parts):
     model, graph, owner, names = seeded(make), make_graph(), make_owner(parts), ("x", "edge_index")

@@ -54,7 +54,7 @@ def plain(recommender, layers: int) -> tuple[float, float, float]:
     return loss.item(), sum(recalls) / len(recalls), sum(gains) / len(gains)
 
 
-@pytest.mark.parametrize(("layers", "parts"), [(0, 2), (2, 2), (2, 3)])
+@pytest.mark.parametrize(("layers", "parts"), [(0, 2), pytest.param(2, 2, marks=pytest.mark.slow), (2, 3)])
 def test_loss_and_metrics_equal_those_of_plain_pyg(layers, parts):
     recommender = example()
     want = plain(recommender, layers)
