@@ -28,6 +28,12 @@ BLOCK = 4096
 """What is written past the system's cache begins and ends at multiples of so many bytes, on disk and in memory."""
 LARGE = 1 << 20
 """Bytes of the smallest file that is written past the system's cache."""
+UNFINISHED = re.compile(
+    r"\.(?P<folder>.+)\.tmp-[0-9a-f]{8}(?P<previous>\.previous)?"  # of `folder_written_whole`
+    r"|\..+\.[0-9a-f]{8}\.tmp(\.[^.]+)?",  # of `written_whole`
+    re.DOTALL,
+)
+"""The names of folders and files that are not in their place yet; a user's file hardly has such a name."""
 
 
 @contextmanager
@@ -211,6 +217,31 @@ def put_in_place(finished: Path, target: Path) -> None:
         previous.rename(target)
         raise
     shutil.rmtree(previous)
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Remove what writers that were killed left in ``folder``, and beside it under its name.
+
+    Nobody else may write there meanwhile. A folder whose name was free at the moment of the kill, because its successor
+    was about to take it, gets its name back.
+    """
+    beside = [(path, name) for path, name in _unfinished(folder.parent) if name["folder"] == folder.name]
+    for path, name in _unfinished(folder) + beside:
+        target = path.with_name(name["folder"]) if name["previous"] else None
+        with suppress(OSError):
+            if target is not None and not target.exists():
+                path.rename(target)
+            elif path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+
+
+def _unfinished(folder: Path) -> list[tuple[Path, re.Match[str]]]:
+    try:
+        return [(path, found) for path in folder.iterdir() if (found := UNFINISHED.fullmatch(path.name))]
+    except OSError:  # there is no such folder yet, or it may not be listed
+        return []
 
 
 def _exchange(one: Path, other: Path) -> bool:

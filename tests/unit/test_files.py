@@ -10,7 +10,16 @@ from pathlib import Path
 import pytest
 import torch
 
-from halowire.files import BLOCK, LARGE, folder_written_whole, write_json, write_synced, write_text, written_whole
+from halowire.files import (
+    BLOCK,
+    LARGE,
+    folder_written_whole,
+    remove_unfinished,
+    write_json,
+    write_synced,
+    write_text,
+    written_whole,
+)
 
 
 def test_a_file_is_replaced_at_once(tmp_path):
@@ -101,3 +110,46 @@ def test_all_files_are_written_before_the_first_is_waited_for(tmp_path, monkeypa
     monkeypatch.setattr(os, "fsync", lambda handle: done.append(sorted(path.name for path in tmp_path.iterdir())))
     write_synced(tmp_path, {"a": b"1", "b": b"2"})
     assert done == [["a", "b"]] * 2
+
+
+def test_what_killed_writers_left_is_removed_and_nothing_else(tmp_path):
+    run = tmp_path / "run"
+    for name in (
+        ".shards.tmp-0123abcd",
+        ".shards.tmp-0123abcd.previous",
+        "shards",
+        "checkpoints/.epoch-4.tmp-0123abcd",
+    ):
+        (run / name).mkdir(parents=True)
+        (run / name / "file").touch()
+    mine = {".notes.tmp", ".shards.tmp-mine", "shards.tmp-0123abcd", ".run.lock"}
+    for name in mine | {".config.0123abcd.tmp.json", ".plain.0123abcd.tmp"}:
+        (run / name).touch()
+    (tmp_path / ".run.tmp-89abcdef").mkdir()
+    (tmp_path / ".other.tmp-89abcdef").mkdir()
+    remove_unfinished(run)
+    assert {path.name for path in run.iterdir()} == mine | {"shards", "checkpoints"}
+    assert (run / "checkpoints/.epoch-4.tmp-0123abcd/file").exists(), "these belong to the workers"
+    assert {path.name for path in tmp_path.iterdir()} == {"run", ".other.tmp-89abcdef"}
+
+
+def test_a_folder_that_lost_its_name_in_a_kill_gets_it_back(tmp_path):
+    (tmp_path / ".shards.tmp-0123abcd.previous").mkdir()
+    (tmp_path / ".shards.tmp-0123abcd.previous" / "old").touch()
+    (tmp_path / ".shards.tmp-0123abcd").mkdir()
+    remove_unfinished(tmp_path)
+    assert [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")] == ["shards", "shards/old"]
+
+
+@pytest.mark.parametrize("missing", ["run", "deep/run"])
+def test_a_folder_that_does_not_exist_holds_nothing_unfinished(tmp_path, missing):
+    remove_unfinished(tmp_path / missing)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_names_of_writers_are_recognised(tmp_path):
+    gone = pytest.raises(FileNotFoundError)
+    with gone, folder_written_whole(tmp_path / "shards") as folder, written_whole(tmp_path / "a.json") as file:
+        file.touch()
+        remove_unfinished(tmp_path)
+        assert not file.exists() and not folder.exists()

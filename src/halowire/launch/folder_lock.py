@@ -23,7 +23,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from halowire.errors import InputError
-from halowire.files import LONGEST_NAME, written_to
+from halowire.files import LONGEST_NAME, remove_unfinished, written_to
 
 CANNOT = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 """What a file system answers that cannot lock."""
@@ -73,7 +73,10 @@ class Holder:
 
 @contextmanager
 def folder_locked(folder: Path, warn: Callable[[str], None]) -> Iterator[None]:
-    """Lock ``folder`` for the block; refuses a folder that another process, or another thread, has locked."""
+    """Lock ``folder`` for the block; refuses a folder that another process, or another thread, has locked.
+
+    Half-written files and folders that a holder left when it was killed are removed, now that nobody writes there.
+    """
     path = lock_file(folder)
     made = _make_parents(path)
     handle = None
@@ -81,6 +84,7 @@ def folder_locked(folder: Path, warn: Callable[[str], None]) -> Iterator[None]:
         handle = _open(path, folder, warn)
         if handle is not None:
             _write(handle, Holder.me())
+            remove_unfinished(folder.resolve())
         yield
     finally:
         if handle is not None:

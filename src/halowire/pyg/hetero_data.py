@@ -24,6 +24,7 @@ from halowire.pyg.bridge import Bridge
 from halowire.pyg.edges import Edges
 from halowire.pyg.losses import Losses
 from halowire.pyg.model_pass import ModelPass
+from halowire.pyg.same_graph import require_same_graph
 from halowire.pyg.whole_loss import Reduction
 from halowire.wire import HaloExchanges, Policy, Transport
 
@@ -147,14 +148,17 @@ def halo_name(kind: EdgeType) -> str:
 def shard_hetero(data: Any, method: str, seed: int, transport: Transport, device: torch.device) -> HeteroShardData:
     """This worker's part of a ``HeteroData``; rank 0 decides on the owners of all types' nodes together."""
 
+    counts = agreed(lambda: nodes_of(data), transport, "reading of the graph")
+    tensors = {f"{key} of {kind!r}": value for kind in (*counts, *data.edge_types) for key, value in data[kind].items()}
+    require_same_graph(tensors, sum(counts.values()), transport)
+
     def decide() -> Tensor:
-        edges, counts = edges_of(data), nodes_of(data)
+        edges = edges_of(data)
         if transport.rank:
             return torch.zeros(sum(counts.values()), dtype=torch.int64)
         return torch.cat(list(type_owners(edges, counts, transport.size, method, seed).values()))
 
     owner = transport.broadcast(agreed(decide, transport, "partitioning"), "broadcast of the owners", SETUP)
-    counts = nodes_of(data)
     by_type = dict(zip(counts, torch.split(owner, list(counts.values())), strict=True))
     part, store = agreed(lambda: _local(data, by_type, transport, device), transport, "cutting of the graph")
     return HeteroShardData(part, ModelPass(transport, device), store)

@@ -150,4 +150,4 @@ def _weight_of(y: Tensor, weight: Tensor | None = None, ignore_index: int = -100
 
 def _number_of(values: Tensor) -> Tensor:
     """The number of ``values``, float64, where they are."""
-    return sent_over(torch.tensor(float(values.numel()), dtype=torch.float64), values.device)
+    return torch.full((), float(values.numel()), dtype=torch.float64, device=values.device)

@@ -122,6 +122,30 @@ def test_what_cannot_be_cut_is_refused():
         run_threads(1, lambda transport: halowire.shard(data, transport=transport, device="cpu"))
 
 
+def test_workers_with_different_graphs_are_refused():
+    def here(transport):
+        data = make_hetero()
+        data["paper"].train_mask = torch.rand(COUNTS["paper"]) < 0.5
+        with pytest.raises(InputError, match="train_mask of 'paper' differs"):
+            halowire.shard(data, transport=transport, device="cpu")
+
+    run_threads(2, here)
+
+
+def test_the_loss_of_one_type_is_that_of_the_whole_graph():
+    whole = make_hetero()["paper"]
+    out = torch.randn(COUNTS["paper"], 4, generator=torch.Generator().manual_seed(1))
+    weight = torch.tensor([0.1, 1.0, 2.0, 0.5])
+    want = nn.functional.cross_entropy(out[whole.train_mask], whole.y[whole.train_mask], weight=weight)
+
+    def here(data):
+        paper = data["paper"]
+        return data.cross_entropy(out[paper.rows], paper.y, paper.train_mask, weight=weight)
+
+    for found in on_parts(here, 3):
+        torch.testing.assert_close(found, want)
+
+
 def test_what_a_part_does_not_have_is_named():
     def here(data):
         with pytest.raises(AttributeError, match=r"has no 'subgraph'; its tensors are in data\[type\]"):
