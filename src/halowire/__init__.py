@@ -24,7 +24,11 @@ _PLACES = {
     "shard_links": "halowire.pyg",
     "distribute": "halowire.pyg",
     "layer_paths": "halowire.pyg",
+    "clip_grad_norm_": "halowire.pyg",
+    "optimizer_state": "halowire.pyg",
+    "load_optimizer_state": "halowire.pyg",
     "DropEdges": "halowire.pyg",
+    "Random": "halowire.pyg",
     "RowCodec": "halowire.wire",
     "Draws": "halowire.wire",
 }

@@ -9,9 +9,13 @@ from halowire.graph import load as load
 from halowire.graph import rmat as rmat
 from halowire.pyg import DropEdges as DropEdges
 from halowire.pyg import Fit as Fit
+from halowire.pyg import Random as Random
+from halowire.pyg import clip_grad_norm_ as clip_grad_norm_
 from halowire.pyg import distribute as distribute
 from halowire.pyg import fit as fit
 from halowire.pyg import layer_paths as layer_paths
+from halowire.pyg import load_optimizer_state as load_optimizer_state
+from halowire.pyg import optimizer_state as optimizer_state
 from halowire.pyg import shard as shard
 from halowire.pyg import shard_links as shard_links
 from halowire.training import RECIPES as RECIPES

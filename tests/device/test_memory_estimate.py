@@ -43,10 +43,13 @@ def test_the_estimate_is_near(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("recipe", [name for name, one in RECIPES.items() if one.config.mesh.stages == 1])
+@pytest.mark.parametrize("recipe", RECIPES)
 def test_the_estimate_is_near_for_every_recipe(on_sim: Callable[..., list[Any]], model: str, recipe: str) -> None:
-    if (model, recipe) != ("gat", "bns"):  # attention cannot sample edges
-        _check(on_sim, model, recipe, {}, USUAL)
+    # Attention neither samples edges nor moves in chunks, and two workers are no hybrid.
+    if recipe == "hybrid" or (model == "gat" and recipe in ("bns", "gnnpipe", "gnnpipe-1bit")):
+        return
+    staged = recipe.startswith("gnnpipe")
+    _check(on_sim, model, recipe, {"model__layers": 8} if staged else {}, USUAL)
 
 
 @pytest.mark.slow

@@ -57,8 +57,15 @@ def test_fit_of_every_task(on_sim: Callable[..., list[Any]], kind: str, recipe: 
     few_waits(both, MOST_WAITS, first=1)
 
 
+WHOLE = [
+    (name, recipe)
+    for name in (*MODELS, *HETERO)
+    for recipe in RECIPES_OF_MODELS
+    if (name, recipe) != ("DropEdges", "delta")  # refused: rows of other edges change in every epoch
+]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [*MODELS, *HETERO])
-@pytest.mark.parametrize("recipe", RECIPES_OF_MODELS)
+@pytest.mark.parametrize(("name", "recipe"), WHOLE)
 def test_every_model_and_recipe(on_sim: Callable[..., list[Any]], name: str, recipe: str) -> None:
     _check(on_sim, name, recipe)

@@ -6,7 +6,7 @@ import os
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,12 +28,13 @@ from halowire.training import (
     predict,
     recipe_config,
 )
-from halowire.wire import Transport
 from tests.support.device_graphs import part_of, trained_part
 from tests.support.epochs import too_far
-from tests.support.sim import SIM, Counts, Simulation
+from tests.support.sim import SIM, Counts, Simulation, nccl_simulated, transport_of
 
 SMALL: dict[str, Any] = {"model.hidden": 16, "epochs": 4, "eval.every": 4, "checkpoint.every": 0, "seed": 11}
+Network = Callable[[], AbstractContextManager[Simulation]]
+"""A block with the simulated device and one way for its messages."""
 ROUNDING = 1e-4
 """Largest difference from the CPU's run, as a share of the largest value of a tensor."""
 
@@ -91,7 +92,7 @@ def train_on(device: str, config: Config, kind: str = "classes", counts: Counts 
 
 def trainer_on(device: str, config: Config, kind: str, folder: Path) -> Trainer:
     """The trainer of this worker."""
-    transport = Transport(deadline=60)
+    transport = transport_of(device)
     mesh = mesh_of(config, transport.size)
     shard, task = part_of(kind, config, transport, torch.device(device))
     part = trained_part(kind, config, transport, shard)
@@ -116,9 +117,11 @@ def outcome_of(trainer: Trainer, watch: EpochCounts) -> Outcome:
     return Outcome(trainer.progress.train_loss, trainer.progress.best, tensors, watch.waits, sent)
 
 
-def train_both(rank: int, config: Config, kind: str = "classes") -> tuple[Outcome, Outcome]:
-    """Train on the simulated device and on the CPU, there with the same torch code that the device runs."""
-    with Simulation() as simulation:
+def train_both(
+    rank: int, config: Config, kind: str = "classes", network: Network = nccl_simulated
+) -> tuple[Outcome, Outcome]:
+    """Train on the simulated device, with ``network`` between the workers, and on the CPU with the same torch code."""
+    with network() as simulation:
         device = train_on(SIM, config, kind, simulation.counts)
     with torch_kernels():
         return device, train_on("cpu", config, kind)
@@ -134,7 +137,7 @@ def train_in_two_runs(
     middle = config.epochs // 2
     config = config.replace({"eval.every": middle})  # a run evaluates at its end, so all runs must evaluate there
     half = config.replace({"epochs": middle})
-    with torch_kernels(), Simulation() as simulation:
+    with torch_kernels(), nccl_simulated() as simulation:
         watch = EpochCounts(simulation.counts)
         before = make(first, half, "classes", Path(folder))
         torch.rand(rank + 3, device=first)  # library models draw nothing, so that this is all that was drawn

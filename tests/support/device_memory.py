@@ -9,7 +9,19 @@ import torch
 
 from halowire.graph import block_model
 from halowire.partitioning import cut, partition
-from halowire.training import Config, GraphParallel, Hooks, MemoryEstimate, Silent, Trainer, estimate, mesh_of
+from halowire.training import (
+    Config,
+    GraphParallel,
+    Hooks,
+    MemoryEstimate,
+    Runner,
+    Silent,
+    Staged,
+    Trainer,
+    estimate,
+    mesh_of,
+    pipelined,
+)
 from halowire.wire import Transport
 from tests.support.sim import SIM, Simulation
 
@@ -21,13 +33,18 @@ USUAL: Sizes = (3000, 40000, 64, 8)
 def memory_of_run(rank: int, config: Config, sizes: Sizes = USUAL) -> tuple[int, MemoryEstimate]:
     """The most bytes that this worker's tensors took at once on the device, and the estimate for its share."""
     graph = block_model(*sizes, seed=3)
-    whole = cut(graph, partition(graph, 2, method="random", seed=4))[rank]
+    mesh = mesh_of(config, 2)
+    whole = cut(graph, partition(graph, mesh.parts, method="random", seed=4))[mesh.place(rank)[1]]
     train = whole.isolated() if config.freshness.mode == "never" else whole
     with Simulation() as simulation, tempfile.TemporaryDirectory() as folder:
         simulation.module.reset_peak_memory_stats()
         before = simulation.module.memory_allocated()
         transport = Transport(deadline=60)
-        runner = GraphParallel(train, whole, config, transport, torch.device(SIM))
+        runner: Runner = (
+            Staged(train, whole, config, mesh, transport, device=torch.device(SIM))
+            if pipelined(config, mesh)
+            else GraphParallel(train, whole, config, transport, torch.device(SIM))
+        )
         Trainer(runner, config, transport, Path(folder)).run(Hooks(Silent(), keep=False))
-        found = estimate(train, whole, config, mesh_of(config, 2), twins=True)
+        found = estimate(train, whole, config, mesh, twins=True)
         return simulation.module.max_memory_allocated() - before, found

@@ -71,9 +71,11 @@ def triton_for(columns: int, *tensors: Tensor | None) -> Any | None:
     device = devices.pop()
     if device.type == "cpu" and not (choice == "triton" and interpreted()):
         return None
-    if choice == "triton" and (reason := reason_against(device)) is not None:
-        raise InputError(f"HALOWIRE_KERNELS is 'triton', but {reason}; correct or unset it")
-    return import_module("halowire.kernels.triton") if serves(device) else None
+    if serves(device):
+        return import_module("halowire.kernels.triton")
+    if choice == "triton":
+        raise InputError(f"HALOWIRE_KERNELS is 'triton', but {reason_against(device)}; correct or unset it")
+    return None
 
 
 def kernels_in_use(device: torch.device | None = None) -> str:

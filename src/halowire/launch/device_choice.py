@@ -37,12 +37,12 @@ def device_words(device: torch.device) -> str:
     return f"{device.type}, a GPU each (this one: {device}, {torch.cuda.get_device_name(device)})"
 
 
-def agree_on_devices(store: Store, place: Place, device: torch.device, deadline: float) -> None:
+def agree_on_devices(store: Store, place: Place, kind: str, deadline: float) -> None:
     """Refuse to go on, on all workers, unless their devices are of one kind, as they say through ``store``.
 
     Workers of different kinds would wait for each other in process groups of different kinds.
     """
-    store.set(f"device/{place.rank}", device.type)
+    store.set(f"device/{place.rank}", kind)
     said = from_all(store, "device", place.size, time.monotonic() + deadline)
     store.set(f"device-heard/{place.rank}", "")
     kinds = [kind.decode(errors="replace") for kind in said]
@@ -50,8 +50,8 @@ def agree_on_devices(store: Store, place: Place, device: torch.device, deadline:
         with contextlib.suppress(RuntimeError):  # rank 0 may hold the store: it stays until all have heard
             from_all(store, "device-heard", place.size, time.monotonic() + LINGER)
         raise InputError(
-            f"the workers' devices differ: {kinds_by_rank(kinds)}; give every machine a GPU for each of its workers, "
-            "or start all with --device cpu"
+            f"the workers' devices differ: {kinds_by_rank(kinds)}; give every machine a GPU for each of its workers "
+            "and the same --transport, or start all with --device cpu"
         )
 
 

@@ -14,15 +14,18 @@ from weakref import WeakKeyDictionary
 
 import torch
 import torch.distributed as dist
+from torch._C._distributed_c10d import Store
 from torch.distributed.distributed_c10d import PrefixStore
 
 from halowire.errors import LateError
+from halowire.launch.carrier import carrier_words, choose_carrier, device_and_carrier
 from halowire.launch.device_choice import agree_on_devices
+from halowire.launch.failure import tell_launcher
 from halowire.launch.meeting import meeting_place, open_store
 from halowire.launch.place import Place, launched
 from halowire.launch.token import prove, token_here
 from halowire.schedules import forget_circles
-from halowire.wire import Transport, leave_group
+from halowire.wire import NcclTransport, PinnedTransport, Transport, hold_watchdog, leave_group, transport_on
 
 PINGS = 20
 PAYLOAD = 4 << 20
@@ -33,15 +36,18 @@ _TRANSPORTS: WeakKeyDictionary[dist.ProcessGroup, Transport] = WeakKeyDictionary
 
 
 @contextmanager
-def joined(device: torch.device, deadline: float) -> Iterator[tuple[Transport, str]]:
-    """Join the other workers for the block; gives the transport, and a sentence about the network for the console."""
+def joined(device: torch.device, deadline: float, setting: str = "auto") -> Iterator[tuple[Transport, str]]:
+    """Join the other workers for the block; gives the transport, and a sentence about the network for the console.
+
+    The ``setting`` says what carries rows between devices, see :func:`choose_carrier`.
+    """
     place = Place.here()
+    carrier = choose_carrier(setting, device)
     if place.size == 1:
         yield Transport(deadline=deadline), "one worker, no network"
         return
     token = token_here(place, deadline)
     where, network = meeting_place()
-    backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
     if device.type == "cuda":
         torch.cuda.set_device(device)
     limit = timedelta(seconds=deadline)
@@ -50,19 +56,35 @@ def joined(device: torch.device, deadline: float) -> Iterator[tuple[Transport, s
         # would find entries of dead ones.
         store = PrefixStore(f"halowire/start-{place.restarts}/{next(_JOINED)}", open_store(place, limit))
         run = prove(store, place.rank, place.size, token, deadline)
-        agree_on_devices(store, place, device, deadline)
-        dist.init_process_group(backend, store=store, rank=place.rank, world_size=place.size, timeout=limit)
-        transport = Transport(deadline=deadline, run=run)
+        agree_on_devices(store, place, device_and_carrier(device, carrier), deadline)
+        _connect(store, place, device if carrier == "nccl" else None, limit)
+        transport = transport_on(device, deadline, run)
     except RuntimeError as error:
         reason = str(error).splitlines()[0]
         raise LateError(f"rank {place.rank} cannot join the {place.size} workers at {where}: {reason}") from error
     try:
-        yield transport, network
+        if isinstance(transport, NcclTransport):
+            transport.flights.last_words = _last_words
+        yield transport, f"{network}{carrier_words(carrier, device)}"
         transport.settle()
     finally:
         forget_circles()
         transport.forget()
         leave_group()
+
+
+def _connect(store: Store, place: Place, gpu: torch.device | None, limit: timedelta) -> None:
+    """Make the default process group: Gloo for what is on the host, and NCCL for what is on this worker's ``gpu``."""
+    backend = "gloo" if gpu is None else "cpu:gloo,cuda:nccl"
+    # With its device given, NCCL connects the workers now, within the limit, and not at the first message.
+    dist.init_process_group(backend, store=store, rank=place.rank, world_size=place.size, timeout=limit, device_id=gpu)
+    hold_watchdog(dist.group.WORLD, limit.total_seconds())
+
+
+def _last_words(text: str) -> None:
+    """Tell the launcher, or else the user, why this process ends."""
+    if not tell_launcher(text, lost=True):
+        print(f"error: {text}", file=sys.stderr, flush=True)
 
 
 def join(device: torch.device, deadline: float = 600.0) -> Transport:
@@ -80,7 +102,7 @@ def join(device: torch.device, deadline: float = 600.0) -> Transport:
     if world is None:
         transport, _ = stack.enter_context(joined(device, deadline))
     else:
-        transport = stack.enter_context(_left_at_the_end(Transport(deadline=deadline)))
+        transport = stack.enter_context(_left_at_the_end(_on_own_group(device, deadline)))
     if (group := dist.group.WORLD) is not None:
         _TRANSPORTS[group] = transport
 
@@ -91,6 +113,14 @@ def join(device: torch.device, deadline: float = 600.0) -> Transport:
         stack.close()
 
     atexit.register(leave)
+    return transport
+
+
+def _on_own_group(device: torch.device, deadline: float) -> Transport:
+    """The transport on the script's own process group; where it goes by way of the host, rank 0 says so."""
+    transport = transport_on(device, deadline)
+    if isinstance(transport, PinnedTransport) and transport.rank == 0:
+        print(f"halowire: {carrier_words('gloo', device).removeprefix('; ')}", file=sys.stderr, flush=True)
     return transport
 
 

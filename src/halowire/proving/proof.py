@@ -8,7 +8,7 @@ from halowire.errors import InputError, TrainingError
 from halowire.launch import Place, joined
 from halowire.proving.examination import examine
 from halowire.proving.subject import Subject, this_gpu
-from halowire.wire import Transport
+from halowire.wire import NcclTransport, Transport
 
 DEADLINE = 120.0
 MOST_WORKERS = 4
@@ -33,7 +33,7 @@ def prove_worker(subject: Subject | None = None) -> None:
     """
     subject = subject or this_gpu(Place.here().local_rank)
     with joined(subject.device, DEADLINE) as (transport, _):
-        found = examine(transport, subject, "NCCL" if subject.device.type == "cuda" else "Gloo")
+        found = examine(transport, subject, "NCCL" if isinstance(transport, NcclTransport) else "Gloo")
         failed = _failures(found.failed, transport)
         if transport.rank == 0:
             print("\n".join([*found.lines, *_verdict(failed)]), flush=True)

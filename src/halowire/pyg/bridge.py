@@ -11,10 +11,10 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from halowire.errors import InputError
 from halowire.events import TRAIN
 from halowire.partitioning import HaloLists
-from halowire.pyg.model_pass import ModelPass, carries_gradient
+from halowire.pyg.model_pass import ModelPass, carries_gradient, in_backward
+from halowire.pyg.typed_rows import ExtendTyped, SumTyped, fetch_halo
 from halowire.wire import Crossing, Extend, HaloExchange, Policy, Transport, sent_over
 
 
@@ -22,7 +22,7 @@ class Bridge:
     """Extends tensors of owned rows by the halo's rows wherever a model reads nodes by an edge's source.
 
     In training passes the policy codes rows that carry a gradient; everything else (degrees, raw features, integers;
-    all rows in evaluation) travels exactly. The `ModelPass` numbers the crossings.
+    all rows in evaluation) travels exactly, in its own type. The `ModelPass` numbers the crossings.
 
     Args:
         shard: the rows that are sent and received: a shard, or one relation between node types.
@@ -30,6 +30,9 @@ class Bridge:
         name: the name of the halo among those of the part.
         targets: ids of the rows that the edges lead to; by default the owned rows.
     """
+
+    drawn = False
+    """Whether the halo was drawn or named in a pass, so that layers have no fast path over it."""
 
     def __init__(self, shard: HaloLists, passing: ModelPass, name: str = "", targets: Tensor | None = None) -> None:
         self.shard = shard
@@ -54,7 +57,7 @@ class Bridge:
     @property
     def _exchange(self) -> HaloExchange:
         exchanges = self.passing.exchanges
-        return self._exact if exchanges is None else exchanges[self.name]
+        return self._exact if exchanges is None or in_backward() else exchanges[self.name]
 
     def fits(self, extent: int) -> bool:
         """Whether a tensor of ``extent`` rows can be read by the edges' sources."""
@@ -89,8 +92,11 @@ class Bridge:
         return values if self.transport.size == 1 else None
 
     def crossing(self, rows: Tensor) -> Crossing:
-        """The next crossing of this pass, which carries float32 ``rows`` ``[n, k]``."""
-        if carries_gradient(rows):
+        """The next crossing of this pass, which carries ``rows`` ``[n, k]``.
+
+        What runs a second time in backward, for a checkpoint or a reversible layer, reads exact rows.
+        """
+        if carries_gradient(rows) and not in_backward():
             return Crossing(self._exchange, self.passing.coded_number(rows.shape[1], self.name), self.passing.epoch)
         return Crossing(self._exchange, self.passing.exact_number(), None)
 
@@ -102,32 +108,30 @@ class Bridge:
         first = parts.movedim(dim, 0)
         rows = _matrix(first)
         kind = rows.dtype
-        if kind != torch.float32 and (rows.requires_grad or kind.is_floating_point):
-            raise InputError(f"sums at the edges' sources are float32 or whole numbers, not {kind}; call model.float()")
-        crossing = Crossing(self._exchange, self.passing.exact_number(), None)
-        total = SumAtOwners.apply(rows.float().contiguous(), crossing)  # type: ignore[no-untyped-call]
+        total: Tensor
+        if kind.is_floating_point and kind != torch.float32:
+            total = SumTyped.apply(rows, self.shard, self.transport)  # type: ignore[no-untyped-call]
+        else:
+            crossing = Crossing(self._exchange, self.passing.exact_number(), None)
+            total = SumAtOwners.apply(rows.float().contiguous(), crossing)  # type: ignore[no-untyped-call]
         out: Tensor = total.to(kind).view(self.num_owned, *first.shape[1:]).movedim(0, dim)
         return out
 
     def _fetched(self, values: Tensor, dim: int) -> Tensor:
         first = values.movedim(dim, 0)
         rows = _matrix(first)
+        kind = rows.dtype
         extended: Tensor
-        if rows.dtype == torch.float32:
-            extended = Extend.apply(rows.contiguous(), self.crossing(rows))  # type: ignore[no-untyped-call]
+        if kind == torch.float32 or carries_gradient(rows):
+            crossing = self.crossing(rows)
+            if kind != torch.float32 and crossing.exact:
+                extended = ExtendTyped.apply(rows, self.shard, self.transport)  # type: ignore[no-untyped-call]
+            else:
+                extended = Extend.apply(rows.float().contiguous(), crossing)  # type: ignore[no-untyped-call]
+                extended = extended.to(kind)
         else:
-            extended = torch.cat([rows, self._fetch_bytes(rows)])
+            extended = torch.cat([rows, fetch_halo(rows, self.shard, self.transport)])
         return extended.view(self.num_owned + self.num_halo, *first.shape[1:]).movedim(0, dim)
-
-    def _fetch_bytes(self, rows: Tensor) -> Tensor:
-        """Fetch the halo's rows, of any type and without a gradient, byte for byte."""
-        if rows.requires_grad:
-            raise InputError(
-                f"halo rows travel as float32, but these are {rows.dtype}; call model.float() and x.float()"
-            )
-        sent = rows[self.shard.send_index.to(rows.device)].cpu()
-        halo = self.transport.swap(sent, self.shard.send_counts, self.shard.recv_counts, "exchange of halo rows")
-        return halo.to(rows.device)
 
 
 @dataclass

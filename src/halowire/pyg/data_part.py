@@ -14,6 +14,7 @@ from halowire.errors import InputError
 from halowire.events import EVAL
 from halowire.partitioning import HaloLists, Shard
 from halowire.pyg.adjacency import Adjacency
+from halowire.pyg.any_nodes import Directory
 from halowire.pyg.bridge import Bridge
 from halowire.pyg.data_habits import DataHabits, whole_only
 from halowire.pyg.edges import Edges, leaves
@@ -140,6 +141,18 @@ class ShardData(DataHabits, PairHabits, Losses):
         place = torch.full((self.shard.num_nodes,), -1)
         place[self.rows] = torch.arange(self.num_nodes)
         return place
+
+    def rows_of(self, values: Tensor, nodes: Tensor) -> Tensor:
+        """The rows of any ``nodes``, by their numbers in the whole graph, of ``values`` ``[n, ...]``, such as outputs.
+
+        All workers call this together, each with nodes of its own. Rows travel exactly, whatever the recipe; in
+        backward their gradients return to the owners. The result has a row for each of ``nodes``.
+
+        Example:
+            >>> user, item = data.rows_of(out, pairs[0]), data.rows_of(out, pairs[1])
+        """
+        found: Tensor = plain(values)[Directory.of(self.bridge).marked(nodes)]
+        return found
 
     def gather(self, values: Tensor) -> Tensor:
         """All workers' ``values``, the same on every worker and without gradients.

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
 from halowire.errors import InputError
 from halowire.events import EVAL, SETUP, TRAIN
@@ -22,8 +21,9 @@ from halowire.pyg.entries import MethodEntry, ModuleEntry, own_methods
 from halowire.pyg.fast_path import LayerPath, use_fast_paths
 from halowire.pyg.hetero_data import HeteroShardData
 from halowire.pyg.model_pass import ModelPass
+from halowire.pyg.node_weights import NodeWeights, WholeTables, guesses
 from halowire.pyg.own_rows import OwnRows, is_marked, plain
-from halowire.pyg.rehearsal import UncheckableError, rehearse
+from halowire.pyg.rehearsal import UncheckableError, call_on_random, in_thread, rehearse
 from halowire.pyg.trial import Call, Rehearsed, needed_inputs
 from halowire.pyg.whole_layers import refuse_unsupported, refuse_wrapped, spread_norms
 from halowire.pyg.whole_loss import Guarded
@@ -42,6 +42,7 @@ def distribute(
     settings: Mapping[str, Any] | None = None,
     *,
     codec: RowCodec | None = None,
+    node_weights: Sequence[str] | None = None,
 ) -> Model:
     """Make ``model`` run on this worker's part of a graph; returns the same object, with the same ``state_dict`` keys.
 
@@ -61,15 +62,17 @@ def distribute(
         >>> loss = data.mean(F.cross_entropy(out[data.train_mask], data.y[data.train_mask], reduction="none"))
 
     Args:
-        model: the model, in float32.
+        model: the model, of any floating type; layers that are lazy are given their shapes.
         data: this worker's part, from `halowire.shard`.
         recipe: a named setting of the wire.
         settings: overrides of ``rate.*``, ``freshness.*``, ``seed`` and ``epochs`` (for schedules of the rate).
         codec: a codec of one's own for the rows that the recipe would send in float32 (`halowire.RowCodec`).
+        node_weights: names of the weights that have a row for each node, of which every worker keeps the rows of its
+            own nodes; left out, they are found by their size and tried out.
     """
     config = recipe_config(recipe).replace(settings or {})
     refuse(config, Situation(caller="distribute", given=tuple(settings or {}), codec=codec is not None))
-    attach(model, data, config, codec)
+    attach(model, data, config, codec, node_weights)
     return model
 
 
@@ -83,17 +86,25 @@ def layer_paths(model: nn.Module) -> dict[str, LayerPath]:
         >>> for name, layer in halowire.layer_paths(model).items():
         ...     print(name, layer.path, layer.reason)
     """
-    if ATTRIBUTE not in model.__dict__:
-        raise InputError("the model is not distributed, so all of it is plain PyG; call halowire.distribute first")
     return state_of(model).paths
 
 
-def attach(model: nn.Module, data: ShardData | HeteroShardData, config: Config, codec: RowCodec | None = None) -> None:
-    """Attach ``model`` to ``data``; its rows travel as ``config`` says, coded by ``codec`` if one is given."""
+def attach(
+    model: nn.Module,
+    data: ShardData | HeteroShardData,
+    config: Config,
+    codec: RowCodec | None = None,
+    node_weights: Sequence[str] | None = None,
+) -> None:
+    """Attach ``model`` to ``data``; its rows travel as ``config`` says, coded by ``codec`` if one is given.
+
+    ``node_weights`` names the weights with a row for each node; None: they are guessed.
+    """
     if codec is not None:
         agree_on_codec(codec, data.transport)
     if ATTRIBUTE in model.__dict__:
         raise InputError("the model is distributed already; distribute a fresh one (copy.deepcopy before, not after)")
+    materialise(model, data)
     refuse_unsupported(model)
     agree(model_facts(model, config, data.passing.device, codec), data.transport)
     for module in model.modules():
@@ -101,11 +112,31 @@ def attach(model: nn.Module, data: ShardData | HeteroShardData, config: Config, 
             if name.startswith("_cached_"):  # PyG's cached=True keeps values here, which may be of another graph
                 setattr(module, name, None)
     model.to(data.passing.device)
-    object.__setattr__(model, ATTRIBUTE, Attachment(model, data, config, codec))
+    object.__setattr__(model, ATTRIBUTE, Attachment(model, data, config, codec, node_weights))
+
+
+def materialise(model: nn.Module, data: ShardData | HeteroShardData) -> None:
+    """Give shapes to the weights of lazy layers of ``model``, by a call on a small graph with rows of ``data``."""
+    lazy = any(isinstance(value, UninitializedParameter | UninitializedBuffer) for value in model.state_dict().values())
+    if lazy and (args := required_inputs(model, data)):
+        was_training = model.training
+        with torch.no_grad():
+            call_on_random(model.eval(), Call.of(args, {}, data))
+        model.train(was_training)
+
+
+def required_inputs(model: nn.Module, data: ShardData | HeteroShardData) -> tuple[Any, ...]:
+    """The inputs that forward requires if ``data`` has them by name, else nothing."""
+    needed = needed_inputs(model)
+    if all(name in data.input_names for name in needed):
+        return tuple(getattr(data, name) for name in needed)
+    return (data,) if len(needed) == 1 and needed[0] in ("data", "batch", "graph", "g") else ()
 
 
 def state_of(model: nn.Module) -> Attachment:
     """What halowire keeps for a distributed model."""
+    if ATTRIBUTE not in model.__dict__:
+        raise InputError("the model is not distributed, so all of it is plain PyG; call halowire.distribute first")
     state: Attachment = model.__dict__[ATTRIBUTE]
     return state
 
@@ -114,11 +145,16 @@ class Attachment:
     """What halowire keeps for one model on one shard; what begins a pass of the model uses it.
 
     ``epoch`` counts the training passes: it chooses the rate and, with delayed rows, whose message is used. ``paths``
-    say what serves every PyG layer.
+    say what serves every PyG layer. ``weights`` are the weights with a row for each node, ``tables`` gathers them.
     """
 
     def __init__(
-        self, model: nn.Module, data: ShardData | HeteroShardData, config: Config, codec: RowCodec | None
+        self,
+        model: nn.Module,
+        data: ShardData | HeteroShardData,
+        config: Config,
+        codec: RowCodec | None,
+        node_weights: Sequence[str] | None,
     ) -> None:
         self.data = data
         self.epoch = 0
@@ -126,15 +162,21 @@ class Attachment:
         self._model = model
         self._config = config
         self._codec = codec
-        self._pristine = copy.deepcopy(model)
+        self._pristine = model
         self._checked: dict[str, Rehearsed] = {}
         self._exchanges: dict[tuple[ModelPass, Rehearsed], HaloExchanges] = {}
         self._heard = data.reduction.heard
-        self._account: AbstractContextManager[None] = contextlib.nullcontext()
-        self._rehearse_signature()  # before anything is changed: a refused model is as it was
+        self._around = contextlib.ExitStack()
+        self.weights = self._tried(node_weights)  # before anything is changed: a refused model is as it was
+        data.reduction.share(model, "broadcast of the weights")
+        if isinstance(data, ShardData):
+            self.weights.place(model, data.rows)
+            self.tables = WholeTables(self.weights, data.transport, data.rows, data.most_nodes)
+            self.tables.watch(model)
         spread_norms(model, data.passing)
         self.paths = use_fast_paths(model)
-        data.reduction.share(model, "broadcast of the weights")
+        data.reduction.compares_weights |= bool(self.weights.dims)
+        self._watch_weights()
         spread_autoencoder(model, data)
         take_adjacency(model)
         for name, module in model.named_modules():
@@ -149,36 +191,57 @@ class Attachment:
         """Copy for a copied model: the same shard, exchanges of its own, and no second rehearsal."""
         if id(self._model) not in memo:
             return self  # only a layer is copied, and the copy still belongs to this model
-        twin = copy.copy(self)
+        twin = Attachment.__new__(Attachment)
+        vars(twin).update(vars(self))
         memo[id(self)] = twin
         twin._model = memo[id(self._model)]
         twin._checked = dict(self._checked)
         twin._exchanges = {}
-        twin._account = contextlib.nullcontext()
+        twin._around = contextlib.ExitStack()
         return twin
+
+    def __reduce__(self) -> str:
+        """Refuse to be pickled, as ``torch.save(model)`` would."""
+        raise InputError(
+            "a distributed model is bound to its workers and cannot be saved as a whole; save model.state_dict(), on "
+            "all workers alike, and load it into a model that is made anew"
+        )
 
     @property
     def exchanges(self) -> list[HaloExchanges]:
         """The exchanges of all kinds of passes so far."""
         return list(self._exchanges.values())
 
-    def _rehearse_signature(self) -> None:
-        """Rehearse with forward's required inputs if their names are known; other calls are rehearsed as they come."""
-        needed = needed_inputs(self._pristine)
-        args: tuple[Any, ...] = ()
-        if all(name in self.data.input_names for name in needed):
-            args = tuple(getattr(self.data, name) for name in needed)
-        elif len(needed) == 1 and needed[0] in ("data", "batch", "graph", "g"):
-            args = (self.data,)
-        if args:
-            # The plain model may fail with only these inputs; then the first real call is rehearsed.
-            with contextlib.suppress(UncheckableError):
+    def _tried(self, node_weights: Sequence[str] | None) -> NodeWeights:
+        """The weights that have a row for each node: the first guess with which the model can be rehearsed."""
+        failures: list[InputError] = []
+        args = required_inputs(self._model, self.data)
+        # Weights of a graph of several types are not cut: which type a row belongs to is not known.
+        single = isinstance(self.data, ShardData)
+        choices, untried = guesses(self._model, self.data.most_nodes, node_weights if single else ())
+        for guess in choices if args else ():
+            self._guess(guess)
+            try:
                 self.exchange_of(args)
+            except InputError as error:
+                failures.append(error)
+            else:
+                return guess
+        if any(not isinstance(error, UncheckableError) for error in failures):
+            raise failures[0]
+        # The plain model may fail with only the required inputs; then the first real call is rehearsed.
+        return self._guess(untried)
+
+    def _guess(self, weights: NodeWeights) -> NodeWeights:
+        """Rehearse from now on as if ``weights`` had a row for each node."""
+        self.weights = weights
+        self._pristine = weights.shrunk(self._model)
+        return weights
 
     @property
     def running(self) -> bool:
-        """Whether a pass of the model is under way."""
-        return self._part.passing.inside
+        """Whether a pass of the model is under way, or its layers run again in backward."""
+        return self._part.passing.serves
 
     def begin(self, entry: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any] | None:
         """Begin a pass at ``entry``; inside it, rows need no marks, since every call is rehearsed.
@@ -189,14 +252,17 @@ class Attachment:
         self._part = part_of((args, kwargs)) or self.data
         known = self._known(args, kwargs, entry)
         exchange = self._exchange(known)
-        reduction = self._part.reduction
         training = self._model.training and torch.is_grad_enabled()
         if torch.is_grad_enabled():
-            reduction.add(self._model.parameters())
+            self._watch_weights()
         if training:
-            self._heard = reduction.steer(self.exchanges, self.epoch, self._heard)
-        self._account = self._part.transport.ledger.account(TRAIN if training else EVAL)
-        self._account.__enter__()
+            self._heard = self._part.reduction.steer(self.exchanges, self.epoch, self._heard)
+        self._around = contextlib.ExitStack()
+        if torch.is_inference_mode_enabled():
+            # What is kept for later passes must not be made of inference tensors, which training cannot use.
+            self._around.enter_context(torch.inference_mode(False))
+            self._around.enter_context(torch.no_grad())
+        self._around.enter_context(self._part.transport.ledger.account(TRAIN if training else EVAL))
         self._part.passing.begin(exchange, *((self.epoch, known.widths) if training else ()))
         self.epoch += training
         return (plain(args), plain(kwargs)) if is_marked((args, kwargs)) else None
@@ -204,9 +270,13 @@ class Attachment:
     def end(self, out: Any) -> Any:
         """End a pass of the model, also where it failed and ``out`` is None."""
         self._part.passing.end()
-        self._account.__exit__(None, None, None)
-        self._account = contextlib.nullcontext()
+        self._around.close()
         return None if out is None else changed(out, self._guarded)
+
+    def _watch_weights(self) -> None:
+        """Sum the gradients of the weights that all workers share; those of the rows of nodes are complete."""
+        self._part.reduction.add(self.weights.shared(self._model))
+        self._part.reduction.keep_apart(self.weights.own(self._model))
 
     def _guarded(self, out: Any) -> Any:
         if not isinstance(out, Tensor):
@@ -263,7 +333,8 @@ class Attachment:
         for parameter, is_trained in zip(self._pristine.parameters(), trained, strict=True):
             parameter.requires_grad_(is_trained)
         try:
-            known = rehearse(self._pristine, call, most)
+            # A thread of its own has none of the modes that the caller is in, such as autocast and inference mode.
+            known = in_thread(lambda: rehearse(self._pristine, call, most, self.weights))
         except InputError as error:
             failure = error
         uncheckable = isinstance(failure, UncheckableError)

@@ -13,11 +13,12 @@ SCALING = ("AddBackward0", "MulBackward0", "MulBackward1", "DivBackward0", "NegB
 """The nodes between a loss's values and its classes, such as those of label smoothing."""
 
 
-def misleading_mean(values: Tensor) -> str:
-    """Why the plain mean of ``values`` is not the one that torch would take; empty where it is, or nobody can tell.
+def misleading_mean(values: Tensor) -> tuple[str, Tensor | None]:
+    """Why the plain mean of ``values`` is not the one that torch would take, and a tensor that says whether it is so.
 
-    Only values of ``reduction="none"`` that no row was removed from are told: torch's mean leaves ignored labels out
-    of the count, and divides by the weights of the labels.
+    Without a tensor it is so for sure; the reason is empty where the mean is right, or nobody can tell. Only values of
+    ``reduction="none"`` that no row was removed from are told: torch's mean leaves ignored labels out of the count, and
+    divides by the weights of the labels.
     """
     waiting: list[Any] = [values.grad_fn]
     while waiting:
@@ -27,10 +28,11 @@ def misleading_mean(values: Tensor) -> str:
             waiting += [parent for parent, _ in node.next_functions]
         elif name in CLASS_LOSSES and node._saved_reduction == 0:
             if node._saved_weight is not None:
-                return "the labels have class weights, whose sum torch divides by"
-            if bool((node._saved_target == node._saved_ignore_index).any()):
-                return "some labels are ignored, and torch does not count them"
-    return ""
+                return "the labels have class weights, whose sum torch divides by", None
+            # On a device, reading the answer here would make the host wait.
+            ignored = (node._saved_target == node._saved_ignore_index).any()
+            return "some labels are ignored, and torch does not count them", ignored
+    return "", None
 
 
 def _weighs_rows(node: Any) -> bool:

@@ -8,6 +8,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._guards import TracingContext
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
 
 from halowire.errors import InputError
 from halowire.pyg.bridge import Bridge
@@ -66,8 +69,10 @@ class Edges(Tensor):
         kwargs, name = kwargs or {}, getattr(func, "__name__", str(func))
         if name == "__get__":
             return _property(func, args)
+        if name == "__set__" and _name_of(func) == "requires_grad" and not args[1]:
+            return None  # whole numbers never have a gradient
         if name in ("__set__", "__delete__"):
-            raise _refusal(f".{getattr(getattr(func, '__self__', None), '__name__', '')} = ...")
+            raise _refusal(f".{_name_of(func)} = ...")
         if name in ASKING:
             return func(*unmarked(args), **unmarked(kwargs))
         handler = HANDLERS.get(name)
@@ -123,6 +128,11 @@ def holds(value: Any) -> bool:
 
 
 def _refusal(name: str) -> InputError:
+    if TracingContext.try_get() is not None:
+        return InputError(
+            "torch.compile cannot follow edges to other workers; after halowire.distribute, compile the layers that "
+            "are not called with edge_index instead, such as model.mlp.compile()"
+        )
     return InputError(
         f"{written(name)} depends on how a worker numbers its nodes; a model can index nodes by edges, add to nodes by "
         "edges, remove or add edges and self loops. Where a function wants to know the number of nodes, pass "
@@ -130,8 +140,15 @@ def _refusal(name: str) -> InputError:
     )
 
 
+def _name_of(func: Callable[..., Any]) -> str:
+    """The name of the property that ``func`` reads or sets."""
+    return getattr(getattr(func, "__self__", None), "__name__", "")
+
+
 def _property(func: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-    name = getattr(getattr(func, "__self__", None), "__name__", "")
+    name = _name_of(func)
+    if name == "grad" and TracingContext.try_get() is None:
+        return None  # whole numbers never have a gradient; a checkpoint asks all of its inputs
     if name in TENSORS:
         raise _refusal(f".{name}")
     return func(*unmarked(args))
@@ -232,6 +249,16 @@ def _select(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any
             raise _refusal("index_select")
         return target.like(func(unmarked(target), dim, index))
     return func(_extended(target, dim, index), dim, unmarked(index))
+
+
+def _embed(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
+    """Serve ``embedding(sources, weight)``, which reads a weight with a row for each node."""
+    index, weight = args[:2]
+    if not isinstance(index, Edges) or holds(args[1:]):
+        raise _refusal("embedding")
+    if kwargs.get("sparse"):
+        weight = SparseGradient.apply(weight)  # type: ignore[no-untyped-call]
+    return func(unmarked(index), _extended(weight, 0, index), *args[2:], **{**kwargs, "sparse": False})
 
 
 def _add(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
@@ -336,8 +363,24 @@ def _copy(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
     return edges.like(unmarked(edges).clone())
 
 
+class SparseGradient(Function):
+    """Passes a weight on unchanged; its gradient, which comes from all workers as a dense tensor, is made sparse."""
+
+    @staticmethod
+    def forward(ctx: Any, weight: Tensor) -> Tensor:
+        """Return ``weight`` unchanged."""
+        return weight.view_as(weight)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> Tensor:
+        """The rows of the gradient that are not 0."""
+        return grads[0].to_sparse(1)
+
+
 HANDLERS: dict[str, Callable[[Callable[..., Any], tuple[Any, ...], Any], Any]] = {
     "__getitem__": _get, "__setitem__": _set, "index_select": _select, "gather": _select,
+    "embedding": _embed,
     "scatter_add": _add, "scatter_add_": _add, "index_add": _add, "index_add_": _add,
     "cat": _join, "concat": _join, "concatenate": _join, "stack": _join,
     "unbind": _unbind, "__iter__": _unbind, "flip": _flip, "__deepcopy__": _copy,

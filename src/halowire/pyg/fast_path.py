@@ -137,6 +137,7 @@ class FastPath:
             against = layer.flow != "source_to_target" or edge_index.sources != (True, False)
             obstacle = _first_of(
                 (against, "messages go against the edges"),
+                (edge_index.bridge.drawn, "its edges were drawn"),
                 (size is not None and tuple(size) != (None, None), "it is called with size"),
                 (rows.dtype != torch.float32, f"its input is {rows.dtype}"),
                 *obstacles,

@@ -46,8 +46,7 @@ class Losses:
                 "data.mean got a single number, which looks like a mean already taken over this worker's rows; give "
                 "one value per row (reduction='none'), use data.cross_entropy and its like, or say single=True"
             )
-        count = torch.full((), float(values.numel()), dtype=torch.float64, device=values.device)
-        return self._whole(values, count, penalty)
+        return self._whole(values, _number_of(values), penalty)
 
     def loss(
         self, function: Callable[..., Tensor], out: Tensor, y: Tensor, mask: Any = None, *,
@@ -75,8 +74,8 @@ class Losses:
             out, y = out[mask], y[mask]
         values = function(out, y, reduction="none", **options)
         classes = function in WEIGHTED and not y.is_floating_point()
-        count = _weight_of(y, **options) if classes else torch.full((), float(values.numel()), device=values.device)
-        return self._whole(values, count.double(), penalty, checked=True)
+        count = _weight_of(y, **options) if classes else _number_of(values)
+        return self._whole(values, count, penalty, checked=True)
 
     def cross_entropy(self, out: Tensor, y: Tensor, mask: Any = None, **options: Any) -> Tensor:
         """``F.cross_entropy`` of the whole graph, with its ``weight``, ``ignore_index`` and ``label_smoothing``."""
@@ -117,13 +116,15 @@ class Losses:
         if not values.is_floating_point():
             values = values.float()
         # The reason to refuse travels with the sums, so that all workers refuse, not only the one that sees it.
-        reason = "" if checked else misleading_mean(values)
+        reason, doubt = ("", None) if checked else misleading_mean(values)
         terms = (values, penalty) if isinstance(penalty, Tensor) else (values,)
         foreign = self.reduction.unknown_leaves(terms)
-        sums = torch.stack([values.detach().sum().double(), count.double()])
-        told = sent_over(torch.tensor([float(bool(reason)), float(len(foreign))], dtype=torch.float64), sums.device)
-        sums = self.reduction.transport.all_reduce(torch.cat([sums, told]), "reduction of the loss", account=None)
-        total, divisor, refused, found = sums.tolist()  # on a device, the one wait of the host
+        told = sent_over(torch.tensor([len(foreign), bool(reason)], dtype=torch.float64), values.device)
+        if doubt is not None:
+            told = told * torch.stack([torch.ones_like(doubt), doubt])
+        sums = torch.cat([torch.stack([values.detach().sum().double(), count.double()]), told])
+        sums = self.reduction.transport.all_reduce(sums, "reduction of the loss", account=None)
+        total, divisor, found, refused = sums.tolist()  # on a device, the one wait of the host
         if refused:
             raise InputError(
                 f"data.mean is given values that torch would not divide by their number: {reason or 'see rank 0'}; use "
@@ -141,7 +142,12 @@ class Losses:
 
 def _weight_of(y: Tensor, weight: Tensor | None = None, ignore_index: int = -100, **_: Any) -> Tensor:
     """``sum of weight[y]`` over the labels that are not ignored: what torch divides the mean by."""
-    counted = y[y != ignore_index]
+    counted = y != ignore_index
     if weight is None:
-        return torch.full((), float(counted.numel()), device=y.device)
-    return weight.detach()[counted].sum()
+        return counted.sum()
+    return (weight.detach()[torch.where(counted, y, 0)] * counted).sum()
+
+
+def _number_of(values: Tensor) -> Tensor:
+    """The number of ``values``, float64, where they are."""
+    return torch.full((), float(values.numel()), dtype=torch.float64, device=values.device)

@@ -61,9 +61,14 @@ class ModelPass:
         self.begin()
         self.inside = False
 
+    @property
+    def serves(self) -> bool:
+        """Whether layers may run now: in a pass, or in backward, where checkpoints and reversible layers run again."""
+        return self.inside or in_backward()
+
     def refuse_outside(self, rows: Tensor | None = None) -> None:
         """Refuse ``rows`` with a gradient that are used outside of a distributed model's pass."""
-        if not self.inside and (rows is None or carries_gradient(rows)):
+        if not self.serves and (rows is None or carries_gradient(rows)):
             raise InputError(
                 "rows that carry a gradient are used with edge_index outside of a distributed model, where nothing was "
                 "checked and no recipe applies; put that into the model's forward or into a method of the model, and "
@@ -112,6 +117,11 @@ class WholeSum(Function):
         """``sum over workers p of grad_p``."""
         total = grads[0].clone(memory_format=torch.contiguous_format)
         return ctx.transport.all_reduce(total, "whole-graph sum of a layer's gradient", account=None), None
+
+
+def in_backward() -> bool:
+    """Whether a backward pass is under way."""
+    return torch._C._current_graph_task_id() != -1
 
 
 def carries_gradient(rows: Tensor) -> bool:

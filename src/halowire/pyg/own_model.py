@@ -20,6 +20,7 @@ from halowire.pyg.drop_edges import DropEdges
 from halowire.pyg.fast_path import NATIVE, overlap_by_layer
 from halowire.pyg.hetero_data import HeteroShardData
 from halowire.pyg.module_watch import modules_watched
+from halowire.pyg.random_draws import Random
 from halowire.pyg.trial import needed_inputs
 from halowire.schedules import Complete, Watch
 from halowire.training import Config, Decoder, Learnt, LinkTask, Runner, Task, generator_states, restore_generators
@@ -124,7 +125,7 @@ class OwnRunner(Runner):
         return True
 
     def state(self) -> dict[str, Tensor]:
-        """The state of the exchange and of this worker's generators, and the pass counts of ``DropEdges`` modules."""
+        """The state of the exchange and of this worker's generators, and the counts of modules that draw."""
         passes = {f"passes.{name}": torch.tensor(module.passes) for name, module in self._dropping()}
         return self.exchange.state() | passes | generator_states(self.exchange.device)
 
@@ -151,8 +152,8 @@ class OwnRunner(Runner):
         with modules_watched(self._own, watch):
             yield
 
-    def _dropping(self) -> list[tuple[str, DropEdges]]:
-        return [(name, module) for name, module in self.model.named_modules() if isinstance(module, DropEdges)]
+    def _dropping(self) -> list[tuple[str, DropEdges | Random]]:
+        return [(name, module) for name, module in self.model.named_modules() if isinstance(module, DropEdges | Random)]
 
 
 def own_runner(
@@ -165,7 +166,7 @@ def own_runner(
     codec: RowCodec | None = None,
 ) -> OwnRunner:
     """Attach ``model`` to the shard and wrap it for the training loop; it learns ``links`` if they are given."""
-    attach(model, data, config, codec)
+    attach(model, data, config, codec, node_weights=())
     data.reduction.hand_over()
     decoder = None if links is None else links.decoder
     own = OwnModel(model, data, inputs, decoder)

@@ -94,7 +94,7 @@ class Weighted:
         """Whether ``weight`` is the memory that was used, unchanged; it is kept alive, so no other tensor takes it."""
         if weight is None or self.weight is None:
             return weight is self.weight
-        return _same_memory(weight, self.weight) and weight._version == self.version
+        return _same_memory(weight, self.weight) and version_of(weight) == self.version >= 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,9 +155,14 @@ class Pattern:
             if mean:
                 share = (1 / self.forth.indptr.diff().clamp(min=1).float())[self.targets]
                 values = share if weight is None else weight * share
-            version = 0 if weight is None else weight._version
+            version = 0 if weight is None else version_of(weight)
             kept = self._kept[mean] = Weighted(weight, version, *(part.matrix(values) for part in self.parts))
         return kept
+
+
+def version_of(values: Tensor) -> int:
+    """How often ``values`` were changed in place; -1 for an inference tensor, of which it is not known."""
+    return -1 if values.is_inference() else values._version
 
 
 def _same_memory(first: Tensor, second: Tensor) -> bool:

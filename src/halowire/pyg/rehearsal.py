@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,6 +21,7 @@ from halowire.pyg.edges import unmarked
 from halowire.pyg.fast_path import use_fast_paths
 from halowire.pyg.hetero_data import HeteroShardData, cut_hetero
 from halowire.pyg.hetero_trial import draw_hetero, part_rows, turn_hetero, whole_rows
+from halowire.pyg.node_weights import NodeWeights
 from halowire.pyg.row_numbers import RowNumbers, TypedRows, numbers_in_part, numbers_of_whole
 from halowire.pyg.shard_data import cut_data
 from halowire.pyg.trial import Call, Notes, Outcome, Rehearsed, Size, try_pass
@@ -53,20 +56,49 @@ class Difference(Exception):  # noqa: N818
 SMALL = Size(NODES, EDGES, gradients=True)
 
 
-def rehearse(model: nn.Module, call: Call, most: int) -> Rehearsed:
+def rehearse(model: nn.Module, call: Call, most: int, weights: NodeWeights) -> Rehearsed:
     """Compare ``model`` on whole random graphs and on the same graphs cut in two; return what is known of such a call.
 
     On a small graph, forward in training and evaluation mode, all weight gradients and all buffers are compared,
     element by element. A graph of 26 nodes does not show what a model does with the number 1000, so outputs are also
     compared on ever larger graphs. These grow to the size of the real graph, or until they have nodes below and above
     every number that the model hands to torch and that could be the number of a node or an edge: every number below
-    ``most``, the nodes and edges of the whole graph.
+    ``most``, the nodes and edges of the whole graph. Those ``weights`` that have a row for each node get as many rows
+    as the random graph has nodes.
     """
     notes = Notes()
-    known = _majority(SMALL, lambda seed: _attempt(model, call, seed, SMALL, notes))
+    model, call = _checkable(model, call)
+    known = _majority(SMALL, lambda seed: _attempt(model, call, seed, SMALL, notes, weights))
     for size in _larger(_telling_size(notes.numbers, model, call, most)):
-        _majority(size, lambda seed, size=size: _attempt(model, call, seed, size, Notes()))  # type: ignore[misc]
+        _majority(size, lambda seed, size=size: _attempt(model, call, seed, size, Notes(), weights))  # type: ignore[misc]
     return known
+
+
+def call_on_random(model: nn.Module, call: Call) -> None:
+    """Call the plain ``model`` on a small random graph."""
+    graph, _ = _random(call, torch.Generator().manual_seed(0), SMALL, numbered=False)
+    where = next((value.device for value in model.parameters()), torch.device("cpu"))
+    if isinstance(graph, dict):
+        graph = SimpleNamespace(**{name: value.to(where) for name, value in graph.items()}, num_nodes=NODES)
+    args, kwargs = call.on(graph)
+    model(*args, **kwargs)
+
+
+def in_thread(work: Callable[[], Rehearsed]) -> Rehearsed:
+    """What ``work`` gives, or raises, in a thread of its own."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(work).result()
+
+
+def _checkable(model: nn.Module, call: Call) -> tuple[nn.Module, Call]:
+    """A float32 twin of a bf16 or float16 ``model`` and of its ``call``: rounding would hide what differs."""
+    small = (torch.bfloat16, torch.float16)
+    if all(value.dtype not in small for value in model.parameters()):
+        return model, call
+    samples = {
+        name: (kind, value.float() if value.dtype in small else value) for name, (kind, value) in call.samples.items()
+    }
+    return copy.deepcopy(model).float(), replace(call, samples=samples)
 
 
 def _larger(largest: int) -> Iterator[Size]:
@@ -118,15 +150,18 @@ def _telling_size(numbers: set[float], model: nn.Module, call: Call, most: int) 
     return max(full, largest + largest // 4 + NODES if largest else 0)
 
 
-def _attempt(model: nn.Module, call: Call, seed: int, size: Size, notes: Notes) -> Rehearsed:
+def _attempt(model: nn.Module, call: Call, seed: int, size: Size, notes: Notes, weights: NodeWeights) -> Rehearsed:
     """Compare the model on one random graph of ``size``; raises `Difference` where the cut model differs."""
-    graph, owner = _random(call, torch.Generator().manual_seed(seed), size)
+    generator = torch.Generator().manual_seed(seed)
+    graph, owner = _random(call, generator, size, bool(weights.dims))
+    model = weights.resized(model, size.nodes, generator)
     want = _plain_pass(model, call, graph, _all_rows(graph, size), size, notes)
-    rounding = _rounding(model, call, graph, want) if size.gradients else {}
+    rounding = _rounding(model, call, graph, want, weights) if size.gradients else {}
 
     def work(transport: InProcessTransport) -> Outcome:
         part, rows = _cut(graph, owner, transport)
         own = copy.deepcopy(model)
+        weights.place(own, rows)
         spread_norms(own, part.passing)
         use_fast_paths(own)
         take_adjacency(own)
@@ -138,7 +173,7 @@ def _attempt(model: nn.Module, call: Call, seed: int, size: Size, notes: Notes) 
         raise
     except Exception as error:
         raise InputError(f"the model runs on a whole graph, but not on a shard ({_short(error)})") from error
-    _compare(want, parts, rounding)
+    _compare(want, parts, rounding, weights)
     known: Rehearsed = parts[0].known
     return known
 
@@ -158,8 +193,11 @@ def _cut(
     return typed, part_rows(typed)
 
 
-def _random(call: Call, generator: torch.Generator, size: Size) -> tuple[Any, Any]:
-    """A random graph and random owners; its rows are sampled from the real graph, so that their values are possible."""
+def _random(call: Call, generator: torch.Generator, size: Size, numbered: bool) -> tuple[Any, Any]:
+    """A random graph and random owners; its rows are sampled from the real graph, so that their values are possible.
+
+    Where nodes are ``numbered``, a tensor that holds the nodes' own numbers does so in the random graph too.
+    """
     if isinstance(call.data, HeteroShardData):
         return draw_hetero(call, generator, size)
 
@@ -172,7 +210,9 @@ def _random(call: Call, generator: torch.Generator, size: Size) -> tuple[Any, An
     graph: dict[str, Any] = {"edge_index": edges}
     for name, (kind, value) in call.samples.items():
         count = size.nodes if kind == "node" else size.edges
-        if value.shape[0]:
+        if numbered and kind == "node" and _is_numbering(value, call.data.rows):
+            graph[name] = torch.arange(size.nodes)
+        elif value.shape[0]:
             rows = value.detach()[draw(value.shape[0], count).to(value.device)].cpu().clone()
             if kind == "node" and rows.is_floating_point():
                 # Rows are made different: if all rows of a small part were equal, a norm would divide by rounding.
@@ -183,6 +223,13 @@ def _random(call: Call, generator: torch.Generator, size: Size) -> tuple[Any, An
     owner = (torch.rand(size.nodes, generator=generator) < SHARE).long()
     owner[:PARTS] = torch.arange(PARTS)
     return graph, owner
+
+
+def _is_numbering(value: Tensor, rows: Tensor) -> bool:
+    """Whether ``value`` holds the numbers of the nodes themselves, in the whole graph (``rows``) or on this worker."""
+    if value.dtype != torch.int64 or value.shape != rows.shape:
+        return False
+    return any(torch.equal(value.cpu(), numbers) for numbers in (rows, torch.arange(rows.numel())))
 
 
 def _plain_pass(model: nn.Module, call: Call, graph: Any, rows: RowNumbers, size: Size, notes: Notes) -> Outcome:
@@ -210,15 +257,21 @@ def _whole_data(graph: dict[str, Any], num_nodes: int) -> Any:
     return (SimpleNamespace if package is None else package.Data)(**graph, num_nodes=num_nodes)
 
 
-def _rounding(model: nn.Module, call: Call, graph: Any, want: Outcome) -> dict[str, float]:
+def _rounding(model: nn.Module, call: Call, graph: Any, want: Outcome, weights: NodeWeights) -> dict[str, float]:
     """How much the plain model's gradients change when the nodes are numbered backwards.
 
     A gradient that should be 0, such as that of a bias before a norm, is only rounding, and may differ by as much.
     """
     backwards = want.rows.flipped() if isinstance(want.rows, TypedRows) else want.rows.flip(0)
+    model = copy.deepcopy(model)
+    weights.keep(model, backwards)
     again = _plain_pass(model, call, _turned(call, graph), backwards, SMALL, Notes())
+    turned_back = {
+        name: grad.flip(weights.dims[name]) if grad is not None and name in weights.dims else grad
+        for name, grad in again.gradients.items()
+    }
     return {
-        name: float((again.gradients[name] - grad).abs().max())  # type: ignore[operator]
+        name: float((turned_back[name] - grad).abs().max())  # type: ignore[operator]
         for name, grad in want.gradients.items()
         if grad is not None and grad.numel()
     }
@@ -236,13 +289,24 @@ def _turned(call: Call, graph: Any) -> Any:
     return turned
 
 
-def _compare(want: Outcome, parts: list[Outcome], rounding: dict[str, float]) -> None:
-    """Raise `Difference` where the outcomes of the ``parts`` together do not equal that of the whole graph."""
-    _compare_trace(want, parts)
+def _compare(want: Outcome, parts: list[Outcome], rounding: dict[str, float], weights: NodeWeights) -> None:
+    """Raise `Difference` where the outcomes of the ``parts`` together do not equal that of the whole graph.
+
+    If they differ, the first module whose rows differ is named. A module inside may see its rows in another order.
+    """
+    try:
+        _compare_results(want, parts, rounding, weights)
+    except Difference:
+        _compare_trace(want, parts)
+        raise
+
+
+def _compare_results(want: Outcome, parts: list[Outcome], rounding: dict[str, float], weights: NodeWeights) -> None:
+    """Raise `Difference` where outputs, gradients or buffers differ."""
     for number, value in enumerate(want.outputs):
         pieces = [part.outputs[number] for part in parts]
         _same("the output", _assembled(value, pieces, parts), value)
-    _compare_gradients(want, parts, rounding)
+    _compare_gradients(want, parts, rounding, weights)
     for name, value in want.buffers.items():
         for part in parts:
             if value.is_floating_point() and value.shape == part.buffers[name].shape:
@@ -261,16 +325,20 @@ def _compare_trace(want: Outcome, parts: list[Outcome]) -> None:
             _same(key[0], _assembled(value, pieces, parts), value)
 
 
-def _compare_gradients(want: Outcome, parts: list[Outcome], rounding: dict[str, float]) -> None:
-    given = [grad for grad in want.gradients.values() if grad is not None and grad.numel()]
-    scale = max((float(grad.abs().max()) for grad in given), default=0.0)
+def _compare_gradients(want: Outcome, parts: list[Outcome], rounding: dict[str, float], weights: NodeWeights) -> None:
+    largest = (float(grad.abs().max()) for grad in want.gradients.values() if grad is not None and grad.numel())
+    scale = max(largest, default=0.0)
     for name, grad in want.gradients.items():
         found = [part.gradients[name] for part in parts]
         if grad is None or any(piece is None for piece in found):
             if grad is not None and float(grad.abs().max()):
                 raise Difference(f"the gradient of {name} is missing on a shard")
             continue
-        total = torch.stack([piece for piece in found if piece is not None]).sum(0)
+        given = [piece for piece in found if piece is not None]
+        if name in weights.dims:
+            total = weights.assembled(name, given, [part.rows for part in parts if isinstance(part.rows, Tensor)])
+        else:
+            total = torch.stack(given).sum(0)
         # Rounding is small beside the other gradients, so the slack has a limit.
         slack = min(10 * rounding.get(name, 0.0), 10 * TOLERANCE * scale)
         _same(f"the gradient of {name}", total, grad, scale, slack)

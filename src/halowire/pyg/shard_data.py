@@ -131,6 +131,7 @@ def shard_links(
     if isinstance(decoder, nn.Module):
         decoder.to(place)
         part.reduction.share(decoder, "broadcast of the decoder")
+        part.reduction.add(decoder.parameters())
     return part, Links(LinkTask(links, part.shard, config, transport, place, decoder or dot_product), part)
 
 

@@ -243,8 +243,12 @@ def try_pass(model: nn.Module, call: Call, graph: Any, rows: RowNumbers, size: S
     model.eval()
     with torch.no_grad():
         outputs += run()
-    gradients = {name: parameter.grad for name, parameter in model.named_parameters()}
+    gradients = {name: _dense(parameter.grad) for name, parameter in model.named_parameters()}
     return Outcome([value.detach() for value in outputs], trace, gradients, dict(model.named_buffers()), rows, known)
+
+
+def _dense(grad: Tensor | None) -> Tensor | None:
+    return grad.to_dense() if grad is not None and grad.is_sparse else grad
 
 
 class Still(TorchFunctionMode):
@@ -270,8 +274,8 @@ class Still(TorchFunctionMode):
         if name in DRAWS:
             raise InputError(
                 f"the model's forward draws random numbers (torch's `{name}`), and every worker would draw others; for "
-                "randomly dropped edges use halowire.DropEdges, for dropped values torch's dropout; draw anything else "
-                "before the forward"
+                "randomly dropped edges use halowire.DropEdges, for dropped values torch's dropout, for numbers of "
+                "nodes and edges, shuffled rows and negative pairs halowire.Random; draw anything else before forward"
             )
         for value in leaves((args, kwargs)):
             numbers = (value.start, value.stop) if isinstance(value, slice) else (value,)

@@ -15,6 +15,8 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
 from halowire.errors import InputError
+from halowire.pyg.global_attention import polynormer, sgformer
+from halowire.pyg.graph_norms import BATCH_NORMS, GraphMeans
 from halowire.pyg.model_pass import ModelPass
 from halowire.pyg.semantic_attention import WholeHan
 
@@ -30,7 +32,6 @@ REFUSED = {
     "SyncBatchNorm": "halowire spreads BatchNorm1d over the workers itself; use that",
     "GPSConv": "its attention is over all nodes, and every worker sees only its own; use TransformerConv",
     "Node2Vec": "it has one weight row per node of the whole graph; use a model of (x, edge_index)",
-    "LightGCN": "it has one weight row per node of the whole graph; use LGConv layers on given features",
 }  # fmt: skip
 """Layers that cannot run on a shard, each with the reason."""
 
@@ -65,34 +66,46 @@ def refuse_unsupported(model: nn.Module) -> None:
             )
     for name, value in [*model.named_parameters(), *model.named_buffers()]:
         if isinstance(value, UninitializedParameter | UninitializedBuffer):
-            raise InputError(f"weight {name!r} has no shape yet; call the model once on a plain graph first")
-        if isinstance(value, nn.Parameter) and value.dtype != torch.float32:
-            raise InputError(f"weight {name!r} is {value.dtype}; halo rows travel as float32: call model.float()")
+            raise InputError(
+                f"weight {name!r} has no shape yet, and forward takes inputs that the graph does not have by name, so "
+                "that halowire cannot call it; call the model once on a plain graph first"
+            )
 
 
 def spread_norms(model: nn.Module, passing: ModelPass) -> None:
-    """Give every normalisation layer, and the attention over edge types of ``HANConv``, the sums of the whole graph."""
+    """Give every normalisation layer, linear attention over all nodes and ``HANConv`` the sums of the whole graph."""
     known: dict[type, Any] = {nn.BatchNorm1d: column_norm}
     if (package := sys.modules.get("torch_geometric.nn")) is not None:
         known |= {getattr(package, name): norm for name, norm in NORMS.items()}
+    attention: dict[type, Any] = {}
+    if (attentions := sys.modules.get("torch_geometric.nn.attention")) is not None:
+        attention = {attentions.SGFormerAttention: sgformer, attentions.PolynormerAttention: polynormer}
     for module in model.modules():
         if type(module) in known:
             # An attribute of the instance comes before the method of its class; parameters and buffers stay.
             module.forward = partial(_forward, known[type(module)], module, passing)
+        elif type(module) in attention:
+            module.forward = partial(attention[type(module)], module, passing)
         elif package is not None and type(module) is package.HANConv:
             module.forward = WholeHan(module, passing)
 
 
 def _forward(
-    norm: Callable[..., Tensor], module: nn.Module, passing: ModelPass, x: Tensor, batch: object = None, *_: object,
-    **__: object,
+    norm: Callable[..., Tensor], module: nn.Module, passing: ModelPass, x: Tensor, batch: Tensor | None = None,
+    *_: object, **__: object,
 ) -> Tensor:  # fmt: skip
     """Call ``norm`` with the arguments of PyG's layers: ``x``, ``batch`` and, by any name, the number of graphs."""
+    # The sums of many rows need more digits than a row has, as torch's own norms know.
+    wide = x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
     if batch is not None and getattr(module, "mode", "graph") != "node":
-        raise InputError(
-            f"{type(module).__name__} got a batch vector; a shard is part of one graph: call the layer without batch"
-        )
-    return norm(module, passing, x)
+        by_graph = BATCH_NORMS.get(type(module).__name__)
+        if by_graph is None:
+            raise InputError(
+                f"{type(module).__name__} got a batch vector, which it cannot use on many workers; use GraphNorm, or "
+                "call the layer without batch"
+            )
+        return by_graph(module, wide, GraphMeans(passing, batch)).to(x.dtype)
+    return norm(module, passing, wide).to(x.dtype)
 
 
 def whole_mean(passing: ModelPass, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -113,7 +126,7 @@ def column_norm(module: Any, passing: ModelPass, x: Tensor) -> Tensor:
         raise InputError(f"BatchNorm1d got a tensor of shape {list(x.shape)}; on many workers it takes rows [n, C]")
     if not module.training and module.running_mean is not None:
         running = module.running_mean, module.running_var
-        return F.batch_norm(x, *running, module.weight, module.bias, False, 0.0, module.eps)
+        return F.batch_norm(x.to(running[0].dtype), *running, module.weight, module.bias, False, 0.0, module.eps)
     mean, count = whole_mean(passing, x)
     centred = x - mean
     var, _ = whole_mean(passing, centred.square())
@@ -124,14 +137,16 @@ def column_norm(module: Any, passing: ModelPass, x: Tensor) -> Tensor:
                 module.num_batches_tracked.add_(1)
                 # Without a momentum, the running statistics are the average of all updates.
                 factor = 1.0 / float(module.num_batches_tracked) if factor is None else factor
-            module.running_mean.lerp_(mean, factor or 0.0)
-            module.running_var.lerp_(var * (count / (count - 1)), factor or 0.0)
+            kind = module.running_mean.dtype
+            module.running_mean.lerp_(mean.to(kind), factor or 0.0)
+            module.running_var.lerp_((var * (count / (count - 1))).to(kind), factor or 0.0)
     return _affine(module, centred * (var + module.eps).rsqrt())
 
 
 def layer_norm(module: Any, passing: ModelPass, x: Tensor) -> Tensor:
     """PyG's ``LayerNorm``: mode ``graph`` has one mean and one deviation for all values of the whole graph."""
     if module.mode == "node":
+        x = x if module.weight is None else x.to(module.weight.dtype)
         return F.layer_norm(x, (module.in_channels,), module.weight, module.bias, module.eps)
     centred = x - whole_mean(passing, x)[0].mean()
     deviation = whole_mean(passing, centred.square())[0].mean().sqrt()

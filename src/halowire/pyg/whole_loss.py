@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +14,8 @@ from torch import Tensor, nn
 from torch.autograd import Function, Variable
 
 from halowire.errors import InputError
-from halowire.events import SETUP
-from halowire.pyg.edges import leaves
+from halowire.events import SETUP, TRAIN
+from halowire.pyg.edges import changed, leaves
 from halowire.pyg.outside_weights import RowTensors, leaf_tensors, told_apart
 from halowire.wire import HaloExchanges, Transport, vector_on
 
@@ -36,7 +38,8 @@ class Reduction:
     A pass begins at the loss (`halowire.pyg.whole_loss.WholeMean`). Gradients of earlier passes, which are summed
     already, are put aside; at the end the new gradients are summed and added to them, so that several losses may be
     accumulated before a step. ``running`` says whether a pass has begun, ``heard`` is what is known from the passes,
-    ``handed_over`` whether another loop sums.
+    ``handed_over`` whether another loop sums. With ``compares_weights`` every pass checks that all workers have the
+    same weights.
     """
 
     def __init__(self, transport: Transport, extents: Sequence[int] = ()) -> None:
@@ -45,6 +48,8 @@ class Reduction:
         self.running = False
         self.heard = Heard()
         self.handed_over = False
+        self.compares_weights = False
+        self._account: AbstractContextManager[None] = contextlib.nullcontext()
         self._time = time.perf_counter()
         self._parameters: list[Tensor] = []
         self._exchanges: list[HaloExchanges] = []
@@ -57,12 +62,16 @@ class Reduction:
         known = {id(parameter) for parameter in self._parameters}
         self._parameters += [parameter for parameter in parameters if id(parameter) not in known]
 
+    def keep_apart(self, rows: Iterable[nn.Parameter]) -> None:
+        """Leave the gradients of ``rows``, weights of this worker's nodes, as they are."""
+        for parameter in rows:
+            self._rows.add(parameter)
+
     def share(self, module: nn.Module, what: str) -> None:
-        """Give all workers rank 0's weights and buffers of ``module``, and sum its gradients; ``what`` names it."""
+        """Give all workers rank 0's weights and buffers of ``module``; ``what`` names it."""
         with torch.no_grad():
             for value in (*module.parameters(), *module.buffers()):
                 value.copy_(self.transport.broadcast(value.detach().clone(), what, SETUP))
-        self.add(module.parameters())
 
     def watch(self, exchange: HaloExchanges) -> None:
         """Synchronise the next epoch of ``exchange`` when its rows have changed too much."""
@@ -133,6 +142,8 @@ class Reduction:
         if self.running:
             return
         self.running = True
+        self._account = self.transport.ledger.account(TRAIN)  # layers that run again in backward send rows, too
+        self._account.__enter__()
         self._earlier = [parameter.grad for parameter in self._parameters]
         for parameter in self._parameters:
             parameter.grad = None
@@ -141,10 +152,12 @@ class Reduction:
     def _finish(self) -> None:
         """Sum the new gradients, the changes of the exchanges' rows and rank 0's seconds in one message."""
         self.running = False
+        self._account.__exit__(None, None, None)
         new = [parameter.grad for parameter in self._parameters]
         # A weight that the loss does not reach has no gradient on any worker: all workers run the same code.
         parts = [grad.reshape(-1) for grad in new if grad is not None]
         numbers = [value for exchange in self._exchanges for value in exchange.take_change()]
+        numbers.append(self._digest())
         numbers.append(self._seconds())
         device = (parts or [grad for _, grad in self._told])[0].device
         # The bytes of the losses' factors, and their squares: float32 sums of both are exact.
@@ -159,11 +172,17 @@ class Reduction:
             else:
                 parameter.grad = earlier
         self._earlier = []
-        found = torch.cat([next(pieces), *(grad for _, grad in self._told)]).tolist()
-        changes, seconds = found[: len(numbers) - 1], found[len(numbers) - 1]
+        found = self.transport.read(torch.cat([next(pieces), *(grad for _, grad in self._told)]))
+        changes, (digests, seconds) = found[: len(numbers) - 2], found[len(numbers) - 2 : len(numbers)]
         last = len(numbers) + 2 * factors.numel()
         self._refuse_other_factors(found[len(numbers) : last])
         self._hear_all(found[last:], seconds)
+        if digests != float(numbers[-2]) * self.transport.size:
+            raise InputError(
+                "the weights that all workers share are no longer the same on all of them: since the last backward, "
+                "something was done by a number that only this worker knows, such as the norm of its rows in torch's "
+                "clip_grad_norm_; use halowire.clip_grad_norm_(model, max_norm)"
+            )
         for exchange, change, norm in zip(self._exchanges, changes[::2], changes[1::2], strict=True):
             threshold = exchange.policy.freshness.threshold
             exchange.synchronise_next = 0 < threshold**2 * norm < change
@@ -187,6 +206,14 @@ class Reduction:
         total = sum(terms, self.heard.total)
         self.heard = Heard(self.heard.losses + len(terms), total, self.heard.seconds + seconds)
         self._told = []
+
+    def _digest(self) -> float:
+        """A number of the weights' bits, if they are compared; it is so small that the sum of all workers is exact."""
+        if not self.compares_weights:
+            return 0.0
+        bits = [value.detach().reshape(-1).view(torch.uint8).sum() for value in self._parameters if value.numel()]
+        limit = 2**24 // self.transport.size
+        return float(sum(int(total) * (2 * place + 1) for place, total in enumerate(bits)) % limit)
 
     def _seconds(self) -> float:
         """Seconds since the last backward pass on rank 0, and 0 on other ranks, so that the sum is rank 0's seconds."""
@@ -248,9 +275,20 @@ class WholeLoss(Tensor):
                 "that would count once per worker; put what depends on rows into the values, and a penalty on the "
                 "weights into data.mean(values, penalty=...)"
             )
+        if name in ("grad", "backward"):
+            # Layers may run again in backward, and their edges are a subclass too: only the loss loses its class.
+            return func(*changed(args, _plain), **changed(kwargs, _plain))
         with torch._C.DisableTorchFunctionSubclass():
             out = func(*args, **kwargs)
         return WholeLoss.of(out, reduction) if isinstance(out, Tensor) and out.is_floating_point() else out
+
+
+def _plain(value: Any) -> Any:
+    """``value``, which is no longer a `WholeLoss`."""
+    if not isinstance(value, WholeLoss):
+        return value
+    with torch._C.DisableTorchFunctionSubclass():
+        return value.as_subclass(Tensor)
 
 
 class WholeMean(Function):

@@ -8,7 +8,7 @@ from functools import cache
 import torch.distributed as dist
 
 from halowire.errors import InputError
-from halowire.wire import Circle, Transport
+from halowire.wire import Circle, Transport, pairs_of
 
 CHUNKS_PER_STAGE = 4
 
@@ -104,6 +104,10 @@ class Seat:
             world if mesh.workers == circle_size else world.among(circle)
             for circle, circle_size in ((stages[stage], mesh.parts), (lines[part], mesh.stages))
         )
+        if line.has_pairs and mesh.stages > 1:
+            borders = _pairs(dist.group.WORLD, mesh.stages, mesh.parts, world.deadline)[part]
+            near = {stage - 1: borders[stage - 1] if stage else None, stage + 1: (*borders, None)[stage]}
+            line.use_pairs({other: group for other, group in near.items() if group is not None})
         return Seat(mesh, stage, part, world, peers, line)
 
     @property
@@ -120,6 +124,7 @@ class Seat:
 def forget_circles() -> None:
     """Drop the process groups of all meshes, before the default group is destroyed."""
     _circles.cache_clear()
+    _pairs.cache_clear()
 
 
 @cache
@@ -133,3 +138,10 @@ def _circles(world: dist.ProcessGroup, stages: int, parts: int, deadline: float)
     by_stage = [Circle.of([mesh.rank(stage, part) for part in range(parts)], deadline) for stage in range(stages)]
     by_part = [Circle.of([mesh.rank(stage, part) for stage in range(stages)], deadline) for part in range(parts)]
     return by_stage, by_part
+
+
+@cache
+def _pairs(world: dist.ProcessGroup, stages: int, parts: int, deadline: float) -> list[list[dist.ProcessGroup | None]]:
+    """For every part, a process group for the two workers at each border of its stages, see :func:`pairs_of`."""
+    mesh = Mesh(stages, parts)
+    return [pairs_of([mesh.rank(stage, part) for stage in range(stages)], deadline) for part in range(parts)]

@@ -287,6 +287,9 @@ class Config:
     `resume-lower-lr`: go back to that checkpoint with half the learning rate, at most 5 times in a run"""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """`auto`: CUDA where torch sees a GPU for every local worker, else the CPU"""
+    transport: Literal["auto", "nccl", "gloo"] = "auto"
+    """what carries rows between GPUs. `nccl`: NCCL, from device to device; `gloo`: Gloo, through the host's memory, for
+    machines between which NCCL does not work; `auto`: NCCL where torch has it. Rows of CPUs always travel by Gloo"""
     deadline: float = 600.0
     """seconds a worker waits for the others before it gives up and says who is late"""
     model: ModelConfig = field(default_factory=ModelConfig)

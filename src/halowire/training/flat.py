@@ -93,7 +93,7 @@ class FlatGradients:
             while self._under_way:
                 self._transport.wait(self._under_way.pop(0))
             self._note_finite()  # the sums are the same on all workers, and so is the finding
-            return read(self._extras)
+            return self._transport.read(self._extras)
         if self._codec is None:
             self._peers.all_reduce(self.gradients, self.where)
             self._note_finite()
@@ -101,7 +101,7 @@ class FlatGradients:
             self._note_finite()  # before the code, which may turn an infinity into a number
             self._codec.all_reduce(self.gradients, epoch, self.where)
         self._transport.all_reduce(self._extras, self.where)
-        return read(self._extras)
+        return self._transport.read(self._extras)
 
     def _note_finite(self) -> None:
         """Add 1 to the last extra if the gradients, as they are now, are not finite."""
@@ -139,12 +139,6 @@ def not_finite(tensors: Sequence[Tensor]) -> Tensor:
     if not ends:
         return torch.zeros(())
     return (~torch.stack(ends).isfinite()).any().float()
-
-
-def read(values: Tensor) -> list[float]:
-    """The numbers of a vector, for all of which the host waits once."""
-    found: list[float] = values.tolist()
-    return found
 
 
 def broadcast_parameters(parameters: list[nn.Parameter], transport: Transport) -> None:

@@ -12,6 +12,9 @@ values of float32 (4 bytes):
     buffers       messages of every layer, sent and received, there and back: ``2 (h + s) w`` at the rate of the wire
     temporaries   of torch's operations, where they stand in for kernels: ``8 n w``, for attention ``3 e w``
 
+In a pipeline every stage has its share of the layers, each layer keeps ``3 n w`` more, and gradients and temporaries
+are those of one chunk.
+
 What torch, the driver and their libraries take (some hundred MiB on a GPU) is theirs: what is free is asked for after
 they have taken it.
 """
@@ -41,6 +44,8 @@ COPIES = 5
 """Of every weight: the weight, its gradient, two moments of Adam, and the best weights so far."""
 AT_ONCE = 4
 """Matrices of gradients of the rows that backward holds at once: of ``u``, ``v``, ``a`` and ``g``."""
+HISTORY = 3
+"""Rows that every layer of a pipeline keeps beside its activations: historical ones, and those at its borders."""
 TEMPORARIES = 8
 """Matrices that torch's operations for activation, dropout and codes write beside their results."""
 FINEST_CODE = 16
@@ -89,7 +94,8 @@ def estimate(train: Shard, whole: Shard, config: Config, mesh: Mesh, twins: bool
     widths = [layer.width for layer in stage.layers]
     layers = stage.layers[: max(1, round(len(stage.layers) / mesh.stages))]
     widest = max([*(segment.width for segment in stage.segments), *widths, *(one.sum_width for one in stage.layers)])
-    n = whole.num_owned
+    n, chunks = whole.num_owned, mesh.chunks
+    history = HISTORY if chunks > 1 else 0
     crossing = config.rate.rows * (train.num_halo + train.send_index.numel())
     flights = 1 if config.freshness.mode == "fresh" else 2
     last = stage.segments[-1].width if stage.output is None else stage.output.width
@@ -98,11 +104,11 @@ def estimate(train: Shard, whole: Shard, config: Config, mesh: Mesh, twins: bool
         features=sum(_features(shard, model) for shard in shards),
         edges=sum(_edges(shard) for shard in shards),
         halo_rows=VALUE * _halo_values(config, widths, train) // mesh.stages,
-        activations=(*(VALUE * n * _kept(layer) for layer in layers), VALUE * n * 2 * last),
-        gradients=VALUE * AT_ONCE * n * widest,
+        activations=(*(VALUE * n * _kept(layer, history) for layer in layers), VALUE * n * 2 * last),
+        gradients=VALUE * AT_ONCE * n * widest // chunks,
         optimiser=VALUE * COPIES * weights // mesh.stages,
         buffers=round(2 * flights * config.rate.bits / 8 * crossing * sum(widths)) // mesh.stages,
-        temporaries=VALUE * _temporary_values(config, model, whole, widest) if twins else 0,
+        temporaries=VALUE * _temporary_values(config, model, whole, widest) // chunks if twins else 0,
     )
 
 
@@ -141,11 +147,14 @@ def _temporary_values(config: Config, model: Model, shard: Shard, widest: int) -
     return max(rows, 3 * edges) * widest
 
 
-def _kept(layer: Layer) -> int:
-    """Values of a row that forward keeps of ``layer``: what enters it, its activation if read again, the aggregate."""
+def _kept(layer: Layer, history: int) -> int:
+    """Values of a row that forward keeps of ``layer``: what enters it, its activation if read again, the aggregate.
+
+    ``history`` counts the further rows that a layer whose rows move in chunks keeps.
+    """
     entering = layer.out_width if layer.width > layer.out_width else layer.width
     activated = entering if layer.needs_v or layer.multiplies else 0
-    return entering + activated + layer.sum_width
+    return entering + activated + (1 + history) * layer.sum_width
 
 
 def least(shard: Shard, model: nn.Module) -> MemoryEstimate:

@@ -8,7 +8,7 @@ whole part), `ChunkExchange` (the halo rows of the chunks in work) and `StageLin
 """
 
 from halowire.wire.chunk_halo import ChunkExchange, Routes
-from halowire.wire.circle import Circle, leave_group
+from halowire.wire.circle import Circle, hold_watchdog, leave_group, pairs_of
 from halowire.wire.code_error import MEASURE_EVERY, MEASURED_ROWS
 from halowire.wire.codec import Packed, Source
 from halowire.wire.crossing import Crossing, Extend
@@ -26,12 +26,16 @@ from halowire.wire.rate_schedule import BaseBit, Budget, exponential, linear, pa
 from halowire.wire.route import Piece, row_subset, sample_size
 from halowire.wire.stage_link import StageLink
 from halowire.wire.transport import Pending, Transport
+from halowire.wire.transport_choice import transport_on
+from halowire.wire.transport_nccl import NcclTransport
+from halowire.wire.transport_pinned import PinnedTransport
 
 __all__ = [
     "BACKWARD", "BASES", "BITS", "FORWARD", "HEADER_BYTES", "MEASURED_ROWS", "MEASURE_EVERY", "Arrival", "BaseBit",
     "Budget", "ChunkExchange", "Circle", "Crossing", "Draws", "Envelope", "Extend", "Freshness", "GradientCodec",
-    "HaloExchange", "HaloExchanges", "InProcessTransport", "Message", "Packed", "Pending", "Piece", "Policy", "Rate",
-    "Routes", "RowCodec", "Source", "StageLink", "Transport", "agree_on_codec", "by_base", "check_codec", "codec_of",
-    "column_subset", "exponential", "grade_bits", "grade_counts", "leave_group", "linear", "parse_steps",
-    "row_subset", "run_threads", "sample_size", "sent_over", "stepped", "vector_on",
+    "HaloExchange", "HaloExchanges", "InProcessTransport", "Message", "NcclTransport", "Packed", "Pending", "Piece",
+    "PinnedTransport", "Policy", "Rate", "Routes", "RowCodec", "Source", "StageLink", "Transport", "agree_on_codec",
+    "by_base", "check_codec", "codec_of", "column_subset", "exponential", "grade_bits", "grade_counts",
+    "hold_watchdog", "leave_group", "linear", "pairs_of", "parse_steps", "row_subset", "run_threads", "sample_size",
+    "sent_over", "stepped", "transport_on", "vector_on",
 ]  # fmt: skip

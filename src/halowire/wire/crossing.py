@@ -15,6 +15,7 @@ from torch.autograd.function import once_differentiable
 from halowire.events import TRAIN
 from halowire.wire.halo_exchange import HaloExchange
 from halowire.wire.message import Message
+from halowire.wire.policy import BACKWARD, EXACT, FORWARD
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +28,15 @@ class Crossing:
     exchange: HaloExchange
     number: int
     epoch: int | None
+
+    @property
+    def exact(self) -> bool:
+        """Whether the rows travel as they are, and at once."""
+        policy = self.exchange.policy
+        if self.epoch is None:
+            return True
+        plain = policy.codec is None and policy.decay is None and not policy.freshness.delayed
+        return plain and all(policy.rates(self.epoch, self.number, way) == EXACT for way in (FORWARD, BACKWARD))
 
     def start(self, rows: Tensor) -> Message | None:
         """Launch the boundary rows among the owned ``rows`` ``[n, k]``; returns the message that is to be used."""

@@ -13,7 +13,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import TypeVar
+from typing import Protocol, TypeVar
+from weakref import WeakSet
 
 import torch
 import torch.distributed as dist
@@ -52,11 +53,19 @@ class Wait:
         return max(0.001, self.deadline - self.seconds)
 
 
+class Looked(Protocol):
+    """Something else that the thread of a watch looks at from time to time."""
+
+    def look(self) -> None:
+        """Announce and end what takes long."""
+
+
 class Watch:
     """Announces waits that take long; only its own thread spends time on that, a wait just enters itself here."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self.waits: dict[int, Wait] = {}
+        self._others: WeakSet[Looked] = WeakSet()
         self._say = say
         self._nap = LONGEST_NAP
         self._changed = threading.Event()
@@ -78,14 +87,24 @@ class Watch:
         finally:
             del self.waits[id(wait)]
 
+    def look_at(self, other: Looked) -> None:
+        """Let the thread look at ``other`` too, as long as it lives."""
+        self._others.add(other)
+
+    def announce(self, wait: Wait) -> None:
+        """Say once that ``wait`` takes long, if it does."""
+        if not wait.warned and wait.seconds >= WARN_AFTER * wait.deadline:
+            wait.warned = True
+            self._say(announcement(wait))
+
     def _look(self) -> None:
         while True:
             self._changed.wait(self._nap)
             self._changed.clear()
             for wait in list(self.waits.values()):
-                if not wait.warned and wait.seconds >= WARN_AFTER * wait.deadline:
-                    wait.warned = True
-                    self._say(announcement(wait))
+                self.announce(wait)
+            for other in list(self._others):
+                other.look()
 
 
 def announcement(wait: Wait) -> str:

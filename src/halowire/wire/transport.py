@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Self
+from typing import Any, Self
 from weakref import WeakKeyDictionary
 
 import torch
@@ -66,6 +66,9 @@ class Transport:
     on arrival.
     """
 
+    has_pairs = False
+    """Whether messages to single peers travel by process groups of their own, see :meth:`NcclTransport.use_pairs`."""
+
     def __init__(
         self,
         ledger: Ledger | None = None,
@@ -96,6 +99,9 @@ class Transport:
         """A transport of the same kind to the members of ``circle``, with the same ledger."""
         return type(self)(self.ledger, self.deadline, circle, run=self.run)
 
+    def use_pairs(self, pairs: Mapping[int, dist.ProcessGroup]) -> None:
+        """Send messages to single peers by the groups ``pairs``; where tags tell messages apart, nothing changes."""
+
     def all_to_all(
         self,
         send: Tensor,
@@ -113,16 +119,8 @@ class Transport:
         """
         if self.size == 1:
             return Pending((), received, send, where)
-        if send.device.type != "cpu" and tag is None:  # all members take part
-            pending = self.open(send, received, [], where, tag, envelope)
-            self._send_headers(pending)
-            sizes = (list(recv_bytes), list(send_bytes))
-            work = dist.all_to_all_single(received, send, *sizes, group=self._halos, async_op=True)
-            assert work is not None
-            pending.works = (work,)
-            return pending
-        pending = self.open(send, received, _whole(recv_bytes), where, tag, envelope)
-        self.dispatch(pending, _whole(send_bytes))
+        pending = self.open(send, received, whole_pieces(recv_bytes), where, tag, envelope)
+        self.dispatch(pending, whole_pieces(send_bytes))
         return pending
 
     def open(
@@ -173,10 +171,15 @@ class Transport:
         if pending.headers is None or pending.headers_left:
             return
         pending.headers_left = True
-        envelope = pending.headers.envelope
-        leaving = [(envelope.leaving[peer], self.members[peer]) for peer in envelope.sent]
-        works = [_posted(dist.isend, header, rank, self._halos, pending.tag + PIECES) for header, rank in leaving]
-        self._note_outgoing(pending, tuple(works), tuple(rank for _, rank in leaving))
+        leaving = self._leaving_headers(pending.headers.envelope)
+        self._note_outgoing(pending, self._post_headers(leaving, pending.tag), tuple(rank for _, rank in leaving))
+
+    def _leaving_headers(self, envelope: Envelope) -> list[tuple[Tensor, int]]:
+        """The headers that leave, and the ranks that get them."""
+        return [(envelope.leaving[peer], self.members[peer]) for peer in envelope.sent]
+
+    def _post_headers(self, leaving: Sequence[tuple[Tensor, int]], tag: int) -> Works:
+        return tuple(_posted(dist.isend, header, rank, self._halos, tag + PIECES) for header, rank in leaving)
 
     def dispatch(self, pending: Pending, pieces: Sequence[Piece]) -> None:
         """Send ``pieces`` (in bytes) of an open message, the headers in front of the first ones."""
@@ -202,11 +205,7 @@ class Transport:
         if works or headers is not None:
             wait = Wait(pending.where, self.deadline)
             with process_watch().over(wait):
-                if headers is not None and pending.received.device.type != "cpu":
-                    # On a GPU a wait only orders the streams. Waiting for the headers here would stop the host in every
-                    # message, so they are checked when their memory is needed again, which is one epoch later.
-                    self._unchecked[id(headers.envelope)] = headers
-                elif headers is not None:
+                if headers is not None:
                     self._check(headers, wait)
                 self._finish_all(works, pending.ranks, wait)
         self._expected.pop(id(pending), None)
@@ -261,7 +260,12 @@ class Transport:
         if self.size == 1:
             return Pending((), tensor, tensor, where)
         self._book(account, 2 * (self.size - 1) * tensor.nbytes // self.size)
-        return Pending((dist.all_reduce(tensor, group=self._group, async_op=True),), tensor, tensor, where)
+        return self._collective(dist.all_reduce, tensor, where)
+
+    def _collective(self, operation: Callable[..., Any], tensor: Tensor, where: str, **more: Any) -> Pending:
+        """Launch an ``operation`` of all members on ``tensor``, in place."""
+        work = operation(tensor, group=self._group, async_op=True, **more)
+        return Pending((work,), tensor, tensor, where)
 
     def all_reduce(self, tensor: Tensor, where: str, account: str | None = GRADIENT) -> Tensor:
         """Sum ``tensor`` over all members, in place."""
@@ -272,9 +276,12 @@ class Transport:
         if self.size == 1:
             return tensor
         self._book(account, (self.size - 1) * tensor.nbytes if self.rank == 0 else 0)
-        work = dist.broadcast(tensor, src=self.members[0], group=self._group, async_op=True)
-        assert work is not None
-        return self.wait(Pending((work,), tensor, tensor, where))
+        return self.wait(self._collective(dist.broadcast, tensor, where, src=self.members[0]))
+
+    def read(self, values: Tensor) -> list[float]:
+        """The numbers of a vector, for all of which the host waits once."""
+        found: list[float] = values.tolist()
+        return found
 
     def broadcast_bytes(self, data: bytes, where: str) -> bytes:
         """Copy rank 0's ``data`` to every worker."""
@@ -363,7 +370,7 @@ def _length_tag(nbytes: int) -> int:
     return ((nbytes * 2654435761 & 0xFFFFFFFF) >> 18) << 17
 
 
-def _whole(sizes: Sizes) -> list[Piece]:
+def whole_pieces(sizes: Sizes) -> list[Piece]:
     """The pieces of a message that is not cut: one for every peer that gets bytes."""
     ends = list(itertools.accumulate(sizes))
     return [Piece(peer, 0, end - size, end) for peer, (size, end) in enumerate(zip(sizes, ends, strict=True)) if size]

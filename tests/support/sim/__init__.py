@@ -5,8 +5,19 @@ refuses is refused, and every time that the host waits for the device is counted
 """
 
 from tests.support.sim.counts import Counts
+from tests.support.sim.fake_nccl import FakeNccl
 from tests.support.sim.rules import DeviceError
 from tests.support.sim.sim_tensor import SIM, SimTensor, have_device
+from tests.support.sim.sim_transport import (
+    SimTransport,
+    nccl_here,
+    nccl_simulated,
+    pinned_simulated,
+    transport_of,
+)
 from tests.support.sim.simulation import Simulation
 
-__all__ = ["SIM", "Counts", "DeviceError", "SimTensor", "Simulation", "have_device"]
+__all__ = [
+    "SIM", "Counts", "DeviceError", "FakeNccl", "SimTensor", "SimTransport", "Simulation", "have_device",
+    "nccl_here", "nccl_simulated", "pinned_simulated", "transport_of",
+]  # fmt: skip

@@ -18,6 +18,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 from tests.support.sim.counts import Counts
 from tests.support.sim.rules import COPIES, INDEXING, LIKE, WAITS, DeviceError, aten
 from tests.support.sim.sim_tensor import SIM, SimTensor, install, serve_other_threads
+from tests.support.sim.stream_watch import StreamWatch
 
 
 class Simulation(TorchDispatchMode):
@@ -27,6 +28,8 @@ class Simulation(TorchDispatchMode):
         self.module = install()
         super().__init__()
         self.counts = counts or Counts()
+        self.watch: StreamWatch | None = None
+        """Set where a stand-in for NCCL carries the device's messages: then its rules hold too."""
 
     def __enter__(self) -> Simulation:
         """Begin; ``torch.tensor(.., device="sim")`` makes a CPU tensor and copies it, as on CUDA."""
@@ -50,6 +53,8 @@ class Simulation(TorchDispatchMode):
         held = [tensor for tensor in tensors if isinstance(tensor, SimTensor)]
         if not held and not _names(kwargs.get("device"), SIM):
             return func(*args, **kwargs)
+        if self.watch is not None and func.namespace == "aten":
+            self.watch.touch(func, args, kwargs)
         if func.namespace == "c10d":
             return self._send(func, args, kwargs, len(held) == len(tensors))
         self.module.operations += 1
@@ -71,6 +76,8 @@ class Simulation(TorchDispatchMode):
         """Let a message or a sum travel over the process group, from the values of the device's tensors."""
         if not whole:
             raise DeviceError(f"{func}: buffers of one message are on the device and on the CPU")
+        if self.watch is not None:
+            raise DeviceError(f"{func}: NCCL takes all-to-alls, sums, broadcasts, and sends and receives in batches")
         self.counts.note(self.counts.messages, str(func))
         return func(*tree_map(_inner, args), **tree_map(_inner, kwargs))
 

@@ -115,6 +115,13 @@ def test_tracebacks_are_shown_to_who_asks_for_them(halowire, monkeypatch):
     assert said.code == 2 and "Traceback" in said.err and said.err.endswith("it must be at least 1\n")
 
 
+def test_too_few_gpus_are_refused_with_the_alternative(halowire, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
+    said = halowire("train", SMALL, "--device", "cuda", "--workers", "2", "--out", "run")
+    assert said.code == 2 and said.err.endswith("start at most 1 workers on this machine, or use --device cpu\n")
+
+
 def test_interruption_while_reading_is_130(halowire, monkeypatch):
     def interrupt(*_, **__):
         raise KeyboardInterrupt

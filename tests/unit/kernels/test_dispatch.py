@@ -77,6 +77,7 @@ def test_triton_takes_what_a_new_gpu_holds(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_triton_that_was_asked_for_and_cannot_run_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dispatch, "serves", lambda device: False)
     monkeypatch.setattr(dispatch, "reason_against", lambda device: "triton is not installed")
     monkeypatch.setattr(dispatch, "interpreted", lambda: True)
     for choice, refused in (("native", False), ("torch", False), ("triton", True)):

@@ -52,7 +52,7 @@ def meet(kinds: list[str]) -> list[str]:
 
     def join(rank: int) -> None:
         try:
-            agree_on_devices(store, place_of(rank, len(kinds)), torch.device(kinds[rank]), 30.0)
+            agree_on_devices(store, place_of(rank, len(kinds)), kinds[rank], 30.0)
         except InputError as error:
             heard[rank] = str(error)
 

@@ -23,15 +23,15 @@ def learnt(edge_index):
     edge_index.requires_grad = True
 
 
-def shifted(edge_index):
-    return edge_index + 1
+def doubled(edge_index):
+    return edge_index * 2
 
 
 WORDS = {
     maximum: r"`max\(edge_index, \.\.\.\)` \(test_written\.py, line \d+: return edge_index\.max\(\)\) depends",
     turned: r"`edge_index\.T` \(test_written",
     learnt: r"`edge_index\.requires_grad = \.\.\.` \(test_written",
-    shifted: r"`edge_index \+ \.\.\.` \(test_written.*edge_index \+ 1\)",
+    doubled: r"`edge_index \* \.\.\.` \(test_written.*edge_index \* 2\)",
 }
 
 

@@ -1,0 +1,134 @@
+"""Rows of any nodes of the graph, named by their numbers: they are read as the rows of an edge's source are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from halowire.errors import InputError
+from halowire.partitioning import Shard
+from halowire.pyg.bridge import Bridge
+from halowire.pyg.edges import Edges
+from halowire.pyg.typed_rows import ExtendTyped, SumTyped
+
+OF_TYPES = "halowire.Random draws for graphs of one node type; draw what you need before the graph is cut"
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnHalo:
+    """The halo of nodes that were drawn or named; see `halowire.partitioning.HaloLists`."""
+
+    rank: int
+    ids: Tensor
+    num_owned: int
+    num_boundary: int
+    halo_ids: Tensor
+    num_halo: int
+    symmetric_degree: Tensor
+    send_index: Tensor
+    send_counts: tuple[int, ...]
+    recv_counts: tuple[int, ...]
+
+
+class DrawnBridge(Bridge):
+    """A bridge to the rows of any nodes. They travel exactly, whatever the recipe, also outside of a model's pass."""
+
+    drawn = True
+
+    def __init__(self, halo: DrawnHalo, bridge: Bridge) -> None:
+        self.shard = halo
+        self.passing = bridge.passing
+        self.name = bridge.name
+        self.num_owned = halo.num_owned
+        self.num_halo = halo.num_halo
+        self.num_targets = halo.num_owned
+
+    def extend(self, values: Tensor, dim: int) -> Tensor:
+        """``values`` with the rows of the halo appended along ``dim``."""
+        rows = values.movedim(dim, 0)
+        flat = rows.reshape(rows.shape[0], -1) if rows.numel() else rows.reshape(rows.shape[0], 0)
+        out: Tensor = ExtendTyped.apply(flat, self.shard, self.transport)  # type: ignore[no-untyped-call]
+        return out.view(-1, *rows.shape[1:]).movedim(0, dim)
+
+    def collect(self, parts: Tensor, dim: int) -> Tensor:
+        """Turn partial sums of owned and halo rows into complete sums of owned rows."""
+        rows = parts.movedim(dim, 0)
+        flat = rows.reshape(rows.shape[0], -1) if rows.numel() else rows.reshape(rows.shape[0], 0)
+        out: Tensor = SumTyped.apply(flat, self.shard, self.transport)  # type: ignore[no-untyped-call]
+        return out.view(-1, *rows.shape[1:]).movedim(0, dim)
+
+
+@dataclass(frozen=True, eq=False)
+class Directory:
+    """Where every node of a graph is: int64 ``[N]`` each, its ``owner`` and its ``place`` among the owner's rows.
+
+    ``bridge`` joins this worker to the others, ``rows`` are the numbers of its own nodes.
+    """
+
+    owner: Tensor
+    place: Tensor
+    rows: Tensor
+    bridge: Bridge
+
+    @staticmethod
+    def of(bridge: Any) -> Directory:
+        """The directory of the part that ``bridge`` joins; at its first use all workers agree on it together."""
+        if not isinstance(bridge, Bridge):
+            raise InputError(OF_TYPES)
+        kept = vars(bridge).get("_directory")
+        if kept is None:
+            kept = vars(bridge)["_directory"] = Directory._agreed(bridge)
+        found: Directory = kept
+        return found
+
+    @staticmethod
+    def _agreed(bridge: Bridge) -> Directory:
+        shard, transport = bridge.shard, bridge.transport
+        if not isinstance(shard, Shard):
+            raise InputError(OF_TYPES)
+        both = torch.zeros(2, shard.num_nodes, dtype=torch.int64)
+        both[0, shard.rows] = transport.rank
+        both[1, shard.rows] = torch.arange(shard.num_owned)
+        transport.all_reduce(both, "places of all nodes", account=None)
+        return Directory(both[0], both[1], shard.rows, bridge)
+
+    def marked(self, nodes: Tensor) -> Tensor:
+        """``nodes``, numbers in the whole graph in any shape, as an index by which rows of nodes may be read.
+
+        All workers call this together, each with nodes of its own: each tells the owners which of their rows it needs.
+        """
+        num_nodes, transport = self.owner.numel(), self.bridge.transport
+        if nodes.numel() and not 0 <= int(nodes.min()) <= int(nodes.max()) < num_nodes:
+            raise InputError(
+                f"nodes are named by numbers from {int(nodes.min())} to {int(nodes.max())}; give numbers of the whole "
+                f"graph, from 0 to {num_nodes - 1}"
+            )
+        asked = nodes.reshape(-1).cpu()
+        keys = self.owner[asked] * num_nodes + asked  # ascending by owner, then by number
+        here = self.owner[asked] == transport.rank
+        wanted = torch.unique(keys[~here])
+        halo = self._halo(wanted % num_nodes)
+        places = torch.where(here, self.place[asked], torch.searchsorted(wanted, keys) + halo.num_owned)
+        return Edges.of(places.view(nodes.shape).to(nodes.device), DrawnBridge(halo, self.bridge), (True,))
+
+    def _halo(self, nodes: Tensor) -> DrawnHalo:
+        """Tell the owners of ``nodes`` that this worker needs their rows, and hear which of its rows others need."""
+        shard, transport = self.bridge.shard, self.bridge.transport
+        wanted = torch.bincount(self.owner[nodes], minlength=transport.size).tolist()
+        asked = transport.swap_counts(wanted, "counts of the named nodes")
+        send_index = transport.swap(self.place[nodes], wanted, asked, "exchange of the named nodes")
+        return DrawnHalo(
+            rank=transport.rank,
+            ids=shard.ids,
+            num_owned=shard.num_owned,
+            num_boundary=shard.num_owned,
+            halo_ids=nodes,
+            num_halo=nodes.numel(),
+            symmetric_degree=torch.zeros(shard.num_owned + nodes.numel()),
+            send_index=send_index,
+            send_counts=tuple(asked),
+            recv_counts=tuple(wanted),
+        )
