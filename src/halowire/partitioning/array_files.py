@@ -101,8 +101,8 @@ def read_arrays(
 ) -> dict[str, Tensor]:
     """Memory-map the arrays of ``entries``, none of which may be other than ``expected``.
 
-    Types and sizes are always checked; checksums and values, which read every byte, on ``verify``. The maps are
-    copy-on-write: changing a tensor never changes the file.
+    Types and sizes are always checked; checksums and values, which read every byte, on ``verify``; small files are then
+    kept as they were read. The maps are copy-on-write: changing a tensor never changes the file.
     """
     for name, entry in entries.items():
         path, wanted = folder / f"{name}.npy", expected.get(name)
@@ -119,7 +119,7 @@ def read_arrays(
 def checksum(path: Path) -> int:
     """The CRC-32 checksum of a file."""
     with open_file(path) as file:
-        return _pass(file, None, None)[0]
+        return _pass(file, None, None, torch.empty(PIECE_BYTES, dtype=torch.uint8))[0]
 
 
 def _read_array(path: Path, entry: Mapping[str, Any], values: Values | None, verify: bool) -> Tensor:
@@ -128,11 +128,11 @@ def _read_array(path: Path, entry: Mapping[str, Any], values: Values | None, ver
         if size != entry["bytes"]:
             raise InputError(f"{path} has {size} bytes, but the manifest says {entry['bytes']}: {REMEDY}")
         with open_file(path) as file:
-            bad = None
+            bad, piece = None, torch.empty(min(size, PIECE_BYTES), dtype=torch.uint8)
             if verify:
                 # Before the header is parsed: what does not match its checksum is damaged, whatever else it is.
                 header = _header(file, size, entry["dtype"])
-                found, bad = _pass(file, header, values)
+                found, bad = _pass(file, header, values, piece)
                 if found != entry["crc32"]:
                     raise InputError(f"{path} does not match its checksum, so its content has changed: {REMEDY}")
             header = _aligned(read_npy_header(file, size))
@@ -141,7 +141,8 @@ def _read_array(path: Path, entry: Mapping[str, Any], values: Values | None, ver
                     f"{path} holds {header.dtype.name} {list(header.shape)}, but the manifest says "
                     f"{entry['dtype']} {entry['shape']}: {REMEDY}"
                 )
-            array = _mapped(file, header)
+            # A file of one piece is in memory already: a map would have to be filled page by page.
+            array = _values(piece.numpy().data if verify and size <= PIECE_BYTES else file, header)
     except FileNotFoundError:
         raise InputError(f"{path} is missing: {REMEDY}") from None
     except InputError:
@@ -171,9 +172,11 @@ def _aligned(header: NpyHeader) -> NpyHeader:
     return header
 
 
-def _pass(file: IO[bytes], header: NpyHeader | None, values: Values | None) -> tuple[int, int | None]:
-    """Read a file once, piece by piece: its checksum, and the first place whose value breaks the rule ``values``."""
-    buffer = torch.empty(PIECE_BYTES, dtype=torch.uint8)
+def _pass(file: IO[bytes], header: NpyHeader | None, values: Values | None, buffer: Tensor) -> tuple[int, int | None]:
+    """Read a file once, piece by piece, each into the ``buffer``, which holds all of a file that fits.
+
+    Returns the checksum, and the first place whose value breaks the rule ``values``.
+    """
     memory = buffer.numpy().data
     crc, before, place, bad = 0, 0, 0, None
     start = 0 if header is None else header.offset
@@ -193,11 +196,11 @@ def _pass(file: IO[bytes], header: NpyHeader | None, values: Values | None) -> t
     return crc, bad
 
 
-def _mapped(file: IO[bytes], header: NpyHeader) -> Tensor:
-    """The values of an .npy file in a copy-on-write map of it."""
+def _values(source: IO[bytes] | memoryview, header: NpyHeader) -> Tensor:
+    """The values of an .npy file, in the memory that holds it or in a copy-on-write map of the file."""
     if not header.dtype.isnative or (header.fortran and len(header.shape) > 1):
         raise ValueError(f"its values are {header.dtype} in an order that halowire never writes")
     if 0 in header.shape:
         return torch.from_numpy(np.empty(header.shape, header.dtype))
-    held = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+    held = source if isinstance(source, memoryview) else mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_COPY)
     return torch.from_numpy(np.frombuffer(held, header.dtype, offset=header.offset).reshape(header.shape))
