@@ -14,8 +14,6 @@ from halowire.pyg.bridge import Bridge
 from halowire.pyg.edges import Edges
 from halowire.pyg.typed_rows import ExtendTyped, SumTyped
 
-OF_TYPES = "halowire.Random draws for graphs of one node type; draw what you need before the graph is cut"
-
 
 @dataclass(frozen=True, eq=False)
 class DrawnHalo:
@@ -76,8 +74,10 @@ class Directory:
     @staticmethod
     def of(bridge: Any) -> Directory:
         """The directory of the part that ``bridge`` joins; at its first use all workers agree on it together."""
-        if not isinstance(bridge, Bridge):
-            raise InputError(OF_TYPES)
+        if not (isinstance(bridge, Bridge) and isinstance(bridge.shard, Shard)):
+            raise InputError(
+                "halowire.Random draws for graphs of one node type; draw what you need before the graph is cut"
+            )
         kept = vars(bridge).get("_directory")
         if kept is None:
             kept = vars(bridge)["_directory"] = Directory._agreed(bridge)
@@ -87,8 +87,7 @@ class Directory:
     @staticmethod
     def _agreed(bridge: Bridge) -> Directory:
         shard, transport = bridge.shard, bridge.transport
-        if not isinstance(shard, Shard):
-            raise InputError(OF_TYPES)
+        assert isinstance(shard, Shard)
         both = torch.zeros(2, shard.num_nodes, dtype=torch.int64)
         both[0, shard.rows] = transport.rank
         both[1, shard.rows] = torch.arange(shard.num_owned)

@@ -109,17 +109,18 @@ def draw_hetero(call: Call, generator: torch.Generator, size: Size) -> tuple[Any
         graph[kind].edge_index = ends
     for label, (kind, value) in call.samples.items():
         count = graph[kind].num_nodes if isinstance(kind, str) else size.edges
-        graph[kind][label.removeprefix(f"{kind}.")] = _sampled(value, count, isinstance(kind, str), generator)
+        graph[kind][label.removeprefix(f"{kind}.")] = sampled_rows(value, count, isinstance(kind, str), generator)
     return graph, owner
 
 
-def _sampled(value: Tensor, count: int, is_node: bool, generator: torch.Generator) -> Tensor:
+def sampled_rows(value: Tensor, count: int, is_node: bool, generator: torch.Generator) -> Tensor:
     """``count`` rows drawn from ``value``; rows of nodes are made different."""
     if not value.shape[0]:
         return torch.ones(count, *value.shape[1:], dtype=value.dtype)
     chosen = torch.randint(value.shape[0], (count,), generator=generator)
-    rows = value.detach()[chosen.to(value.device)].cpu().clone()
+    rows = value.detach()[chosen].cpu().clone()
     if is_node and rows.is_floating_point():
+        # If all rows of a small part were equal, a norm would divide by rounding.
         rows *= 0.5 + torch.rand(rows.shape, generator=generator)
     return rows
 

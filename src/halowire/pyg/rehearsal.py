@@ -20,7 +20,7 @@ from halowire.pyg.data_part import ShardData
 from halowire.pyg.edges import unmarked
 from halowire.pyg.fast_path import use_fast_paths
 from halowire.pyg.hetero_data import HeteroShardData, cut_hetero
-from halowire.pyg.hetero_trial import draw_hetero, part_rows, turn_hetero, whole_rows
+from halowire.pyg.hetero_trial import draw_hetero, part_rows, sampled_rows, turn_hetero, whole_rows
 from halowire.pyg.node_weights import NodeWeights
 from halowire.pyg.row_numbers import RowNumbers, TypedRows, numbers_in_part, numbers_of_whole
 from halowire.pyg.shard_data import cut_data
@@ -212,14 +212,8 @@ def _random(call: Call, generator: torch.Generator, size: Size, numbered: bool) 
         count = size.nodes if kind == "node" else size.edges
         if numbered and kind == "node" and _is_numbering(value, call.data.rows):
             graph[name] = torch.arange(size.nodes)
-        elif value.shape[0]:
-            rows = value.detach()[draw(value.shape[0], count).to(value.device)].cpu().clone()
-            if kind == "node" and rows.is_floating_point():
-                # Rows are made different: if all rows of a small part were equal, a norm would divide by rounding.
-                rows *= 0.5 + torch.rand(rows.shape, generator=generator)
-            graph[name] = rows
         else:
-            graph[name] = torch.ones(count, *value.shape[1:], dtype=value.dtype)
+            graph[name] = sampled_rows(value, count, kind == "node", generator)
     owner = (torch.rand(size.nodes, generator=generator) < SHARE).long()
     owner[:PARTS] = torch.arange(PARTS)
     return graph, owner
