@@ -41,6 +41,7 @@ def test_aggregate_equals_the_dense_product(
     gaps: tuple[int, int],
     threads: int,
 ) -> None:
+    torch.manual_seed(k)  # the numbers of an example do not depend on the tests before it
     rows, cols, num_rows, num_cols = edges
     weight = torch.randn(rows.numel()) if weighted else None
     x, out = strided(num_cols, k, gaps[0]), torch.randn(num_rows, k + gaps[1])
