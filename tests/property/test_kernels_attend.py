@@ -142,6 +142,7 @@ def assert_within(got: Tensor, want: Tensor, bound: Tensor) -> None:
 @given(edges=edges(), heads=HEADS, width=WIDTHS)
 def test_the_number_of_threads_changes_no_bit(edges, heads, width):
     a = Csr.from_edges(*edges)
+    torch.manual_seed(0)  # the numbers of an example do not depend on the tests before it
     x, src, dst = torch.randn(a.num_cols, heads * width), torch.randn(a.num_cols, heads), torch.randn(a.num_rows, heads)
     results = []
     for threads in (1, 2, 5):
