@@ -52,7 +52,8 @@ def standing_in(data: ShardData | HeteroShardData, graph: Any) -> Iterator[None]
 class ShardData(DataHabits, PairHabits, Losses):
     """One worker's part of a graph under PyG's names: ``x``, ``edge_index``, ``y``, masks, edge tensors.
 
-    Node tensors hold the ``n`` owned rows; edge tensors hold the edges into these rows, in the user's order.
+    Node tensors hold the ``n`` owned rows; edge tensors hold the edges into these rows, in the user's order,
+    or by owned row where the user's edges are sorted by target.
     ``rows`` are the owned rows' places in the user's graph, ``num_nodes`` is ``n``, ``keys`` are the tensors' names.
     """
 

@@ -39,7 +39,7 @@ class HeteroShardData(Losses):
     """One worker's part of a graph of several node types: ``x_dict``, ``data["paper"].x``, ``edge_index_dict``.
 
     Tensors of nodes hold the owned rows of their type, ``data["paper"].rows`` says which rows of the user's graph these
-    are; tensors of edges hold the edges into owned rows, in the user's order.
+    are; tensors of edges hold the edges into owned rows, in the user's order, or by owned row if that is by target.
     """
 
     def __init__(self, part: TypedPart, passing: ModelPass, store: Any) -> None:
