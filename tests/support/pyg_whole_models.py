@@ -129,7 +129,7 @@ MODELS: dict[str, Case] = {
     "LINKX": elsewhere("tests/parity/test_node_weights.py::test_three_steps_equal_plain_pyg_row_by_row"),
     "LPFormer": absent("takes a matrix of all pairs of nodes"),
     "LabelPropagation": Case(lambda: Propagated(False), (*PLAIN, "y", "train_mask")),
-    "LightGCN": elsewhere("tests/parity/test_recommender.py::test_loss_and_metrics_equal_those_of_plain_pyg"),
+    "LightGCN": elsewhere("tests/parity/test_lightgcn.py::test_three_steps_equal_plain_pyg"),
     "MLP": Case(lambda: models.MLP([FEATURES, HIDDEN, CLASSES]), ("x",)),
     "MLP layer norm": Case(lambda: models.MLP([FEATURES, HIDDEN, CLASSES], norm="layer_norm"), ("x",)),
     "MaskLabel": Case(masked_labels, (*PLAIN, "y", "train_mask")),

@@ -186,7 +186,7 @@ def _read(data: Any, config: Config, types: bool) -> tuple[dict[str, Any] | Type
             raise InputError(f"{name} has {mask.shape[1]} splits; choose one: data.{name} = data.{name}[:, 0]")
     known: dict[str, Any] = {name: tensors.get(name) for name in names}
     graph = check(Graph.from_edge_index(tensors["edge_index"], num_nodes, **known, regression=regression))
-    refuse_untrainable(graph, links is not None)
+    refuse_untrainable(graph, links is not None, features=False)  # whether the model takes x, its inputs say
     return tensors, graph, links
 
 

@@ -19,6 +19,7 @@ from halowire.pyg.distribute import attach, layer_paths, state_of
 from halowire.pyg.drop_edges import DropEdges
 from halowire.pyg.fast_path import NATIVE, overlap_by_layer
 from halowire.pyg.hetero_data import HeteroShardData
+from halowire.pyg.light_gcn import rows_entry
 from halowire.pyg.module_watch import modules_watched
 from halowire.pyg.random_draws import Random
 from halowire.pyg.trial import needed_inputs
@@ -59,7 +60,9 @@ class OwnModel(nn.Module):
         self.train(epoch is not None)
         state_of(self.model).epoch = epoch or 0
         args, kwargs = self.call_inputs()
-        out = self._data.task_rows(self.model(*args, **kwargs))
+        entry = rows_entry(self.model)
+        called = getattr(self.model, entry) if entry else self.model
+        out = self._data.task_rows(called(*args, **kwargs))
         if self._one_value and isinstance(out, Tensor) and out.dim() == 1:
             out = out[:, None]
         if not isinstance(out, Tensor) or out.dim() != 2:
@@ -97,7 +100,8 @@ class OwnRunner(Runner):
         self.task = task
         self.peers = data.transport
         self.num_features = data.task_shard.num_features
-        self.exchange = state_of(model.model).exchange_of(*model.call_inputs())
+        args, kwargs = model.call_inputs()
+        self.exchange = state_of(model.model).exchange_of(args, kwargs, rows_entry(model.model))
         self.parameters = {name: value for name, value in model.named_parameters() if value.requires_grad}
         self.row_weights = frozenset(f"{PREFIX}{name}" for name in state_of(model.model).weights.dims)
 
