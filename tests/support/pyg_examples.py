@@ -42,8 +42,9 @@ EXAMPLES = [
     Row("`autoencoder.py` (GAE, VGAE)", "3 lines; `1 / data.num_nodes` becomes `1 / data.num_whole_nodes`; "
         "`model.test` becomes `data.gather` of the scores",
         f"{UNIT}/test_pairs.py::test_autoencoders_learn_as_in_plain_pyg"),
-    Row("`argva_node_clustering.py`", "refused: a discriminator's loss",
-        f"{UNIT}/test_pairs.py::test_a_discriminator_is_refused"),
+    Row("`argva_node_clustering.py`", "3 lines; `1 / data.num_nodes` becomes `1 / data.num_whole_nodes`; both losses "
+        "are those of all workers",
+        f"{UNIT}/test_pairs.py::test_adversarial_autoencoders_learn_as_in_plain_pyg"),
     Row("`hetero_conv_dblp.py`, `hgt_dblp.py`, `han_imdb.py`", "the same 3 lines, with the mask of the learnt type",
         "tests/parity/test_hetero_models.py::test_parts_equal_the_whole"),
 ]  # fmt: skip

@@ -13,6 +13,7 @@ from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
 from halowire.errors import InputError
 from halowire.events import EVAL, SETUP, TRAIN
+from halowire.launch import agreed
 from halowire.pyg.adjacency import take_adjacency
 from halowire.pyg.autoencoders import spread_autoencoder
 from halowire.pyg.data_part import ShardData, part_of
@@ -340,6 +341,8 @@ class Attachment:
         for parameter, is_trained in zip(self._pristine.parameters(), trained, strict=True):
             parameter.requires_grad_(is_trained)
         try:
+            if call.doubt is not None:
+                raise call.doubt
             # A thread of its own has none of the modes that the caller is in, such as autocast and inference mode.
             known = in_thread(lambda: rehearse(self._pristine, call, most, self.weights))
         except InputError as error:
@@ -347,11 +350,21 @@ class Attachment:
         uncheckable = isinstance(failure, UncheckableError)
         failures = torch.tensor([float(failure is not None and not uncheckable), float(uncheckable)])
         self.data.transport.all_reduce(failures, "check of the model", SETUP)
-        refused = float(failures[0]) > 0
-        if failure is not None and refused != uncheckable:
-            raise failure
-        if refused:
-            raise InputError("another worker refused the model; its message says why")
-        if float(failures[1]):
-            raise UncheckableError("another worker could not check the model; its message says why")
-        return known
+        refused, unchecked = (float(count) > 0 for count in failures)
+        if not refused and not unchecked:
+            return known
+        telling = failure if refused != uncheckable else None
+        raise self._shared(telling, InputError if refused else UncheckableError) from failure
+
+    def _shared(self, failure: InputError | None, kind: type[InputError]) -> InputError:
+        """The error to raise on all workers: it says what the first worker that has a ``failure`` says."""
+
+        def tell() -> None:
+            if failure is not None:
+                raise failure
+
+        try:
+            agreed(tell, self.data.transport, "refusal of the model")
+        except InputError as error:
+            return kind(str(error))
+        raise AssertionError("no worker has a reason to refuse the model")

@@ -48,7 +48,7 @@ class Call:
 
     ``samples`` are the tensors of the graph by name, each with its kind, ``node`` or ``edge``; in a graph of several
     types, the kind is the type of the nodes or edges. ``entry`` is the path from the model to what is called: empty for
-    the model itself, else a method or a module of it (``encode``).
+    the model itself, else a method or a module of it (``encode``). ``doubt`` says why the call must be refused.
     """
 
     args: tuple[Any, ...]
@@ -56,6 +56,7 @@ class Call:
     data: ShardData | HeteroShardData
     samples: dict[str, tuple[Any, Tensor]] = field(default_factory=dict)
     entry: str = ""
+    doubt: InputError | None = None
 
     @staticmethod
     def of(
@@ -68,7 +69,7 @@ class Call:
         if isinstance(data, HeteroShardData):
             slots = HeteroSlots(data)
             filled = slots.of(args), {name: slots.of(value, name) for name, value in kwargs.items()}
-            return Call(*filled, data, slots.samples, entry)
+            return Call(*filled, data, slots.samples, entry, slots.doubt)
         call = Call((), {}, data, entry=entry)
         edges = [value for value in (*args, *kwargs.values()) if isinstance(value, Edges)]
         num_edges = edges[0].shape[-1] if edges else data.edge_index.shape[1]
@@ -89,7 +90,7 @@ class Call:
             name: (kind, value.dtype, tuple(value.shape[1:]), value.shape[0] == 0, value.requires_grad)
             for name, (kind, value) in self.samples.items()
         }
-        return repr((self.entry, form(self.args), form(self.kwargs), shapes))
+        return repr((self.entry, str(self.doubt), form(self.args), form(self.kwargs), shapes))
 
     @property
     def with_gradient(self) -> dict[str, str]:
