@@ -1,4 +1,4 @@
-"""`fit` trains weights with a row for each node: every worker its own rows, saved and given back in the user's order."""
+"""`fit` trains weights with a row for each node: each worker its own rows, saved and given back in the user's order."""
 
 from __future__ import annotations
 

@@ -24,6 +24,7 @@ from halowire.pyg.bridge import Bridge
 from halowire.pyg.edges import Edges
 from halowire.pyg.losses import Losses
 from halowire.pyg.model_pass import ModelPass
+from halowire.pyg.node_index import names_nodes, row_places, translated
 from halowire.pyg.same_graph import require_same_graph
 from halowire.pyg.whole_loss import Reduction
 from halowire.wire import HaloExchanges, Policy, Transport
@@ -183,8 +184,12 @@ def local_store(data: Any, part: TypedPart, device: torch.device) -> Any:
     local = copy.copy(data)
     for name in data.node_types:
         store = local[name]
+        count, rows = part.num_nodes[name], part.rows[name]
         for key, value in list(store.items()):
-            store[key] = _placed(value, part.num_nodes[name], part.rows[name], f"{key} of {name!r}", device)
+            if names_nodes(key, value, count):
+                store[key] = translated(value, row_places(rows, count), f"{key} of {name!r}")
+            else:
+                store[key] = _placed(value, count, rows, f"{key} of {name!r}", device)
         store.num_nodes = part.rows[name].numel()
         store.rows = part.rows[name]
     for kind, relation in part.relations.items():
