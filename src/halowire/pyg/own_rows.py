@@ -134,7 +134,9 @@ def _marked_result(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], out
     # A list of tensors, or a plain tensor with as many rows, may come first: torch.cat([rows, more], 1), 1 - rows.
     for value in leaves((args, kwargs)):
         if isinstance(value, OwnRows | OwnEdges) and out.shape[0] == value.owner.owned:
-            return type(value).of(out, value.owner)
+            # Not `type(value)`: rows of a device may have a class of the device, and the result may be on the host.
+            kind = OwnEdges if isinstance(value, OwnEdges) else OwnRows
+            return kind.of(out, value.owner)
     return out
 
 
