@@ -240,6 +240,11 @@ def _placed(value: Any, count: int, rows: Tensor, name: str, device: torch.devic
     if not isinstance(value, Tensor):
         return value
     key = name.partition(" ")[0]
+    if key.endswith("edge_label_index"):
+        raise InputError(
+            f"{name} holds pairs of nodes of two types, whose rows are not fetched from other workers; split one graph "
+            "of all types instead: RandomLinkSplit()(data.to_homogeneous()), or remove it before halowire.shard"
+        )
     if key.endswith(("_index", "_idx")):
         raise InputError(
             f"{name} names nodes of the whole graph, which have other numbers on every worker; turn it into a mask of "
