@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -183,6 +183,42 @@ def test_the_optimizer_state_goes_to_another_number_of_workers_and_to_plain_pyg(
     for found in run_threads(3, second):
         for key, value in plain.state_dict().items():
             assert_close(key, found[key], value)
+
+
+def test_sparse_moments_go_to_another_number_of_workers():
+    """Two steps of ``SparseAdam`` on two workers and two more on three are four of plain PyG."""
+    given, graph = build("embedding, sparse gradients"), graph_of()
+
+    def steps(model: nn.Module, optimizer: torch.optim.Optimizer, loss: Callable[[], Tensor], count: int) -> None:
+        for _ in range(count):
+            optimizer.zero_grad()
+            loss().backward()
+            optimizer.step()
+
+    def of_rows(model: Any) -> torch.optim.Optimizer:
+        return torch.optim.SparseAdam(model.rows.parameters(), lr=0.05)
+
+    plain = copy.deepcopy(given[0])
+    steps(plain, of_rows(plain), lambda: plain(*(graph[key] for key in given[1])).square().mean(), 4)
+
+    def first(transport: Transport) -> tuple[dict[str, Any], dict[str, Any]]:
+        data, model, inputs = placed(transport, given)
+        optimizer = of_rows(model)
+        steps(model, optimizer, lambda: data.mean(model(*inputs).square()), 2)
+        return copy.deepcopy(dict(model.state_dict())), halowire.optimizer_state(model, optimizer)
+
+    weights, states = run_threads(2, first)[0]
+
+    def second(transport: Transport) -> dict[str, Any]:
+        data, model, inputs = placed(transport, given)
+        model.load_state_dict(weights)
+        optimizer = of_rows(model)
+        halowire.load_optimizer_state(model, optimizer, copy.deepcopy(states))
+        steps(model, optimizer, lambda: data.mean(model(*inputs).square()), 2)
+        return dict(model.state_dict())
+
+    for found in run_threads(3, second):
+        assert_close("rows", found["rows.weight"], plain.state_dict()["rows.weight"])
 
 
 @pytest.mark.parametrize("recipe", ["halowire", "sylvie-a"])

@@ -90,8 +90,8 @@ class Adjacency:
 
 def _refusal(name: str) -> InputError:
     return InputError(
-        f"the model uses `{name}` on a sparse adjacency, which is cut among the workers; it can be given to PyG's "
-        "layers, transposed and multiplied with rows (adj_t @ x): do everything else before halowire.shard"
+        f"the model uses `{name.strip('_')}` on a sparse adjacency, which is cut among the workers; it can be given to "
+        "PyG's layers, transposed and multiplied with rows (adj_t @ x): do everything else before halowire.shard"
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch_geometric.utils import negative_sampling, to_undirected
 
 from halowire.errors import InputError
 from halowire.pyg.shard_data import cut_data
@@ -27,10 +28,20 @@ def doubled(edge_index):
     return edge_index * 2
 
 
+def symmetric(edge_index):
+    return to_undirected(edge_index)
+
+
+def drawn(edge_index):
+    return negative_sampling(edge_index)
+
+
 WORDS = {
     maximum: r"`max\(edge_index, \.\.\.\)` \(test_written\.py, line \d+: return edge_index\.max\(\)\) depends",
     turned: r"`edge_index\.T` \(test_written",
     learnt: r"`edge_index\.requires_grad = \.\.\.` \(test_written",
+    symmetric: r"`to_undirected\(edge_index, \.\.\.\)` \(test_written.*return to_undirected\(edge_index\)\) depends",
+    drawn: r"`negative_sampling\(edge_index, \.\.\.\)` \(test_written.*draw them with halowire\.Random",
     doubled: r"`edge_index \* \.\.\.` \(test_written.*edge_index \* 2\)",
 }
 
