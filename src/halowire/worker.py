@@ -77,6 +77,7 @@ from halowire.training import (
     pipelined,
     predict,
     refuse_too_large,
+    trained_part,
     write_predictions,
 )
 from halowire.wire import Transport
@@ -157,8 +158,7 @@ def train_worker(job: Job, prepare: Callable[[], None] | None = None) -> dict[st
         goes_on = job.resume or place.restarts > 0
         whole = read_part(job, transport)
         part = read_part(job, transport, train=True) if job.config.task.inductive else whole
-        if job.config.freshness.mode == "never":
-            part = part.isolated()
+        part = trained_part(part, job.config)
         if device.type != "cpu":
             twins = kernels_in_use(device) == "torch"
             needed = estimate(part, whole, job.config, mesh_of(job.config, transport.size), twins)

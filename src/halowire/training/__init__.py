@@ -16,6 +16,7 @@ from halowire.training.model_setup import policy_of, travelling_widths
 from halowire.training.outcome import Run, finished, worker_error
 from halowire.training.predict import check_format, gather_predictions, predict, write_predictions
 from halowire.training.recipes import RECIPES, recipe_config
+from halowire.training.row_age import trained_part
 from halowire.training.rule import Kind, Rule, Situation, dashed, mesh_of, pipelined
 from halowire.training.rules import RULES, refuse, settled
 from halowire.training.runner import Runner
@@ -110,6 +111,7 @@ __all__ = [
     "restore_generators",
     "set_aside",
     "settled",
+    "trained_part",
     "travelling_widths",
     "worker_error",
     "write_predictions",

@@ -128,7 +128,7 @@ class RateConfig:
 
 @dataclass(frozen=True)
 class WireConfig:
-    """Rows that need not travel; the result stays exact."""
+    """Rows that need not travel, and which rows do; the result stays exact."""
 
     first_layer: Literal["exchange", "local"] = "exchange"
     """the halo's rows of the first layer that exchanges rows. `exchange`: sent in every epoch; `local`: computed by
@@ -137,16 +137,20 @@ class WireConfig:
     """`on`: where it makes fewer rows, the sender adds up the rows that a node of another worker reads, and sends the
     sum (a minimum vertex cover of the edges between each two workers decides); exact for all models but gat.
     `auto`: on where at least 5 per cent of the rows are saved"""
+    rows: Literal["auto", "narrow", "hidden"] = "auto"
+    """rows of a layer that narrows them. `narrow`: multiplied by its weights before they travel; `hidden`: as they are,
+    which are more bytes, but suit one bit and late rows; `auto`: hidden with --freshness.mode late-rows, else narrow"""
 
 
 @dataclass(frozen=True)
 class FreshnessConfig:
     """How old a halo row may be."""
 
-    mode: Literal["fresh", "delayed", "adaptive", "never"] = "fresh"
-    """`fresh`: this epoch's rows; `delayed`: last epoch's;
+    mode: Literal["fresh", "delayed", "adaptive", "late-rows", "never"] = "fresh"
+    """`fresh`: this epoch's rows and gradients; `delayed`: last epoch's;
     `adaptive`: delayed until --rate.base raises the bits, then fresh until it lowers them;
-    `never`: train without the edges between workers"""
+    `late-rows`: last epoch's rows, sent before dropout and corrected, and gradients as --freshness.gradients says;
+    `never`: train without the edges between workers; with --wire.first-layer local, without those of later layers"""
     sync_every: int = 0
     """delayed: one epoch in this many uses its own rows (with smoothing, its rows enter the mean at once); 0: never"""
     smoothing: float = 0.0
@@ -154,6 +158,15 @@ class FreshnessConfig:
     threshold: float = 0.0
     """delayed: synchronise the next epoch when the rows of the first exchange (before dropout) changed by more than
     this share of their norm; 0: off"""
+    gradients: Literal["none", "fresh", "late"] = "none"
+    """late-rows: gradients of halo rows. `none`: they do not travel; `fresh`: this epoch's; `late`: last epoch's"""
+    damping: float = 1.0
+    """late-rows: factor of late gradients, 0 < d <= 1"""
+    correction: Literal["none", "mean", "affine"] = "affine"
+    """late-rows: how late rows are corrected by the change of the worker's own rows since the last epoch. `mean`: the
+    change of their mean; `affine`: the affine map that fits it best"""
+    layers: str = ""
+    """late-rows: another correction for single layers: LAYER:CORRECTION pairs, such as 2:mean,3:none"""
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,8 @@ def against_cover(config: Config) -> str:
         return f"--model.name {config.model.name} weighs every row by its own score, which a sum of rows has not"
     if config.rate.decay >= 0:
         return "with --rate.decay rows travel before dropout, and the receiver drops their values one by one"
+    if config.freshness.mode == "late-rows":
+        return "with --freshness.mode late-rows they travel before dropout, and the receiver drops values one by one"
     if config.rate.nodes == "degree":
         return "--rate.nodes degree gives every node bits of its own, and a sum belongs to several nodes"
     return ""

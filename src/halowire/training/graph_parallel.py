@@ -14,7 +14,7 @@ from halowire.layers import Inputs, Model, Rows, Sum
 from halowire.partitioning import Shard
 from halowire.schedules import AT_HOME, BOUNDARY_FIRST, BoundaryFirst, Complete, HaloCopies, Part, Stage, Watch, watched
 from halowire.training.config import Config
-from halowire.training.model_setup import FIRST_EXCHANGE, build_model, output_width, policy_for
+from halowire.training.model_setup import FIRST_EXCHANGE, build_model, output_width, policy_for, sends_narrow
 from halowire.training.runner import Runner, loss_gradient, overlap_of
 from halowire.training.task import Learnt, Task
 from halowire.wire import HaloExchange, Transport
@@ -46,9 +46,11 @@ class GraphParallel(Runner):
         self.shard = whole
         self.num_features = whole.num_features
         outputs = output_width(config, whole.num_classes)
-        self.model: Model = build_model(config.model, self.num_features, outputs, config.seed).to(device)
+        self.model: Model = build_model(config.model, self.num_features, outputs, config.seed, sends_narrow(config)).to(
+            device
+        )
         policy = policy_for(train, config, transport, self.num_features, whole=True)
-        stage = Stage.of(self.model, 0, len(self.model.blocks), policy.decay is not None)
+        stage = Stage.of(self.model, 0, len(self.model.blocks), policy.undropped)
         self.parameters = stage.parameters
         self._copies = config.wire.first_layer == "local" and transport.size > 1
         self.exchange = exchange(train, transport, device, policy)

@@ -33,7 +33,7 @@ from halowire.layers import Layer, Model
 from halowire.partitioning import Shard
 from halowire.schedules import Mesh, Stage
 from halowire.training.config import Config
-from halowire.training.model_setup import build_model, output_width
+from halowire.training.model_setup import build_model, output_width, sends_narrow
 from halowire.training.worker_memory import free_memory
 
 FACTOR = 1.5
@@ -88,8 +88,10 @@ def estimate(train: Shard, whole: Shard, config: Config, mesh: Mesh, twins: bool
 
     ``twins``: torch's operations stand in for kernels. Of a pipeline it is what a stage needs in the mean.
     """
-    model = build_model(config.model, train.num_features, output_width(config, train.num_classes), config.seed)
-    stage = Stage.of(model, 0, len(model.blocks), config.rate.decay >= 0)
+    sizes = train.num_features, output_width(config, train.num_classes)
+    model = build_model(config.model, *sizes, config.seed, sends_narrow(config))
+    late_rows = config.freshness.mode == "late-rows"
+    stage = Stage.of(model, 0, len(model.blocks), late_rows or config.rate.decay >= 0)
     shards = [train] if train is whole else [train, whole]
     widths = [layer.width for layer in stage.layers]
     layers = stage.layers[: max(1, round(len(stage.layers) / mesh.stages))]

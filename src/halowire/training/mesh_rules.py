@@ -63,6 +63,8 @@ def _only_narrowed_rows(config: Config, outputs: int | None) -> bool:
     return all(width < config.model.hidden for width in MODELS[config.model.name].sent_widths(shape))
 
 
+LATE_MODES = "freshness.mode=delayed freshness.mode=adaptive freshness.mode=late-rows"
+"""The settings with which rows of the last epoch are used."""
 MESH = (
     readable("mesh.stages", "be at most --model.layers", _stages_fit),
     needs("task.kind=link", "one stage and one chunk", lambda c, here: c.task.kind == "link" and _pipelined(c, here),
@@ -131,13 +133,11 @@ FIRST_LAYER = (
     excludes("wire.first_layer=local freshness.threshold", "", lambda c, here: _local(c) and c.freshness.threshold > 0,
         "--freshness.threshold measures how the rows of the first exchange change, which --wire.first-layer local "
         "leaves out", "use --freshness.sync-every, or --wire.first-layer exchange"),
-    idle("wire.first_layer", "with --freshness.mode never, which sends no rows",
-        lambda c, here: c.freshness.mode == "never"),
     idle("wire.first_layer", "on a model of one layer, which exchanges no rows",
         lambda c, here: not here.own_model and c.model.layers == 1 and _has(c, "aggregates_input")),
 )  # fmt: skip
 WIRE_ON_MESH = (
-    excludes("freshness.mode=delayed freshness.mode=adaptive", "several stages",
+    excludes(LATE_MODES, "several stages",
         lambda c, here: here.mesh.stages > 1 and late(c),
         "--freshness.mode {freshness.mode} has no meaning between stages: a stage cannot go on without its input",
         "use fresh rows, or one stage"),
@@ -170,7 +170,7 @@ WIRE_ON_MESH = (
         "--rate.decay {rate.decay:g} does not go with several chunks in several parts: chunks send halo rows after "
         "dropout, not their changes",
         "turn it off with --rate.decay -1, or use --mesh.chunks 1 or --mesh.parts 1"),
-    excludes("freshness.mode=delayed freshness.mode=adaptive", "several chunks in several parts",
+    excludes(LATE_MODES, "several chunks in several parts",
         lambda c, here: _chunk_halos(here) and late(c),
         "--freshness.mode {freshness.mode} does not go with several chunks in several parts: halo rows of chunks are "
         "this epoch's",

@@ -88,7 +88,7 @@ class Staged(Runner):
             train, whole = replace(train, x=None), replace(whole, x=None)
         train, chunks = self._chunk(train)
         policy = policy_for(train, config, seat.peers, self.num_features, self._links(train))
-        self._stage = Stage.of(self.model, *self._bounds[seat.stage], policy.decay is not None)
+        self._stage = Stage.of(self.model, *self._bounds[seat.stage], policy.undropped)
         self.parameters = self._stage.parameters
         self._timeline = Timeline(transport.ledger)
         side, self.exchange, exact = self._side(train, chunks, policy)

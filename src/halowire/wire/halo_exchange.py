@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -13,11 +14,12 @@ from halowire.kernels import Csr, Drop, activate
 from halowire.partitioning import HaloLists, Shard
 from halowire.wire.code_error import CodeError
 from halowire.wire.cover import Cover, Lifted
+from halowire.wire.drift import Drift
 from halowire.wire.graded import HaloCodecs
 from halowire.wire.memory import Memory
 from halowire.wire.message import Arrival, Message, Wire
 from halowire.wire.own_codec import RowCodec, check_codec
-from halowire.wire.policy import BACKWARD, FORWARD, Policy
+from halowire.wire.policy import BACKWARD, FORWARD, NONE, Policy
 from halowire.wire.route import HaloRoutes, Piece, Route
 from halowire.wire.terms import Draw, Terms
 from halowire.wire.transport import Transport
@@ -66,6 +68,7 @@ class HaloExchange:
         # With smoothing, receivers use a running mean, whose delay is not measured: only the error of the code is.
         self._error = CodeError(transport.ledger, freshness.delayed and not freshness.smoothing)
         self._change: Change = (0.0, 0.0)
+        self._drift = Drift(self.memory)
         self._sent: dict[tuple[int, str], Message] = {}
         self._late: dict[tuple[int, str], Message | None] = {}
 
@@ -104,8 +107,12 @@ class HaloExchange:
 
     @property
     def sends_undropped(self) -> bool:
-        """Whether forward rows travel before dropout: delta coding needs rows that change slowly."""
-        return self.policy.decay is not None
+        """Whether forward rows travel before dropout: changes of rows and late rows need rows that change slowly."""
+        return self.policy.undropped
+
+    def sends(self, direction: str) -> bool:
+        """Whether messages of ``direction`` travel now: all do in set-up and evaluation."""
+        return self.epoch is None or self.policy.freshness.sends(direction)
 
     @property
     def watches(self) -> bool:
@@ -164,7 +171,12 @@ class HaloExchange:
             message.add(self._lifted.rows, max((cut for cut in pieces.cuts if cut <= ready), default=0))
 
     def start_back(self, halo_grad: Tensor, layer: int) -> Message | None:
-        """Launch the gradients of the halo rows ``[h, k]`` to their owners; returns the message that is to be used."""
+        """Launch the gradients of the halo rows ``[h, k]`` to their owners; returns the message that is to be used.
+
+        Where no gradients travel, there is none.
+        """
+        if not self.sends(BACKWARD):
+            return None
         message = self.load(layer, halo_grad.shape[1], direction=BACKWARD)
         for piece in message.pieces_back:
             message.add_piece(halo_grad, piece)
@@ -178,7 +190,7 @@ class HaloExchange:
         if epoch is None:
             return self._open(self._routes.all(direction), Terms.exact(layer, direction, width), EXACT_SLOT)
         route, terms = self._agree(epoch, layer, direction, width, delta)
-        if not freshness.delayed:
+        if not freshness.late(direction):
             return self._open(route, terms, 0)
         # In a delayed epoch the previous message is used in the place of this one.
         previous = self._sent.pop((layer, direction), None)
@@ -209,8 +221,11 @@ class HaloExchange:
             rows, self._lifted = self._lifted.rows, None
         message.launch(rows)
         late = terms.epoch >= 0 and place in self._late
-        self._error.measure(message, rows, late)
-        if terms.epoch >= 0 and self.policy.freshness.delayed:
+        if self._drifts(terms):
+            self._drift.observe(terms.layer, rows, terms.epoch, self.policy.freshness.drift(terms.layer))
+        correct = partial(self._drift.correct, terms.layer, epoch=terms.epoch)
+        self._error.measure(message, rows, late, correct=correct)
+        if terms.epoch >= 0 and self.policy.freshness.late(terms.direction):
             self._sent[place] = message
         return self._late.pop(place) if late else message
 
@@ -226,7 +241,7 @@ class HaloExchange:
         with self._wire.packing():
             if drop is None and not self._keeps_rows(message.terms):
                 return Arrival(message)
-            rows = self._rows(message)
+            rows = self._used_rows(message)
             return Arrival(message, rows if drop is None else activate(rows, None, None, False, drop)[0])
 
     def finish_rows(self, message: Message | None, width: int) -> Tensor:
@@ -235,13 +250,16 @@ class HaloExchange:
             return torch.zeros(self.num_halo, width, device=self.device)
         message.wait()
         with self._wire.packing():
-            return self._rows(message)
+            return self._used_rows(message)
 
     def finish_back(self, message: Message | None, out: Tensor) -> None:
         """Wait, and add the gradients of ``message`` to the owned rows ``out`` ``[n, k]``."""
         if message is not None:
-            assert message.route.sums is not None
-            self.arrive(message).add(message.route.sums, out[: self.num_boundary])
+            sums = message.route.sums
+            assert sums is not None
+            damped = message.terms.epoch != self.epoch and self.policy.freshness.damping != 1
+            sums = sums.scaled(self.policy.freshness.damping) if damped else sums
+            self.arrive(message).add(sums, out[: self.num_boundary])
 
     def state(self) -> dict[str, Tensor]:
         """Everything that the next epoch depends on, messages under way included, which are waited for."""
@@ -319,8 +337,20 @@ class HaloExchange:
         self._sent[layer, direction] = Message.restored(self._wire, *agreed, data)
 
     def _keeps_rows(self, terms: Terms) -> bool:
-        """Whether the rows must be written to memory, because they are averaged or coded as changes."""
-        return terms.epoch >= 0 and (terms.delta is not None or self.policy.freshness.smoothing > 0)
+        """Whether the rows must be written to memory, because they are averaged, corrected or coded as changes."""
+        averaged = terms.epoch >= 0 and self.policy.freshness.smoothing > 0
+        return averaged or terms.delta is not None or self._drifts(terms)
+
+    def _drifts(self, terms: Terms) -> bool:
+        """Whether rows of such a message are corrected where they are used late."""
+        forward = terms.epoch >= 0 and terms.direction == FORWARD
+        return forward and self.policy.freshness.drift(terms.layer) != NONE
+
+    def _used_rows(self, message: Message) -> Tensor:
+        """The rows ``[h, width]`` of a message that has arrived; rows of the previous epoch are corrected."""
+        rows, terms = self._rows(message), message.terms
+        late = self.epoch is not None and terms.epoch == self.epoch - 1
+        return self._drift.correct(terms.layer, rows, terms.epoch + 1) if late else rows
 
     def _rows(self, message: Message) -> Tensor:
         """The rows ``[h or m, width]`` of a message that has arrived, after delta coding and smoothing."""
