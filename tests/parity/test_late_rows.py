@@ -7,8 +7,8 @@ import pytest
 from halowire.errors import InputError
 from halowire.training import policy_of, recipe_config
 from halowire.wire import FORWARD
-from tests.parity.test_wire import assert_gradients, find_steady, same, trained
 from tests.support.wire_case import bytes_sent, make_config, train_here
+from tests.support.wire_checks import assert_gradients, find_steady, same, trained
 
 LATE = {"freshness.mode": "late-rows"}
 LOCAL = {"wire.first_layer": "local"}

@@ -105,6 +105,7 @@ WIRES = {
     "weights in 8 bits": {"rate.weights": 8, "rate.bits": 1},
     "delta, delayed": {"rate.bits": 1, "rate.decay": 0.8, "freshness.mode": "delayed"},
     "delta, gain": {"rate.bits": 1, "rate.decay": 1.0, "rate.gain": 0.2, "rate.backward_code": "clipped"},
+    "late rows": {"freshness.mode": "late-rows", "rate.bits": 1, "rate.code": "levels", "rate.decay": 0.8},
 }
 
 

@@ -80,7 +80,7 @@ def recipe_config(name: str) -> Config:
 
 @cache
 def filled_groups() -> frozenset[str]:
-    """The groups of settings that recipes fill: rate, freshness, mesh."""
+    """The groups of settings that recipes fill: rate, freshness, mesh, wire."""
     default = Config().flat()
     filled = (item for recipe in RECIPES.values() for item in recipe.config.flat().items())
     return frozenset(name.partition(".")[0] for name, value in filled if value != default[name] and "." in name)

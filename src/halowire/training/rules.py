@@ -137,6 +137,10 @@ OWN_MODEL = (
         lambda c, here: here.own_model and c.freshness.mode == "never",
         "recipe {recipe} leaves out the edges between workers; a model of one's own sees all edges: give it a graph "
         "without them, or another recipe"),
+    excludes("freshness.mode=late-rows", "a model of one's own",
+        lambda c, here: here.own_model and c.freshness.mode == "late-rows",
+        "--freshness.mode late-rows corrects rows before dropout, and a model of one's own drops values where halowire "
+        "does not see it", "use --freshness.mode delayed, or a recipe of fresh rows, such as halowire"),
     excludes("mesh.stages mesh.parts mesh.chunks", "a model of one's own",
         lambda c, here: here.own_model and c.mesh != MeshConfig(),
         "recipe {recipe} splits the layers over the workers; a model of one's own has all of them on every worker: "

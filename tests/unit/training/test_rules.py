@@ -79,7 +79,8 @@ def test_every_recipe_goes_with_every_model_that_can_be_split(recipe, model):
     here = Situation(mesh_of(config, 4))
     whole = not MODELS[model].can_split and here.mesh.stages > 1
     sampled = MODELS[model].takes_heads and config.rate.rows < 1
-    if whole or sampled:
+    copied = MODELS[model].takes_heads and config.wire.first_layer == "local"
+    if whole or sampled or copied:
         with pytest.raises(InputError, match=re.escape(f"--model.name {model}")):
             refuse(config, here)
     else:
@@ -100,7 +101,7 @@ def test_optional_parts_of_a_recipe_are_left_out_where_they_have_no_effect():
 
 
 def test_a_comparison_leaves_out_what_depends_on_the_recipe_alone():
-    assert filled_groups() == {"rate", "freshness", "mesh"}
+    assert filled_groups() == {"rate", "freshness", "mesh", "wire"}
     settings = {"rate.code": "levels", "freshness.sync_every": 2, "optim.step_every": 5}
     found = idle_settings(Config().replace(settings))
     assert found == {
