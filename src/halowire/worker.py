@@ -53,6 +53,8 @@ from halowire.pyg import HandOver, own_facts, own_runner, read_data
 from halowire.report import Console, write_report, write_tensorboard
 from halowire.schedules import Mesh
 from halowire.training import (
+    ETHERNET,
+    LOOPBACK,
     PREDICTIONS,
     Decoder,
     Found,
@@ -62,6 +64,7 @@ from halowire.training import (
     LinkTask,
     Runner,
     Staged,
+    Surroundings,
     Trainer,
     agree,
     best_weights,
@@ -69,6 +72,7 @@ from halowire.training import (
     estimate,
     find_checkpoint,
     forget_earlier,
+    free_memory,
     gather_predictions,
     job_facts,
     least,
@@ -159,12 +163,15 @@ def train_worker(job: Job, prepare: Callable[[], None] | None = None) -> dict[st
         part = read_part(job, transport, train=True) if job.config.task.inductive else whole
         if job.config.freshness.mode == "never":
             part = part.isolated()
+        spare = None
         if device.type != "cpu":
             twins = kernels_in_use(device) == "torch"
-            needed = estimate(part, whole, job.config, mesh_of(job.config, transport.size), twins)
+            mesh, at_home = mesh_of(job.config, transport.size), job.config.wire.first_layer == "local"
+            needed = estimate(part, whole, job.config, mesh, twins, at_home)
             agreed(lambda: refuse_too_large(needed, device, place.rank, console.warn), transport, FITS)
+            spare = max(0, free_memory(device) - needed.total)
         found = find_checkpoint(job.run, transport, console.warn if place.rank == 0 else _silent) if goes_on else None
-        runner = _runner(job, part, whole, transport, device, found)
+        runner = _runner(job, part, whole, transport, device, found, spare, console.line)
         trainer = Trainer(runner, job.config, transport, job.run)
         if goes_on:
             trainer.resume(found)
@@ -238,7 +245,8 @@ def _train(job: Job, trainer: Trainer, console: Console, wish: Callable[[], bool
     with console.progress(job.config.epochs, title, trainer.runner.task.metric) as progress:
         first = trainer.transport.rank == 0
         summary = trainer.run(Hooks(progress, wish, warn=console.warn if first else _silent))
-    return summary | {"partition": read_manifest(job.shards).get("quality")}
+    facts = {"partition": read_manifest(job.shards).get("quality"), "savings": trainer.runner.savings.facts()}
+    return summary | facts
 
 
 def predict_worker(job: Job, out: Path) -> None:
@@ -326,14 +334,31 @@ def _say_kernels(device: torch.device, place: Place, console: Console) -> None:
         console.warn(f"torch's operations stand in for halowire's kernels on {device}: {why_twins(device)}")
 
 
+def _silent(text: str) -> None:
+    """Say nothing: rank 0 warns for all."""
+
+
 def _runner(
-    job: Job, train: Shard, whole: Shard, transport: Transport, device: torch.device, found: Found | None = None
+    job: Job,
+    train: Shard,
+    whole: Shard,
+    transport: Transport,
+    device: torch.device,
+    found: Found | None = None,
+    spare: int | None = None,
+    tell: Callable[[str], None] = _silent,
 ) -> Runner:
-    """The runner of the schedule that the settings ask for; ``found`` is the checkpoint that the run goes on from."""
+    """The runner of the schedule that the settings ask for; ``found`` is the checkpoint that the run goes on from.
+
+    ``spare`` are the bytes of a device's memory that are left for what is chosen to save bytes.
+    """
     config, mesh = job.config, mesh_of(job.config, transport.size)
     if pipelined(config, mesh):
         return Staged(train, whole, config, mesh, transport, _split_before(found, job, mesh), device)
-    return GraphParallel(train, whole, config, transport, device, link_task(job, whole, transport, device))
+    place, task = Place.here(), link_task(job, whole, transport, device)
+    link = LOOPBACK if place.local_size == place.size else ETHERNET
+    around = Surroundings(link, device.type == "cpu", spare)
+    return GraphParallel(train, whole, config, transport, device, task, around=around, tell=tell)
 
 
 def _split_before(found: Found | None, job: Job, mesh: Mesh) -> list[int]:
@@ -342,10 +367,6 @@ def _split_before(found: Found | None, job: Job, mesh: Mesh) -> list[int]:
         return []
     split = [int(count) for count in found.manifest.settings.get("split", ())]
     return split if len(split) == mesh.stages else []
-
-
-def _silent(text: str) -> None:
-    """Say nothing: rank 0 warns for all."""
 
 
 def link_task(

@@ -25,7 +25,7 @@ SMALL: dict[str, Any] = {"model__hidden": 64, "epochs": 3, "eval__every": 3}
 CASES: list[tuple[str, str, dict[str, Any], Sizes]] = [
     ("sage", "exact", {}, USUAL),
     ("gat", "sylvie-a", {}, USUAL),
-    ("gcn", "exact", {"model__hidden": 16}, (4000, 20000, 300, 8)),
+    ("gcn", "exact", {"model__hidden": 16, "wire__first_layer": "local"}, (4000, 20000, 300, 8)),
 ]
 
 

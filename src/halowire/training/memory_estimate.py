@@ -11,6 +11,7 @@ values of float32 (4 bytes):
     optimiser     every weight, its gradient, Adam's two moments, and the best weights so far
     buffers       messages of every layer, sent and received, there and back: ``2 (h + s) w`` at the rate of the wire
     temporaries   of torch's operations, where they stand in for kernels: ``8 n w``, for attention ``3 e w``
+    copies        where the first layer is computed at home, features and sums of the halo, and rows: ``h (2 F + 4 w)``
 
 In a pipeline every stage has its share of the layers, each layer keeps ``3 n w`` more, and gradients and temporaries
 are those of one chunk.
@@ -33,6 +34,7 @@ from halowire.layers import Layer, Model
 from halowire.partitioning import Shard
 from halowire.schedules import Mesh, Stage
 from halowire.training.config import Config
+from halowire.training.home_price import home_memory
 from halowire.training.model_setup import build_model, output_width
 from halowire.training.worker_memory import free_memory
 
@@ -64,6 +66,7 @@ class MemoryEstimate:
     optimiser: int
     buffers: int
     temporaries: int
+    copies: int = 0
 
     def parts(self) -> dict[str, int]:
         """Bytes by name."""
@@ -71,6 +74,7 @@ class MemoryEstimate:
             "features": self.features, "edges": self.edges, "halo rows": self.halo_rows,
             f"activations of {len(self.activations)} layers": sum(self.activations), "gradients": self.gradients,
             "optimiser": self.optimiser, "buffers": self.buffers, "temporaries": self.temporaries,
+            "copies of the halo": self.copies,
         }  # fmt: skip
 
     @property
@@ -83,10 +87,13 @@ class MemoryEstimate:
         return ", ".join(f"{name} {size_text(nbytes)}" for name, nbytes in self.parts().items() if nbytes)
 
 
-def estimate(train: Shard, whole: Shard, config: Config, mesh: Mesh, twins: bool) -> MemoryEstimate:
+def estimate(
+    train: Shard, whole: Shard, config: Config, mesh: Mesh, twins: bool, at_home: bool = False
+) -> MemoryEstimate:
     """What the run of ``config`` needs for one worker that trains on ``train`` and evaluates on ``whole``.
 
-    ``twins``: torch's operations stand in for kernels. Of a pipeline it is what a stage needs in the mean.
+    ``twins``: torch's operations stand in for kernels; ``at_home``: the halo's first rows are computed at home. Of a
+    pipeline it is what a stage needs in the mean.
     """
     model = build_model(config.model, train.num_features, output_width(config, train.num_classes), config.seed)
     stage = Stage.of(model, 0, len(model.blocks), config.rate.decay >= 0)
@@ -109,6 +116,7 @@ def estimate(train: Shard, whole: Shard, config: Config, mesh: Mesh, twins: bool
         optimiser=VALUE * COPIES * weights // mesh.stages,
         buffers=round(2 * flights * config.rate.bits / 8 * crossing * sum(widths)) // mesh.stages,
         temporaries=VALUE * _temporary_values(config, model, whole, widest) // chunks if twins else 0,
+        copies=sum(home_memory(shard, stage) for shard in shards) if at_home else 0,
     )
 
 

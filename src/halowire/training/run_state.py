@@ -28,8 +28,8 @@ from halowire.wire import GradientCodec, Transport
 
 FIXED = ("seed", "precision", "model", "optim", "rate", "freshness", "task", "recipe", "mesh")
 """Settings that a resumed run must share with the run that it continues."""
-SHAPE = ("workers", "shape", "split")
-"""Facts that a resumed run may change; then the graph is cut again, and what the wire remembers is lost."""
+SHAPE = ("workers", "shape", "split", "savings")
+"""Facts that a resumed run may change; then what the wire remembers is lost, and the graph may be cut again."""
 SHARD = "shard"
 """The name of the tensor in a wire file that tells of which shard the wire is."""
 NOTES = 3
@@ -184,7 +184,8 @@ class RunState:
         stages = {"split": list(self._runner.split)} if self._runner.split else {}
         size = self._transport.size
         shape = {"workers": size, "shape": asdict(mesh_of(self._config, size))}
-        return fixed | length | stages | shape | {"graph": self._runner.shard.graph}
+        facts = {"graph": self._runner.shard.graph, "savings": self._runner.savings.chosen}
+        return fixed | length | stages | shape | facts
 
 
 def _shared_files(
@@ -227,6 +228,8 @@ def _recut_words(before: dict[str, Any], now: dict[str, Any]) -> str:
         return f"the run had a mesh of {then}, now {this}"
     if before.get("split") != now.get("split"):
         return f"the stages had {before.get('split')} layers, now {now.get('split')}"
+    if before.get("savings", now["savings"]) != now["savings"]:
+        return "the rows that need not travel are others than before"
     return ""
 
 

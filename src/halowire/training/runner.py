@@ -13,6 +13,7 @@ from halowire.layers import Model
 from halowire.partitioning import Shard
 from halowire.schedules import Complete, Watch
 from halowire.training.config import Config
+from halowire.training.savings import Savings
 from halowire.training.task import Learnt
 from halowire.wire import HaloExchange, HaloExchanges, Transport
 
@@ -29,6 +30,7 @@ class Runner(ABC):
         exchange: the exchange that carries the halo rows while training.
         one_backward: whether an epoch has one backward pass, after which every gradient is complete.
         split: how many blocks of the model every stage has; empty where there are no stages.
+        savings: what the run need not send, as was chosen.
     """
 
     model: nn.Module
@@ -41,6 +43,7 @@ class Runner(ABC):
     exchange: HaloExchange | HaloExchanges
     one_backward: bool = True
     split: tuple[int, ...] = ()
+    savings: Savings = Savings()
 
     @abstractmethod
     def forward_backward(self, epoch: int, complete: Complete) -> Tensor:
