@@ -354,7 +354,7 @@ def _runner(
     """
     config, mesh = job.config, mesh_of(job.config, transport.size)
     if pipelined(config, mesh):
-        return Staged(train, whole, config, mesh, transport, _split_before(found, job, mesh), device)
+        return Staged(train, whole, config, mesh, transport, _split_before(found, job, mesh), device, tell)
     place, task = Place.here(), link_task(job, whole, transport, device)
     link = LOOPBACK if place.local_size == place.size else ETHERNET
     around = Surroundings(link, device.type == "cpu", spare)

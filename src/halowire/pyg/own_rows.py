@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from halowire.errors import InputError
-from halowire.pyg.edges import changed, leaves
+from halowire.pyg.leaves import changed, leaves
 from halowire.pyg.model_pass import ModelPass
 
 FINDING = {"nonzero", "argwhere", "where"}

@@ -20,16 +20,12 @@ from halowire.training.model_setup import build_model, output_width, policy_for
 from halowire.training.rule import Situation
 from halowire.training.rules import refuse
 from halowire.training.runner import Runner, loss_gradient, overlap_of
-from halowire.training.savings import choose_savings
+from halowire.training.savings import choose_savings, silent
 from halowire.training.task import Learnt, Task
 from halowire.wire import HaloExchange, Transport
 
 CPU = torch.device("cpu")
 NOWHERE = Surroundings()
-
-
-def _silent(text: str) -> None:
-    """Say nothing."""
 
 
 class GraphParallel(Runner):
@@ -45,7 +41,7 @@ class GraphParallel(Runner):
         task: Learnt | None = None,
         exchange: type[HaloExchange] = HaloExchange,
         around: Surroundings = NOWHERE,
-        tell: Callable[[str], None] = _silent,
+        tell: Callable[[str], None] = silent,
     ) -> None:
         """Make the runner; all workers call this together.
 
@@ -64,8 +60,7 @@ class GraphParallel(Runner):
         stage = Stage.of(self.model, 0, len(self.model.blocks), config.rate.decay >= 0)
         self.parameters = stage.parameters
         self.savings = choose_savings(train, config, transport, stage, around)
-        for line in self.savings.lines():
-            tell(line)
+        self.savings.say(tell)
         chosen = self.savings.settle(config)
         policy = policy_for(train, chosen, transport, self.num_features, cover=self.savings.covers)
         self.exchange = exchange(train, transport, device, policy)

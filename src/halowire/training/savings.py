@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,6 +15,10 @@ from halowire.training.home_price import Surroundings, home_price
 from halowire.training.model_setup import policy_for
 from halowire.training.rate_plan import epoch_bytes
 from halowire.wire import HEADER_BYTES, Rate, Transport, sample_size
+
+
+def silent(text: str) -> None:
+    """Say nothing."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,11 @@ class Savings:
         """What was chosen and why, for the console."""
         return [choice.words() for choice in (self.cover, self.first) if choice is not None]
 
+    def say(self, tell: Callable[[str], None]) -> None:
+        """Tell every line."""
+        for line in self.lines():
+            tell(line)
+
     def settle(self, config: Config) -> Config:
         """``config`` with the choices in the place of `auto`."""
         first = "local" if self.at_home else "exchange"
@@ -52,6 +62,15 @@ class Savings:
     def chosen(self) -> dict[str, bool]:
         """What a resumed run compares with its own choices."""
         return {"covers": self.covers, "at_home": self.at_home}
+
+
+def pipeline_savings(config: Config, parts: int) -> Savings:
+    """A pipeline of several parts sends every row; says so where the settings would choose."""
+    if config.wire.plain or config.freshness.mode == "never" or parts == 1:
+        return Savings()
+    why = "because chunks and stages send theirs one after another"
+    cover = None if config.wire.cover == "off" else PartialSums(False, why, 0)
+    return Savings(cover, None if config.wire.first_layer == "exchange" else FirstLayer(False, why))
 
 
 def choose_savings(shard: Shard, config: Config, transport: Transport, stage: Stage, around: Surroundings) -> Savings:
