@@ -106,9 +106,9 @@ def interrupted_here(rank: int, run: str, config: Config) -> tuple[str, dict[str
 
 
 @pytest.mark.parametrize("recipe", ["exact", pytest.param("two-levels", marks=pytest.mark.slow), "half"])
-def test_runs_with_the_defaults_save_and_resume_exactly(on_workers, tmp_path, recipe):
+def test_runs_resume_exactly(on_workers, tmp_path, recipe):
     late = {"freshness__mode": "delayed"} if recipe == "half" else {}
-    config = config_of(recipe, **late)
+    config = config_of(recipe, **late, wire__first_layer="local", wire__cover="on")
     straight = on_workers(2, straight_here, str(tmp_path / "one"), config)
     assert all(chosen["at_home"] and chosen["covers"] for _, chosen in straight)
     halves = on_workers(2, interrupted_here, str(tmp_path / "two"), config)
@@ -126,6 +126,6 @@ def resumed_otherwise(rank: int, run: str, config: Config) -> str:
 def test_a_run_that_saves_otherwise_than_before_starts_its_wire_afresh(on_workers, tmp_path):
     run = str(tmp_path / "run")
     late = {"freshness__mode": "delayed"}
-    on_workers(2, straight_here, run, config_of("exact", **late))
+    on_workers(2, straight_here, run, config_of("exact", **late, wire__first_layer="local"))
     found = on_workers(2, resumed_otherwise, run, config_of("exact", **late, wire__plain=True))
     assert found == ["the rows that need not travel are others than before"] * 2

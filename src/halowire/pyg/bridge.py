@@ -89,10 +89,19 @@ class Bridge:
         return found
 
     def kept_halo(self, values: Tensor) -> Tensor | None:
-        """The halo's rows of ``values`` ``[n, ...]`` where they are kept and up to date; else None."""
+        """The halo's rows of ``values`` ``[n, ...]`` where they are kept, up to date; else None."""
+        extended = self._up_to_date(values)
+        return None if extended is None else extended[self.num_owned :]
+
+    def _up_to_date(self, values: Tensor) -> Tensor | None:
+        """``values`` with the halo's rows where these are kept; they are fetched again if ``values`` were changed."""
         kept = next((kept for kept in self._kept if kept.rows is values), None)
-        fresh = kept is not None and not carries_gradient(values) and kept.rows._version == kept.version
-        return kept.extended[self.num_owned :] if kept is not None and fresh else None
+        if kept is None or carries_gradient(values):
+            return None
+        if kept.rows._version != kept.version:
+            kept.extended = self._fetched(kept.rows.detach(), 0)
+            kept.version = kept.rows._version
+        return kept.extended
 
     def held(self, values: Tensor) -> Tensor | None:
         """``values`` ``[n, ...]`` with the halo's rows; None where a message must fetch them."""
@@ -101,13 +110,8 @@ class Bridge:
             if values.knows(self):
                 return values.read()
             values = bare(values)
-        kept = next((kept for kept in self._kept if kept.rows is values), None)
-        if kept is not None and not carries_gradient(values):
-            if kept.rows._version != kept.version:
-                kept.extended = self._fetched(kept.rows.detach(), 0)
-                kept.version = kept.rows._version
-            return kept.extended
-        return values if self.transport.size == 1 else None
+        extended = self._up_to_date(values)
+        return values if extended is None and self.transport.size == 1 else extended
 
     def crossing(self, rows: Tensor) -> Crossing:
         """The next crossing of this pass, which carries ``rows`` ``[n, k]``.

@@ -111,7 +111,7 @@ def use_fast_paths(model: nn.Module) -> dict[str, LayerPath]:
             path.reason = "" if layer.aggr in SUMS else f"aggr is {layer.aggr}"
             if not path.reason:
                 layer.propagate = FastSum(layer, path, weights[kind])
-            if kind in (package.GCNConv, package.GCN2Conv, package.APPNP):
+            if kind in (package.GCNConv, package.GCN2Conv):
                 layer.register_forward_pre_hook(SteadyNorm(), with_kwargs=True)
         elif kind is package.GATConv:
             path.reason = _misfit_of_gat(layer)

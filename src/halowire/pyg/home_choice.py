@@ -20,10 +20,14 @@ def rehearsed_at_home(model: nn.Module, call: Call, most: int, weights: NodeWeig
     """
     if not isinstance(call.data, ShardData) or call.data.transport.size == 1 or not _wanted(config):
         return rehearse(model, call, most, weights)
-    known = rehearse(model, call, most, weights, at_home=True)
     if config.wire.first_layer == "local":
+        known = rehearse(model, call, most, weights, at_home=True)
         _refuse_useless(known)
         return known
+    try:
+        known = rehearse(model, call, most, weights, at_home=True)
+    except InputError:  # what hides rows from halowire, as reentrant checkpoints do, may still work with messages
+        return rehearse(model, call, most, weights)
     place = Place.here()
     link = config.wire.link or (LOOPBACK if place.local_size == place.size else ETHERNET)
     if not known.saved or row_pays(known.saved, known.products, config.rate.bits, link):
