@@ -166,8 +166,7 @@ def train_worker(job: Job, prepare: Callable[[], None] | None = None) -> dict[st
         spare = None
         if device.type != "cpu":
             twins = kernels_in_use(device) == "torch"
-            mesh, at_home = mesh_of(job.config, transport.size), job.config.wire.first_layer == "local"
-            needed = estimate(part, whole, job.config, mesh, twins, at_home)
+            needed = estimate(part, whole, job.config, mesh_of(job.config, transport.size), twins)
             agreed(lambda: refuse_too_large(needed, device, place.rank, console.warn), transport, FITS)
             spare = max(0, free_memory(device) - needed.total)
         found = find_checkpoint(job.run, transport, console.warn if place.rank == 0 else _silent) if goes_on else None
@@ -190,14 +189,17 @@ def fit_worker(job: Job, folder: Path) -> dict[str, Any]:
     set_threads(job.config.threads, place)
     console = Console(quiet=job.quiet or place.rank > 0)
     given = HandOver.read(folder)
-    with joined(device, job.config.deadline, job.config.transport) as (transport, _), stop_wish() as wish:
+    with joined(device, job.config.deadline, job.config.transport) as (transport, network), stop_wish() as wish:
         agree(job_facts(job, transport.size, device, cuts=False), transport)
+        if device.type != "cpu":
+            console.line(f"workers     {transport.size} on {device_words(device)}; {network}")
+        _say_kernels(device, place, console)
         # Dropout of a PyG model draws from torch's generator, so its stream differs by worker, not from run to run.
         torch.manual_seed(stream_key(job.config.seed, 0, 0, transport.rank) >> 1)
         part = read_part(job, transport)
         if device.type != "cpu":
             needed = least(part, given.model)
-            agreed(lambda: refuse_too_large(needed, device, place.rank, console.warn, 1.0), transport, FITS)
+            agreed(lambda: refuse_too_large(needed, device, place.rank, console.warn), transport, FITS)
         data = read_data(folder, part, transport, device)
         decoder = given.decoder.to(device) if isinstance(given.decoder, nn.Module) else given.decoder
         links = link_task(job, part, transport, device, decoder)
@@ -245,8 +247,8 @@ def _train(job: Job, trainer: Trainer, console: Console, wish: Callable[[], bool
     with console.progress(job.config.epochs, title, trainer.runner.task.metric) as progress:
         first = trainer.transport.rank == 0
         summary = trainer.run(Hooks(progress, wish, warn=console.warn if first else _silent))
-    facts = {"partition": read_manifest(job.shards).get("quality"), "savings": trainer.runner.savings.facts()}
-    return summary | facts
+    quality, savings = read_manifest(job.shards).get("quality"), trainer.runner.savings.facts()
+    return summary | {"partition": quality, "savings": savings}
 
 
 def predict_worker(job: Job, out: Path) -> None:
@@ -348,10 +350,7 @@ def _runner(
     spare: int | None = None,
     tell: Callable[[str], None] = _silent,
 ) -> Runner:
-    """The runner of the schedule that the settings ask for; ``found`` is the checkpoint that the run goes on from.
-
-    ``spare`` are the bytes of a device's memory that are left for what is chosen to save bytes.
-    """
+    """The runner that the settings ask for; ``found`` is the checkpoint to go on from, ``spare`` free device memory."""
     config, mesh = job.config, mesh_of(job.config, transport.size)
     if pipelined(config, mesh):
         return Staged(train, whole, config, mesh, transport, _split_before(found, job, mesh), device, tell)

@@ -65,4 +65,9 @@ def choose_cover(shard: Shard, config: Config, transport: Transport) -> PartialS
         return PartialSums(True, "as --wire.cover on asks", rows, covered)
     saved = rows - covered
     why = f"because they save {saved / max(rows, 1):.0%} of the rows"
-    return PartialSums(bool(saved >= LEAST_SAVING * rows and rows), why, rows, covered)
+    return PartialSums(pays(rows, covered), why, rows, covered)
+
+
+def pays(rows: int, covered: int) -> bool:
+    """Whether it is worth while to send ``covered`` rows and partial sums in the place of ``rows`` rows."""
+    return bool(covered <= (1 - LEAST_SAVING) * rows and rows)
