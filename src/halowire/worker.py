@@ -37,7 +37,6 @@ from halowire.files import write_json, written_whole
 from halowire.kernels import kernels_in_use, stream_key, why_twins
 from halowire.launch import (
     Place,
-    agreed,
     choose_device,
     device_words,
     joined,
@@ -64,6 +63,7 @@ from halowire.training import (
     Staged,
     Trainer,
     agree,
+    agreed,
     best_weights,
     dot_product,
     estimate,

@@ -10,10 +10,9 @@ import torch
 from torch import nn
 
 from halowire.errors import InputError
-from halowire.launch import agreed
 from halowire.layers import MODELS
 from halowire.partitioning import cut, partition
-from halowire.training import RECIPES, least, refuse_too_large
+from halowire.training import RECIPES, agreed, least, refuse_too_large
 from halowire.training.memory_estimate import FACTOR, MemoryEstimate
 from halowire.wire import Transport
 from tests.support.device_case import config_of
