@@ -11,7 +11,7 @@ from halowire.errors import InputError, system_error
 from halowire.events import SETUP
 from halowire.wire import Transport
 
-LONGEST = 500
+LONGEST = 1_000
 """Most bytes of a sentence that a worker tells the others."""
 Result = TypeVar("Result")
 

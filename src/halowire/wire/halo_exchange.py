@@ -275,7 +275,7 @@ class HaloExchange:
                 self.memory.matrices[name] = value.to(self.device)
 
     def _check_shapes(self, state: dict[str, Tensor]) -> None:
-        """Refuse memories of delta coding that have not a row for each row of this shard, and the columns of a layer."""
+        """Refuse a memory of delta coding that has not the rows of this shard, or not the columns of its layer."""
         columns: dict[str, int] = {}
         for way, rows in (("send", self.num_boundary), ("recv", self.num_halo)):
             for name in (name for name in state if name.startswith(f"delta.{way}.")):
