@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from halowire.errors import InputError
 from halowire.events import SETUP
@@ -67,7 +67,7 @@ class RunState:
         self._folder = folder
         self.settings_before: dict[str, Any] = {}
         self.recut = ""
-        self._whole = _Whole(runner.model, runner.parameters, runner.peers, transport)
+        self._whole = _Whole(runner, transport)
         self._wire_remembers = runner.remembers or codec is not None
         self._writer = CheckpointWriter(folder, transport, config.checkpoint.keep)
         self._times = SaveTimes(config.checkpoint)
@@ -113,7 +113,7 @@ class RunState:
             _refuse_changes(self.settings_before, now)
             self.recut = _recut_words(self.settings_before, now)
         progress = parse_progress(record, manifest.epoch)
-        restore(progress, tensors, self._runner.model, self._optimiser, self._whole.own_places, self._runner.device)
+        restore(progress, tensors, self._runner.model, self._optimiser, self._whole.own_part, self._runner.device)
         if self._base is not None:  # before the wire, because the bits of its messages depend on it
             with understood(STATE):
                 self._base.load_state({name: value for name, value in tensors.items() if name.startswith("base.")})
@@ -240,23 +240,29 @@ def _recut_words(before: dict[str, Any], now: dict[str, Any]) -> str:
 
 
 class _Whole:
-    """Puts the whole model and optimiser together from the stages, each of which trains a part.
+    """Puts the whole model and optimiser together from the stages, each of which trains a part, and from the workers,
+    each of which has the rows of its own nodes of weights that have a row for each node."""
 
-    ``own`` are the parameters that this worker trains, by name.
-    """
-
-    def __init__(self, model: nn.Module, own: dict[str, nn.Parameter], peers: Transport, transport: Transport) -> None:
-        self._shapes = {name: value.shape for name, value in model.named_parameters() if value.requires_grad}
+    def __init__(self, runner: Runner, transport: Transport) -> None:
+        self._shapes = {name: value.shape for name, value in runner.model.named_parameters() if value.requires_grad}
         self._names = list(self._shapes)
-        self._own = list(own)
-        self._everywhere = peers.size == transport.size
-        self._speaks = peers.rank == 0
+        self._own = list(runner.parameters)
+        self._everywhere = runner.peers.size == transport.size
+        self._speaks = runner.peers.rank == 0
+        self._runner = runner
         self._transport = transport
 
-    @property
-    def own_places(self) -> list[int]:
-        """The places of this worker's parameters among all that are trained."""
-        return [self._names.index(name) for name in self._own]
+    def own_part(self, place: int, state: dict[str, Tensor]) -> tuple[int, dict[str, Tensor]] | None:
+        """The place of parameter ``place`` of the model among this worker's, and its part of the optimiser's ``state``.
+
+        None where this worker does not train it.
+        """
+        name = self._names[place]
+        if name not in self._own:
+            return None
+        if name in self._runner.row_weights:
+            state = {key: self._runner.own_rows(name, value) if value.dim() else value for key, value in state.items()}
+        return self._own.index(name), state
 
     @torch.no_grad()
     def complete(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -280,7 +286,7 @@ class _Whole:
         """The state of Adam for all parameters, by their places in the model."""
         own = optimiser.state_dict()["state"]
         if self._everywhere:
-            return dict(own)
+            return {place: self._with_all_rows(self._own[place], state) for place, state in own.items()}
         moments = {}
         for key in MOMENTS:
             moments[key] = self.complete({name: own[place][key] for place, name in enumerate(self._own) if own})
@@ -290,3 +296,8 @@ class _Whole:
             place: {STEP: own[0][STEP].clone(), **{key: moments[key][name] for key in MOMENTS}}
             for place, name in enumerate(self._names)
         }
+
+    def _with_all_rows(self, name: str, state: dict[str, Tensor]) -> dict[str, Tensor]:
+        if name not in self._runner.row_weights:
+            return state
+        return {key: self._runner.whole_rows(name, value) if value.dim() else value for key, value in state.items()}
