@@ -46,14 +46,12 @@ class Home:
         bridge: the bridge whose halo they know.
         draws: the seed and the epoch of this pass's dropout; None where nothing is dropped, as in a rehearsal.
         saved: widths of the exchanges that were not needed so far.
-        products: multiplications of one row of the halo so far.
     """
 
     def __init__(self, bridge: Any, draws: tuple[int, int] | None = None) -> None:
         self.bridge = bridge
         self.draws = draws
         self.saved: list[int] = []
-        self.products = 0
         self._num_draws = 0
 
     def welcome(self, value: Any) -> Any:
@@ -129,7 +127,6 @@ class HomeRows(Tensor):
             return own
         found = HomeRows.of(own, func(*_halves(args), **_halves(kwargs)), rows[0].home)
         if name in PRODUCTS:
-            rows[0].home.products += own.shape[-1] * rows[0].shape[-1]
             bias = args[2] if len(args) > 2 else kwargs.get("bias")
             if name == "linear" and rows[0].constant and bias is None and len(args) > 1:
                 found.origin = rows[0], args[1]

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from halowire.pyg.edges import unmarked
+from halowire.pyg.edges import Edges, unmarked
 from halowire.pyg.pattern import version_of
 
 
@@ -24,6 +24,13 @@ class SteadyNorm:
     def __call__(self, layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Forget the normalised edges of a call with others; weights that are learnt change in every pass."""
         given = dict(zip(signature(type(layer).forward).parameters, (layer, *args), strict=False)) | kwargs
+        edges = given.get("edge_index")
+        if not isinstance(edges, Edges) or not _at_home(edges):
+            if self._last:
+                layer._cached_edge_index = None
+                layer.cached = False
+                self._last = []
+            return
         tensors = [given[name] for name in ("edge_index", "edge_weight") if isinstance(given.get(name), Tensor)]
         now = [(value, version_of(unmarked(value))) for value in tensors]
         pairs = zip(now, self._last, strict=False)
@@ -32,3 +39,9 @@ class SteadyNorm:
             layer._cached_edge_index = None
             self._last = now
         layer.cached = not any(value.requires_grad for value in tensors)
+
+
+def _at_home(edges: Edges) -> bool:
+    """Whether rows of the halo are computed at home in this pass."""
+    passing = getattr(edges.bridge, "passing", None)
+    return passing is not None and passing.home is not None

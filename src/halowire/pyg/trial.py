@@ -177,7 +177,7 @@ class Rehearsed:
     before one of them (``drops``), and the names of the ``halos`` whose rows they carry.
 
     ``saved`` are the widths of the exchanges that are not needed because workers compute the rows of their halo
-    themselves, and ``products`` the multiplications that this takes for a row of the halo, forward.
+    themselves.
     ``forms`` are the lists of edges that the outputs belong to (None: to nodes), in training and in evaluation.
     """
 
@@ -186,7 +186,6 @@ class Rehearsed:
     halos: tuple[str, ...] = ()
     forms: tuple[tuple[EdgeForm | None, ...], ...] = field(default=((), ()), compare=False)
     saved: tuple[int, ...] = ()
-    products: int = 0
 
 
 @dataclass(frozen=True)
@@ -335,7 +334,7 @@ def _known(model: nn.Module, passing: ModelPass | None, notes: Notes) -> Rehears
     drops_values = min(notes.drops, default=len(widths)) < len(widths)
     home = None if passing is None else passing.home
     known = Rehearsed(widths, bool(widths) and (drops_edges or drops_values), halos)
-    return known if home is None else replace(known, saved=tuple(home.saved), products=home.products)
+    return known if home is None else replace(known, saved=tuple(home.saved))
 
 
 def _tracer(name: str, trace: dict[tuple[str, int], Tensor]) -> Callable[[nn.Module, Any, Any], None]:

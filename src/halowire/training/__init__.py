@@ -8,7 +8,7 @@ from halowire.training.config import Config, GraphConfig, ModelConfig, ModelName
 from halowire.training.earlier_run import bring_back, earlier_run_kept, forget_earlier, holds_run, set_aside
 from halowire.training.generators import generator_states, restore_generators
 from halowire.training.graph_parallel import GraphParallel
-from halowire.training.home_price import ETHERNET, LOOPBACK, Surroundings, row_pays
+from halowire.training.home_price import ETHERNET, LOOPBACK, Surroundings
 from halowire.training.job import PREDICTIONS, Job, graph_sizes, holds_parts, refuse_other_job, refuse_other_sizes
 from halowire.training.link_task import Decoder, LinkTask, PairRows, dot_product
 from halowire.training.loop import EXTRAS, Hooks, Silent, Trainer
@@ -33,6 +33,7 @@ from halowire.training.source import (
 )
 from halowire.training.staged import Staged
 from halowire.training.task import Learnt, Task
+from halowire.training.telling import agreed
 from halowire.training.worker_memory import free_memory, peak_memory
 
 __all__ = [
@@ -70,6 +71,7 @@ __all__ = [
     "TaskConfig",
     "Trainer",
     "agree",
+    "agreed",
     "best_weights",
     "bring_back",
     "check_format",
@@ -112,7 +114,6 @@ __all__ = [
     "refuse_too_large",
     "refuse_untrainable",
     "restore_generators",
-    "row_pays",
     "set_aside",
     "settled",
     "travelling_widths",

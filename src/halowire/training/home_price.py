@@ -12,7 +12,6 @@ For ``h`` halo rows of all workers, whose first hidden rows have ``w`` columns a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -127,16 +126,6 @@ def home_price(
         spent_seconds=compute / transport.size / (1 if around.on_cpu else DEVICE_SPEED),
         fits=crowded_workers == 0,
     )
-
-
-def row_pays(saved: Sequence[int], products: int, bits: int, link: float) -> bool:
-    """Whether a halo row of a PyG model is predicted to be computed faster than it is sent.
-
-    ``saved`` are the columns that need not be sent, there and back, in ``bits`` each; ``products`` are the
-    multiplications of a row, forward, of which backward has twice as many.
-    """
-    sent = 2 * sum(saved) * bits / 8
-    return sent * 8e-6 / link > 3 * products * DENSE + sum(saved) * ACTIVATED
 
 
 def home_memory(shard: Shard, stage: Stage) -> int:
