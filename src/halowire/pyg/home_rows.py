@@ -126,10 +126,9 @@ class HomeRows(Tensor):
         if not by_row or not isinstance(own, Tensor):
             return own
         found = HomeRows.of(own, func(*_halves(args), **_halves(kwargs)), rows[0].home)
-        if name in PRODUCTS:
-            bias = args[2] if len(args) > 2 else kwargs.get("bias")
-            if name == "linear" and rows[0].constant and bias is None and len(args) > 1:
-                found.origin = rows[0], args[1]
+        bias = args[2] if len(args) > 2 else kwargs.get("bias")
+        if name == "linear" and rows[0].constant and bias is None and len(args) > 1:
+            found.origin = rows[0], args[1]
         return found
 
 
