@@ -28,8 +28,8 @@ EXAMPLES = [
         "tests/parity/test_random_draws.py::test_draws_equal_those_of_plain_pyg"),
     Row("`infomax_transductive.py`", "the corruption is `halowire.Random.shuffled`, inside of the model's forward",
         "tests/parity/test_random_draws.py::test_draws_equal_those_of_plain_pyg"),
-    Row("`lightgcn.py`", "`data.rows_of(out, nodes)` for pairs and negatives, see examples/recommender.py",
-        "tests/parity/test_recommender.py::test_loss_and_metrics_equal_those_of_plain_pyg"),
+    Row("`lightgcn.py`", "`shard`, `distribute`, and `data.pairs(index)` for pairs and negatives",
+        "tests/parity/test_lightgcn.py::test_three_steps_equal_plain_pyg"),
     Row("`linkx.py`, `rgcn.py`", "nothing beside `shard`, `distribute` and the loss; `data.train_idx` is translated",
         "tests/parity/test_node_weights.py::test_three_steps_equal_plain_pyg_row_by_row"),
     Row("`rev_gnn.py`", "nothing beside `shard`, `distribute` and the loss, if trained on the whole graph",
@@ -42,8 +42,9 @@ EXAMPLES = [
     Row("`autoencoder.py` (GAE, VGAE)", "3 lines; `1 / data.num_nodes` becomes `1 / data.num_whole_nodes`; "
         "`model.test` becomes `data.gather` of the scores",
         f"{UNIT}/test_pairs.py::test_autoencoders_learn_as_in_plain_pyg"),
-    Row("`argva_node_clustering.py`", "refused: a discriminator's loss",
-        f"{UNIT}/test_pairs.py::test_a_discriminator_is_refused"),
+    Row("`argva_node_clustering.py`", "3 lines; `1 / data.num_nodes` becomes `1 / data.num_whole_nodes`; both losses "
+        "are those of all workers",
+        f"{UNIT}/test_pairs.py::test_adversarial_autoencoders_learn_as_in_plain_pyg"),
     Row("`hetero_conv_dblp.py`, `hgt_dblp.py`, `han_imdb.py`", "the same 3 lines, with the mask of the learnt type",
         "tests/parity/test_hetero_models.py::test_parts_equal_the_whole"),
 ]  # fmt: skip
@@ -93,6 +94,10 @@ HABITS = [
         "tests/parity/test_precision.py::test_what_cannot_be_saved_or_compiled_says_what_can"),
     Row("norms with the `batch` of many graphs; features `[N, T, F]`", "nothing",
         "tests/parity/test_graph_batches.py::test_equal_to_plain_pyg"),
+    Row("`return_attention_weights=True`, scores of edges as outputs", "nothing; `data.gather(alpha)` for all edges",
+        "tests/parity/test_edge_outputs.py::test_values_of_edges_in_every_order"),
+    Row("gradients of `edge_weight`, as explanations use them", "`data.gather(data.edge_weight.grad)`",
+        "tests/parity/test_edge_outputs.py::test_the_importance_of_edges_is_gathered"),
     Row("`halowire.DropEdges`, `dropout_edge`", "`DropEdges` is equal, `dropout_edge` is refused",
         "tests/parity/test_pyg_models.py::test_three_parts_equal_the_whole"),
 ]  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -16,18 +16,22 @@ from halowire.events import EVAL, SETUP, TRAIN
 from halowire.pyg.adjacency import take_adjacency
 from halowire.pyg.autoencoders import spread_autoencoder
 from halowire.pyg.data_part import ShardData, part_of
-from halowire.pyg.edges import changed
+from halowire.pyg.edge_forms import EdgeForm
 from halowire.pyg.entries import MethodEntry, ModuleEntry, own_methods
 from halowire.pyg.fast_path import LayerPath, use_fast_paths
 from halowire.pyg.hetero_data import HeteroShardData
+from halowire.pyg.home_choice import rehearsed_at_home
+from halowire.pyg.home_rows import Home, bare
+from halowire.pyg.leaves import changed
+from halowire.pyg.light_gcn import rows_entry, spread_light_gcn
 from halowire.pyg.model_pass import ModelPass
 from halowire.pyg.node_weights import NodeWeights, WholeTables, guesses
 from halowire.pyg.own_rows import OwnRows, is_marked, plain
-from halowire.pyg.rehearsal import UncheckableError, call_on_random, in_thread, rehearse
+from halowire.pyg.rehearsal import UncheckableError, call_on_random, in_thread
 from halowire.pyg.trial import Call, Rehearsed, needed_inputs
 from halowire.pyg.whole_layers import refuse_unsupported, refuse_wrapped, spread_norms
 from halowire.pyg.whole_loss import Guarded
-from halowire.training import Config, Situation, agree, model_facts, policy_of, recipe_config, refuse, settled
+from halowire.training import Config, Situation, agree, agreed, model_facts, policy_of, recipe_config, refuse, settled
 from halowire.wire import HaloExchanges, RowCodec, agree_on_codec, sample_size
 
 ATTRIBUTE = "_halowire"
@@ -165,6 +169,7 @@ class Attachment:
         self._pristine = model
         self._checked: dict[str, Rehearsed] = {}
         self._exchanges: dict[tuple[ModelPass, Rehearsed], HaloExchanges] = {}
+        self._forms: tuple[EdgeForm | None, ...] = ()
         self._heard = data.reduction.heard
         self._around = contextlib.ExitStack()
         self.weights = self._tried(node_weights)  # before anything is changed: a refused model is as it was
@@ -178,12 +183,16 @@ class Attachment:
         data.reduction.compares_weights |= bool(self.weights.dims)
         self._watch_weights()
         spread_autoencoder(model, data)
+        spread_light_gcn(model, data)
         take_adjacency(model)
+        rows = rows_entry(model)
         for name, module in model.named_modules():
+            if not name and rows:
+                continue  # forward is no pass itself: it calls the method that gives rows
             entry = ModuleEntry(self, name)
             module.register_forward_pre_hook(entry.before, with_kwargs=True)
             module.register_forward_hook(entry.after, always_call=True)
-        for name in own_methods(model):
+        for name in (*own_methods(model), *([rows] if rows else [])):
             # An attribute of the instance is found before the method of its class; parameters and buffers stay.
             object.__setattr__(model, name, MethodEntry(self, name, model))
 
@@ -222,7 +231,7 @@ class Attachment:
         for guess in choices if args else ():
             self._guess(guess)
             try:
-                self.exchange_of(args)
+                self.exchange_of(args, entry=rows_entry(self._model))
             except InputError as error:
                 failures.append(error)
             else:
@@ -263,33 +272,46 @@ class Attachment:
             self._around.enter_context(torch.inference_mode(False))
             self._around.enter_context(torch.no_grad())
         self._around.enter_context(self._part.transport.ledger.account(TRAIN if training else EVAL))
-        self._part.passing.begin(exchange, *((self.epoch, known.widths) if training else ()))
+        self._forms = known.forms[0 if self._model.training else 1]
+        home = None
+        if known.saved and isinstance(self._part, ShardData):
+            home = Home(self._part.bridge, (self._config.seed, self.epoch))
+        epoch, widths = (self.epoch, known.widths) if training else (None, None)
+        self._part.passing.begin(exchange, epoch, widths, home)
         self.epoch += training
+        if home is not None:
+            return tuple(home.welcome(plain((args, kwargs))))
         return (plain(args), plain(kwargs)) if is_marked((args, kwargs)) else None
 
     def end(self, out: Any) -> Any:
         """End a pass of the model, also where it failed and ``out`` is None."""
         self._part.passing.end()
         self._around.close()
-        return None if out is None else changed(out, self._guarded)
+        forms = iter(self._forms)
+        return None if out is None else changed(bare(out), lambda leaf: self._guarded(leaf, forms))
 
     def _watch_weights(self) -> None:
         """Sum the gradients of the weights that all workers share; those of the rows of nodes are complete."""
         self._part.reduction.add(self.weights.shared(self._model))
         self._part.reduction.keep_apart(self.weights.own(self._model))
 
-    def _guarded(self, out: Any) -> Any:
+    def _guarded(self, out: Any, forms: Iterator[EdgeForm | None]) -> Any:
+        """An output whose loss must be that of all workers, marked as rows of this worker's nodes or edges."""
         if not isinstance(out, Tensor):
             return out
-        part = self._part
+        part, form = self._part, next(forms, None)
         guarded = Guarded.apply(out, part.reduction) if out.requires_grad else out  # type: ignore[no-untyped-call]
-        if isinstance(part, HeteroShardData) or part.reduction.handed_over or out.shape[:1] != (part.num_nodes,):
+        if isinstance(part, HeteroShardData) or part.reduction.handed_over:
             return guarded
-        return OwnRows.of(guarded, part.owner)
+        if form is not None:
+            return part.give(guarded, form)
+        return OwnRows.of(guarded, part.owner) if out.shape[:1] == (part.num_nodes,) else guarded
 
-    def exchange_of(self, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> HaloExchanges:
-        """The exchange for calls with such arguments."""
-        return self._exchange(self._known(args, kwargs or {}))
+    def exchange_of(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None, entry: str = ""
+    ) -> HaloExchanges:
+        """The exchange for calls of ``entry`` with such arguments."""
+        return self._exchange(self._known(args, kwargs or {}, entry))
 
     def _known(self, args: tuple[Any, ...], kwargs: dict[str, Any], entry: str = "") -> Rehearsed:
         """What the rehearsal found for such a call; the first call of a kind is rehearsed, by all workers at once."""
@@ -305,7 +327,8 @@ class Attachment:
         part = self._part
         if (part.passing, known) not in self._exchanges:
             here = Situation(caller="fit", codec=self._codec is not None, drops=known.drops)
-            used = settled(self._config, here)
+            # What is computed at home is not among the widths.
+            used = settled(self._config, here).replace({"wire.first_layer": "exchange", "wire.link": 0.0})
             sizes = self._halo_sizes(used.rate.rows)
             rows, pairs = ([sizes[name][place] for name in known.halos] for place in range(2))
             policy = replace(policy_of(used, known.widths, rows, pairs=pairs), codec=self._codec)
@@ -333,18 +356,30 @@ class Attachment:
         for parameter, is_trained in zip(self._pristine.parameters(), trained, strict=True):
             parameter.requires_grad_(is_trained)
         try:
+            if call.doubt is not None:
+                raise call.doubt
             # A thread of its own has none of the modes that the caller is in, such as autocast and inference mode.
-            known = in_thread(lambda: rehearse(self._pristine, call, most, self.weights))
+            known = in_thread(lambda: rehearsed_at_home(self._pristine, call, most, self.weights, self._config))
         except InputError as error:
             failure = error
         uncheckable = isinstance(failure, UncheckableError)
         failures = torch.tensor([float(failure is not None and not uncheckable), float(uncheckable)])
         self.data.transport.all_reduce(failures, "check of the model", SETUP)
-        refused = float(failures[0]) > 0
-        if failure is not None and refused != uncheckable:
-            raise failure
-        if refused:
-            raise InputError("another worker refused the model; its message says why")
-        if float(failures[1]):
-            raise UncheckableError("another worker could not check the model; its message says why")
-        return known
+        refused, unchecked = (float(count) > 0 for count in failures)
+        if not refused and not unchecked:
+            return known
+        telling = failure if refused != uncheckable else None
+        raise self._shared(telling, InputError if refused else UncheckableError) from failure
+
+    def _shared(self, failure: InputError | None, kind: type[InputError]) -> InputError:
+        """The error to raise on all workers: it says what the first worker that has a ``failure`` says."""
+
+        def tell() -> None:
+            if failure is not None:
+                raise failure
+
+        try:
+            agreed(tell, self.data.transport, "refusal of the model")
+        except InputError as error:
+            return kind(str(error))
+        raise AssertionError("no worker has a reason to refuse the model")

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from halowire.errors import InputError
+from halowire.partitioning import is_by_target, target_order
 from halowire.pyg.edges import Edges, unmarked
 from halowire.pyg.hetero_data import HeteroShardData, halo_name
 from halowire.pyg.row_numbers import TypedRows
@@ -28,10 +29,12 @@ class HeteroSlots:
     """Replaces the tensors of a call by slots, and collects them with the type of their nodes or edges.
 
     A tensor of the part is known by itself; any other one by the dictionary that it stands in, or by its rows.
+    ``doubt`` says why the call must be refused; None where it need not be.
     """
 
     def __init__(self, data: HeteroShardData) -> None:
         self.samples: dict[str, tuple[Any, Tensor]] = {}
+        self.doubt: InputError | None = None
         self._data = data
         self._extents: dict[Kind, int] = {name: rows.numel() for name, rows in data.shard.rows.items()}
         self._extents |= {kind: relation.edges.numel() for kind, relation in data.shard.relations.items()}
@@ -74,10 +77,12 @@ class HeteroSlots:
         if kind not in self._extents or value.shape[0] != self._extents[kind]:
             fitting = [name for name, extent in self._extents.items() if extent == value.shape[0]]
             if len(fitting) > 1:
-                raise InputError(
+                # Only this worker may have types of equal numbers: all workers refuse it together, in the rehearsal.
+                self.doubt = InputError(
                     f"the model is called with a tensor of {value.shape[0]} rows, which may be {fitting[0]!r} or "
                     f"{fitting[1]!r}; pass it in a dictionary by type, or keep it in data[type] and pass it from there"
                 )
+                return value
             if not fitting:
                 return value
             kind = fitting[0]
@@ -106,7 +111,7 @@ def draw_hetero(call: Call, generator: torch.Generator, size: Size) -> tuple[Any
         real = unmarked(data[kind].edge_index)
         if kind[0] == kind[2] and not bool((real[0] == real[1]).any()):
             ends[1] = torch.where(ends[0] == ends[1], (ends[1] + 1) % counts[1], ends[1])
-        graph[kind].edge_index = ends
+        graph[kind].edge_index = ends[:, target_order(ends)] if is_by_target(real) else ends
     for label, (kind, value) in call.samples.items():
         count = graph[kind].num_nodes if isinstance(kind, str) else size.edges
         graph[kind][label.removeprefix(f"{kind}.")] = sampled_rows(value, count, isinstance(kind, str), generator)
@@ -132,10 +137,13 @@ def turn_hetero(graph: Any) -> Any:
         for key, value in graph[name].items():
             turned[name][key] = value.flip(0) if isinstance(value, Tensor) else value
     for kind in graph.edge_types:
-        for key, value in graph[kind].items():
-            turned[kind][key] = value
         last = torch.tensor([[graph[kind[0]].num_nodes - 1], [graph[kind[2]].num_nodes - 1]])
-        turned[kind].edge_index = last - graph[kind].edge_index
+        ends = last - graph[kind].edge_index
+        sort = is_by_target(graph[kind].edge_index)
+        order = target_order(ends) if sort else torch.arange(ends.shape[1])
+        for key, value in graph[kind].items():
+            turned[kind][key] = value[order] if isinstance(value, Tensor) and key != "edge_index" else value
+        turned[kind].edge_index = ends[:, order]
     return turned
 
 

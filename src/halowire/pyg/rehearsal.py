@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from halowire.errors import InputError
+from halowire.partitioning import is_by_target, target_order
 from halowire.pyg.adjacency import NAMES as SPARSE
 from halowire.pyg.adjacency import plain_adjacency, take_adjacency
 from halowire.pyg.data_part import ShardData
@@ -22,6 +23,7 @@ from halowire.pyg.fast_path import use_fast_paths
 from halowire.pyg.hetero_data import HeteroShardData, cut_hetero
 from halowire.pyg.hetero_trial import draw_hetero, part_rows, sampled_rows, turn_hetero, whole_rows
 from halowire.pyg.node_weights import NodeWeights
+from halowire.pyg.outputs import Output, assembled
 from halowire.pyg.row_numbers import RowNumbers, TypedRows, numbers_in_part, numbers_of_whole
 from halowire.pyg.shard_data import cut_data
 from halowire.pyg.trial import Call, Notes, Outcome, Rehearsed, Size, try_pass
@@ -56,7 +58,7 @@ class Difference(Exception):  # noqa: N818
 SMALL = Size(NODES, EDGES, gradients=True)
 
 
-def rehearse(model: nn.Module, call: Call, most: int, weights: NodeWeights) -> Rehearsed:
+def rehearse(model: nn.Module, call: Call, most: int, weights: NodeWeights, at_home: bool = False) -> Rehearsed:
     """Compare ``model`` on whole random graphs and on the same graphs cut in two; return what is known of such a call.
 
     On a small graph, forward in training and evaluation mode, all weight gradients and all buffers are compared,
@@ -64,13 +66,13 @@ def rehearse(model: nn.Module, call: Call, most: int, weights: NodeWeights) -> R
     compared on ever larger graphs. These grow to the size of the real graph, or until they have nodes below and above
     every number that the model hands to torch and that could be the number of a node or an edge: every number below
     ``most``, the nodes and edges of the whole graph. Those ``weights`` that have a row for each node get as many rows
-    as the random graph has nodes.
+    as the random graph has nodes. ``at_home``: workers compute the rows of their halo themselves, where they can.
     """
     notes = Notes()
     model, call = _checkable(model, call)
-    known = _majority(SMALL, lambda seed: _attempt(model, call, seed, SMALL, notes, weights))
+    known = _majority(SMALL, lambda seed: _attempt(model, call, seed, SMALL, notes, weights, at_home))
     for size in _larger(_telling_size(notes.numbers, model, call, most)):
-        _majority(size, lambda seed, size=size: _attempt(model, call, seed, size, Notes(), weights))  # type: ignore[misc]
+        _majority(size, lambda seed, size=size: _attempt(model, call, seed, size, Notes(), weights, at_home))  # type: ignore[misc]
     return known
 
 
@@ -150,7 +152,9 @@ def _telling_size(numbers: set[float], model: nn.Module, call: Call, most: int) 
     return max(full, largest + largest // 4 + NODES if largest else 0)
 
 
-def _attempt(model: nn.Module, call: Call, seed: int, size: Size, notes: Notes, weights: NodeWeights) -> Rehearsed:
+def _attempt(
+    model: nn.Module, call: Call, seed: int, size: Size, notes: Notes, weights: NodeWeights, at_home: bool
+) -> Rehearsed:
     """Compare the model on one random graph of ``size``; raises `Difference` where the cut model differs."""
     generator = torch.Generator().manual_seed(seed)
     graph, owner = _random(call, generator, size, bool(weights.dims))
@@ -165,7 +169,7 @@ def _attempt(model: nn.Module, call: Call, seed: int, size: Size, notes: Notes, 
         spread_norms(own, part.passing)
         use_fast_paths(own)
         take_adjacency(own)
-        return try_pass(own, call, part, rows, size, Notes())
+        return try_pass(own, call, part, rows, size, Notes(), at_home)
 
     try:
         parts = run_threads(PARTS, work)
@@ -174,8 +178,9 @@ def _attempt(model: nn.Module, call: Call, seed: int, size: Size, notes: Notes, 
     except Exception as error:
         raise InputError(f"the model runs on a whole graph, but not on a shard ({_short(error)})") from error
     _compare(want, parts, rounding, weights)
+    # Which list of edges an output follows shows on the whole graph, which has self loops if the real one has.
     known: Rehearsed = parts[0].known
-    return known
+    return replace(known, forms=want.known.forms)
 
 
 def _all_rows(graph: Any, size: Size) -> RowNumbers:
@@ -207,6 +212,8 @@ def _random(call: Call, generator: torch.Generator, size: Size, numbered: bool) 
     edges = draw(size.nodes, 2, size.edges)
     if not bool((unmarked(call.data.edge_index)[0] == unmarked(call.data.edge_index)[1]).any()):
         edges[1] = torch.where(edges[0] == edges[1], (edges[1] + 1) % size.nodes, edges[1])
+    if is_by_target(unmarked(call.data.edge_index)):
+        edges = edges[:, target_order(edges)]
     graph: dict[str, Any] = {"edge_index": edges}
     for name, (kind, value) in call.samples.items():
         count = size.nodes if kind == "node" else size.edges
@@ -280,7 +287,11 @@ def _turned(call: Call, graph: Any) -> Any:
         for name, value in graph.items()
     }
     turned["edge_index"] = NODES - 1 - graph["edge_index"]
-    return turned
+    if not is_by_target(graph["edge_index"]):
+        return turned
+    order = target_order(turned["edge_index"])
+    edges = {name: turned[name][order] for name, (kind, _) in call.samples.items() if kind == "edge"}
+    return turned | edges | {"edge_index": turned["edge_index"][:, order]}
 
 
 def _compare(want: Outcome, parts: list[Outcome], rounding: dict[str, float], weights: NodeWeights) -> None:
@@ -297,9 +308,8 @@ def _compare(want: Outcome, parts: list[Outcome], rounding: dict[str, float], we
 
 def _compare_results(want: Outcome, parts: list[Outcome], rounding: dict[str, float], weights: NodeWeights) -> None:
     """Raise `Difference` where outputs, gradients or buffers differ."""
-    for number, value in enumerate(want.outputs):
-        pieces = [part.outputs[number] for part in parts]
-        _same("the output", _assembled(value, pieces, parts), value)
+    for number, output in enumerate(want.outputs):
+        _same_rows("the output", [part.outputs[number] for part in parts], output)
     _compare_gradients(want, parts, rounding, weights)
     for name, value in want.buffers.items():
         for part in parts:
@@ -312,11 +322,13 @@ def _compare_trace(want: Outcome, parts: list[Outcome]) -> None:
     for key, value in want.trace.items():
         # On a shard a native kernel may serve a layer, and then the layer's inner modules do not run.
         pieces = [part.trace[key] for part in parts if key in part.trace]
-        if value.dim() == 0 or numbers_in_part(want.rows, value.shape[0]) is None or len(pieces) != len(parts):
+        own = None if value.dim() == 0 else numbers_in_part(want.rows, value.shape[0])
+        if own is None or len(pieces) != len(parts):
             continue
         rows = [numbers_of_whole(part.rows, value.shape[0]) for part in parts]
         if all(found is not None and piece.shape[:1] == found.shape for piece, found in zip(pieces, rows, strict=True)):
-            _same(key[0], _assembled(value, pieces, parts), value)
+            held = [Output(piece, found, 0) for piece, found in zip(pieces, rows, strict=True) if found is not None]
+            _same_rows(key[0], held, Output(value, own, 0))
 
 
 def _compare_gradients(want: Outcome, parts: list[Outcome], rounding: dict[str, float], weights: NodeWeights) -> None:
@@ -338,14 +350,16 @@ def _compare_gradients(want: Outcome, parts: list[Outcome], rounding: dict[str, 
         _same(f"the gradient of {name}", total, grad, scale, slack)
 
 
-def _assembled(like: Tensor, pieces: list[Tensor], parts: list[Outcome]) -> Tensor:
-    """The rows of all parts in the order of the whole graph."""
-    whole = torch.empty_like(like)
-    for piece, part in zip(pieces, parts, strict=True):
-        if piece.shape[1:] != like.shape[1:]:
-            raise Difference(f"an output has rows of shape {list(piece.shape[1:])}, expected {list(like.shape[1:])}")
-        whole[numbers_of_whole(part.rows, like.shape[0])] = piece
-    return whole
+def _same_rows(name: str, pieces: list[Output], want: Output) -> None:
+    """Raise unless the rows of all parts, put together, are those of the whole graph."""
+    for piece in pieces:
+        if piece.values.shape[1:] != want.values.shape[1:]:
+            shapes = list(piece.values.shape[1:]), list(want.values.shape[1:])
+            raise Difference(f"an output has rows of shape {shapes[0]}, expected {shapes[1]}")
+    got, value = assembled(pieces), assembled([want])
+    if got.shape != value.shape:
+        raise Difference(f"an output has {got.shape[0]} rows on all workers, expected {value.shape[0]}")
+    _same(name, got, value)
 
 
 def _same(name: str, got: Tensor, want: Tensor, scale: float = 0.0, slack: float = 0.0) -> None:

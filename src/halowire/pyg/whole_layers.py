@@ -15,10 +15,12 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
 from halowire.errors import InputError
+from halowire.pyg.edge_lists import pad_alike
 from halowire.pyg.global_attention import polynormer, sgformer
 from halowire.pyg.graph_norms import BATCH_NORMS, GraphMeans
 from halowire.pyg.model_pass import ModelPass
 from halowire.pyg.semantic_attention import WholeHan
+from halowire.pyg.typed_norm import typed_batch_norm
 
 POOLING = (
     "it makes one graph of another, and every worker sees only its own nodes; leave it out, or train on one worker"
@@ -27,10 +29,10 @@ NEIGHBOURS = "it finds neighbours itself, among the nodes of this worker only; g
 REFUSED = {
     "TopKPooling": POOLING, "SAGPooling": POOLING, "ASAPooling": POOLING, "EdgePooling": POOLING,
     "PANPooling": POOLING, "MemPooling": POOLING, "ClusterPooling": POOLING,
-    "HeteroBatchNorm": "its statistics by type of node are not gathered from all workers; use BatchNorm",
     "DynamicEdgeConv": NEIGHBOURS, "XConv": NEIGHBOURS, "GravNetConv": NEIGHBOURS,
     "SyncBatchNorm": "halowire spreads BatchNorm1d over the workers itself; use that",
     "GPSConv": "its attention is over all nodes, and every worker sees only its own; use TransformerConv",
+    "MeshCNNConv": "it needs four edges into every node, in the order of a mesh; use EdgeConv or train on one worker",
     "Node2Vec": "it has one weight row per node of the whole graph; use a model of (x, edge_index)",
 }  # fmt: skip
 """Layers that cannot run on a shard, each with the reason."""
@@ -64,6 +66,16 @@ def refuse_unsupported(model: nn.Module) -> None:
                 f"layer {name!r} is ChebConv without normalization, which takes the largest degree that it sees "
                 'for that of the whole graph; use normalization="sym" or "rw"'
             )
+        if kind == "CorrectAndSmooth" and module.autoscale:
+            raise InputError(
+                f"layer {name or kind!r} is CorrectAndSmooth with autoscale, which takes the mean error of the nodes "
+                "that it sees; use autoscale=False and a scale of your own"
+            )
+        if kind == "EGConv" and module.add_self_loops and "symnorm" not in module.aggregators:
+            raise InputError(
+                f"layer {name!r} is EGConv, which adds self loops up to the largest number of a node that it sees; use "
+                'an aggregator "symnorm" too, or add_self_loops=False and AddSelfLoops before the graph is cut'
+            )
     for name, value in [*model.named_parameters(), *model.named_buffers()]:
         if isinstance(value, UninitializedParameter | UninitializedBuffer):
             raise InputError(
@@ -73,39 +85,39 @@ def refuse_unsupported(model: nn.Module) -> None:
 
 
 def spread_norms(model: nn.Module, passing: ModelPass) -> None:
-    """Give every normalisation layer, linear attention over all nodes and ``HANConv`` the sums of the whole graph."""
+    """Give norms, linear attention over all nodes, ``HANConv`` and padding aggregations what the whole graph has."""
     known: dict[type, Any] = {nn.BatchNorm1d: column_norm}
     if (package := sys.modules.get("torch_geometric.nn")) is not None:
         known |= {getattr(package, name): norm for name, norm in NORMS.items()}
-    attention: dict[type, Any] = {}
+    whole: dict[type, Any] = {} if package is None else {package.HeteroBatchNorm: typed_batch_norm}
     if (attentions := sys.modules.get("torch_geometric.nn.attention")) is not None:
-        attention = {attentions.SGFormerAttention: sgformer, attentions.PolynormerAttention: polynormer}
+        whole |= {attentions.SGFormerAttention: sgformer, attentions.PolynormerAttention: polynormer}
     for module in model.modules():
         if type(module) in known:
             # An attribute of the instance comes before the method of its class; parameters and buffers stay.
             module.forward = partial(_forward, known[type(module)], module, passing)
-        elif type(module) in attention:
-            module.forward = partial(attention[type(module)], module, passing)
+        elif type(module) in whole:
+            module.forward = partial(whole[type(module)], module, passing)
         elif package is not None and type(module) is package.HANConv:
             module.forward = WholeHan(module, passing)
+        elif (padded := pad_alike(module, passing)) is not None:
+            module.forward = padded
 
 
 def _forward(
-    norm: Callable[..., Tensor], module: nn.Module, passing: ModelPass, x: Tensor, batch: Tensor | None = None,
-    *_: object, **__: object,
+    norm: Callable[..., Tensor], module: Any, passing: ModelPass, x: Tensor, batch: Tensor | None = None,
+    *more: object, **named: object,
 ) -> Tensor:  # fmt: skip
     """Call ``norm`` with the arguments of PyG's layers: ``x``, ``batch`` and, by any name, the number of graphs."""
     # The sums of many rows need more digits than a row has, as torch's own norms know.
     wide = x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
-    if batch is not None and getattr(module, "mode", "graph") != "node":
-        by_graph = BATCH_NORMS.get(type(module).__name__)
-        if by_graph is None:
-            raise InputError(
-                f"{type(module).__name__} got a batch vector, which it cannot use on many workers; use GraphNorm, or "
-                "call the layer without batch"
-            )
-        return by_graph(module, wide, GraphMeans(passing, batch)).to(x.dtype)
-    return norm(module, passing, wide).to(x.dtype)
+    # Statistics that were learnt serve all graphs alike, and so does a norm of each row.
+    alike = getattr(module, "track_running_stats", False) and not module.training
+    by_graph = BATCH_NORMS.get(type(module).__name__)
+    if batch is None or alike or getattr(module, "mode", "graph") == "node" or by_graph is None:
+        return norm(module, passing, wide).to(x.dtype)
+    least = next((number for number in (*more, *named.values()) if isinstance(number, int)), 0)
+    return by_graph(module, wide, GraphMeans(passing, batch, least)).to(x.dtype)
 
 
 def whole_mean(passing: ModelPass, x: Tensor) -> tuple[Tensor, Tensor]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -18,6 +17,7 @@ from halowire.wire.drift import Drift
 from halowire.wire.graded import HaloCodecs
 from halowire.wire.memory import Memory
 from halowire.wire.message import Arrival, Message, Wire
+from halowire.wire.once import sums_by_peer, swap_once
 from halowire.wire.own_codec import RowCodec, check_codec
 from halowire.wire.policy import BACKWARD, FORWARD, NONE, Policy
 from halowire.wire.route import HaloRoutes, Piece, Route
@@ -130,12 +130,11 @@ class HaloExchange:
         message.wait()
         return message.rows().clone()
 
-    def fetch_rows(self, rows: Tensor) -> Tensor:
-        """The halo rows ``[h, k]`` themselves, also under a cover: for set-up."""
-        if self._cover is None:
-            return self.fetch(rows)
+    def fetch_once(self, rows: Tensor | Csr) -> Tensor | Csr:
+        """The halo rows ``[h, k]`` themselves, also under a cover, sent in the smallest exact form: for set-up."""
         index, sent, received = self._plain
-        return self.transport.swap(rows[index.to(rows.device)], sent, received, "exchange of the features")
+        own = rows.select_rows(index) if isinstance(rows, Csr) else rows[index.to(rows.device)]
+        return swap_once(own, sent, received, self.transport)
 
     def fetch_sparse(self, rows: Csr) -> Csr:
         """The halo rows ``[h, F]`` of the sparse matrix with the owned ``rows`` ``[n, F]``: for set-up."""
@@ -145,7 +144,7 @@ class HaloExchange:
         lengths = out.indptr.diff()
         where = "exchange of the features"
         arrived = self.transport.swap(lengths, sent, received, where)
-        sizes = _sums(lengths, sent), _sums(arrived, received)
+        sizes = sums_by_peer(lengths, sent), sums_by_peer(arrived, received)
         indices = self.transport.swap(out.indices, *sizes, where)
         weight = None if out.weight is None else self.transport.swap(out.weight, *sizes, where)
         return Csr(torch.nn.functional.pad(arrived.cumsum(0), (1, 0)), indices, weight, rows.num_cols)
@@ -281,6 +280,7 @@ class HaloExchange:
         now = check_codec(self.policy.codec) if isinstance(self.policy.codec, RowCodec) else b""
         if bytes(state.get("codec", torch.empty(0)).tolist()) != now:
             raise InputError("the run to resume had another codec, or none; resume with the one it had")
+        self._check_shapes(state)
         self.synchronise_next = "synchronise_next" in state
         for name, value in state.items():
             kind, _, rest = name.partition(".")
@@ -290,6 +290,17 @@ class HaloExchange:
                 self._restore(rest.removesuffix(".place"), value, state)
             elif kind not in ("flight", "synchronise_next", "codec"):
                 self.memory.matrices[name] = value.to(self.device)
+
+    def _check_shapes(self, state: dict[str, Tensor]) -> None:
+        """Refuse a memory of delta coding that has not the rows of this shard, or not the columns of its layer."""
+        columns: dict[str, int] = {}
+        for way, rows in (("send", self.num_boundary), ("recv", self.num_halo)):
+            for name in (name for name in state if name.startswith(f"delta.{way}.")):
+                shape = tuple(state[name].shape)
+                layer = name.rpartition(".")[2]
+                if len(shape) != 2 or shape[0] != rows or columns.setdefault(layer, shape[1]) != shape[1]:
+                    want = f"[{rows}, {columns.get(layer, 'columns of the layer')}]"
+                    raise ValueError(f"{name} is {list(shape)}, expected {want}")
 
     def forget(self) -> None:
         """Forget everything that :meth:`state` holds; the next epoch uses its own rows, as a synchronous one does."""
@@ -373,8 +384,3 @@ class HaloExchange:
         last = self.memory.matrix("last", *rows.shape)
         self._change = ((rows - last).square().sum(), rows.square().sum())
         last.copy_(rows)
-
-
-def _sums(lengths: Tensor, counts: Sequence[int]) -> list[int]:
-    """For every peer ``p``, the sum of its ``counts[p]`` ``lengths``."""
-    return [int(part.sum()) for part in torch.split(lengths, list(counts))]
