@@ -20,6 +20,7 @@ from halowire.wire import HEADER_BYTES, InProcessTransport, run_threads
 from tests.support.parity_graphs import CLASSES, FEATURES, cut_graph, make_graph
 
 OURS = {"exact", "half", "isolated", "halowire", "two-levels", "delta", "hybrid", "gnnpipe-1bit"}
+AT_HOME = {"first-layer", "halowire-late"}
 
 
 def choose(settings: dict[str, Any], case: str = "plain", around: Surroundings | None = None) -> Savings:
@@ -135,9 +136,9 @@ def test_where_no_rows_travel_nothing_is_chosen():
 def test_published_recipes_send_every_row_and_ours_do_not():
     for name in RECIPES:
         wire = recipe_config(name).wire
-        usual = ("auto", "auto") if name in OURS else ("exchange", "off")
+        usual = ("auto", "auto") if name in OURS else ("local", "auto") if name in AT_HOME else ("exchange", "off")
         assert (wire.first_layer, wire.cover, wire.plain) == (*usual, False)
-    assert {"sylvie-s", "sylvie-a", "sylvie-3d", "pipegcn", "bns", "varco", "gnnpipe"} == RECIPES.keys() - OURS
+    assert {"sylvie-s", "sylvie-a", "sylvie-3d", "pipegcn", "bns", "varco", "gnnpipe"} == RECIPES.keys() - OURS - AT_HOME
 
 
 def test_facts_are_plain_and_lines_short_enough_for_a_console():
