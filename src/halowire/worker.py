@@ -12,7 +12,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -149,7 +149,7 @@ def train_worker(job: Job, prepare: Callable[[], None] | None = None) -> dict[st
     device = choose_device(job.config.device, place)
     threads = set_threads(job.config.threads, place)
     console = Console(quiet=job.quiet or place.rank > 0)
-    with joined(device, job.config.deadline, job.config.transport) as (transport, network), stop_wish() as wish:
+    with _joined(job, device) as (transport, network), stop_wish() as wish:
         agree(job_facts(job, transport.size, device, prepare is not None), transport)
         _prepare_together(job, prepare, place, transport)
         console.line(f"workers     {transport.size} on {device_words(device)}, threads of each: {threads}; {network}")
@@ -176,6 +176,12 @@ def train_worker(job: Job, prepare: Callable[[], None] | None = None) -> dict[st
     return summary
 
 
+def _joined(job: Job, device: torch.device) -> AbstractContextManager[tuple[Transport, str]]:
+    """Join the other workers of ``job``, see `joined`."""
+    config = job.config
+    return joined(device, config.deadline, config.transport, config.mesh.hosts)
+
+
 def fit_worker(job: Job, folder: Path) -> dict[str, Any]:
     """Train the user's model in ``folder`` on this worker's part of ``job``, and predict; return the summary."""
     place = Place.here()
@@ -183,7 +189,7 @@ def fit_worker(job: Job, folder: Path) -> dict[str, Any]:
     set_threads(job.config.threads, place)
     console = Console(quiet=job.quiet or place.rank > 0)
     given = HandOver.read(folder)
-    with joined(device, job.config.deadline, job.config.transport) as (transport, _), stop_wish() as wish:
+    with _joined(job, device) as (transport, _), stop_wish() as wish:
         agree(job_facts(job, transport.size, device, cuts=False), transport)
         # Dropout of a PyG model draws from torch's generator, so its stream differs by worker, not from run to run.
         torch.manual_seed(stream_key(job.config.seed, 0, 0, transport.rank) >> 1)
@@ -246,7 +252,7 @@ def predict_worker(job: Job, out: Path) -> None:
     place = Place.here()
     device = choose_device(job.config.device, place)
     set_threads(job.config.threads, place)
-    with joined(device, job.config.deadline, job.config.transport) as (transport, _):
+    with _joined(job, device) as (transport, _):
         agree(job_facts(job, transport.size, device, cuts=False), transport)
         shard = read_part(job, transport)
         runner = _runner(job, shard, shard, transport, device)

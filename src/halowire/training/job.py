@@ -18,7 +18,7 @@ from halowire.training.rules import refuse
 
 PREDICTIONS = "predictions.npy"
 """The file of a run folder with the predictions of a user's own model, which `halowire predict` cannot build."""
-MESH_SHAPE = ("mesh.stages", "mesh.parts", "mesh.chunks", "mesh.split")
+MESH_SHAPE = ("mesh.stages", "mesh.parts", "mesh.chunks", "mesh.split", "mesh.hosts")
 """Settings of the mesh that a resumed run may change; then the wire starts afresh."""
 MAY_CHANGE = (
     "epochs", "early_stop", "threads", "device", "deadline", "on_nan", "eval.every", "checkpoint.every",

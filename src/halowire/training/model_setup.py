@@ -13,6 +13,7 @@ from halowire.layers import MODELS, Model, Shape
 from halowire.partitioning import Shard
 from halowire.training.config import Config, ModelConfig
 from halowire.training.cover_choice import use_cover
+from halowire.training.machine_choice import use_once
 from halowire.training.rate_plan import BorderRows, GradeCounts, RatePlan, Traffic, by_layer, ratio_schedule
 from halowire.training.rule import Situation
 from halowire.training.rules import refuse
@@ -132,4 +133,5 @@ def policy_of(
         resend_input=rate.resend_input,
         gain=rate.gain,
         first_columns=rate.columns == "first",
+        once_per_machine=use_once(config),
     )

@@ -14,9 +14,11 @@ from halowire.partitioning import HaloLists, Shard
 from halowire.wire.code_error import CodeError
 from halowire.wire.cover import Cover, Lifted
 from halowire.wire.graded import HaloCodecs
+from halowire.wire.hand_on import HandOn
 from halowire.wire.memory import Memory
 from halowire.wire.message import Arrival, Message, Wire
 from halowire.wire.own_codec import RowCodec, check_codec
+from halowire.wire.placement import sent_over
 from halowire.wire.policy import BACKWARD, FORWARD, Policy
 from halowire.wire.route import HaloRoutes, Piece, Route
 from halowire.wire.terms import Draw, Terms
@@ -47,18 +49,16 @@ class HaloExchange:
         self.policy = policy or Policy()
         self.memory = Memory(device)
         self.num_boundary = shard.num_boundary
-        self.num_halo = shard.num_halo
         self.synchronise_next = False
         self.epoch: int | None = None
         freshness = self.policy.freshness
         # A user's codec may depend on the rows that are encoded together, so its messages leave as a whole.
         cut = device.type == "cpu" and not isinstance(self.policy.codec, RowCodec)
         self._piece_rows = self.policy.piece_rows if cut else None
-        self._routes = HaloRoutes(shard, device, self.policy.seed, self._piece_rows)
         self._plain = shard.send_index, shard.send_counts, shard.recv_counts
         self._cover: Cover | None = None
         self._lifted: Lifted | None = None
-        self.halo_ids = self._routes.halo_ids
+        self._travel_by(shard)
         self.device = self.halo_ids.device
         self._codecs = HaloCodecs(shard, device)
         self._rank = shard.rank
@@ -77,11 +77,26 @@ class HaloExchange:
         message.
         """
         cover = Cover.agree(shard, halo, self.transport)
-        self._routes = HaloRoutes(cover.lists, self.device, self.policy.seed, self._piece_rows, cover.back)
+        self._travel_by(cover.lists, cover.back)
         self._cover = replace(cover, sums=cover.sums.to(self.device))
-        self.halo_ids = self._routes.halo_ids
-        self.num_halo = cover.lists.num_halo
         return cover.halo
+
+    def _travel_by(self, lists: HaloLists, back: Csr | None = None) -> None:
+        """Exchange the rows of ``lists``; ``back`` adds gradients that arrive to owned rows, see `HaloRoutes`.
+
+        Where rows cross the network once per machine, the workers agree here on who carries which.
+        """
+        self.halo_ids = sent_over(lists.halo_ids, self.device)
+        self.num_halo = lists.num_halo
+        self._hand_on = None
+        if self.policy.once_per_machine:
+            self._hand_on = HandOn.agree(lists, self.transport, self.device)
+        network = lists
+        if self._hand_on is not None:
+            network = self._hand_on.lists
+            back = None if back is None else back.select_columns(self._hand_on.sent)
+        seed, rows = self.policy.seed, self._piece_rows
+        self._routes = HaloRoutes(network, self.device, seed, rows, back, self._hand_on)
 
     def begin(self, epoch: int | None) -> None:
         """Send what follows as messages of training epoch ``epoch``; None: of set-up or evaluation, which are exact."""
@@ -99,7 +114,7 @@ class HaloExchange:
     @property
     def halo_pieces(self) -> tuple[Piece, ...]:
         """The pieces of the halo whose gradients may leave one after another; none where no message is cut."""
-        pieces = self._routes.pieces
+        pieces = None if self._hand_on is not None else self._routes.pieces
         return pieces.arriving if pieces is not None and any(piece.number for piece in pieces.arriving) else ()
 
     @property
@@ -166,6 +181,8 @@ class HaloExchange:
     def start_back(self, halo_grad: Tensor, layer: int) -> Message | None:
         """Launch the gradients of the halo rows ``[h, k]`` to their owners; returns the message that is to be used."""
         message = self.load(layer, halo_grad.shape[1], direction=BACKWARD)
+        if self._hand_on is not None:
+            halo_grad = self._hand_on.gather(halo_grad, message.hop())
         for piece in message.pieces_back:
             message.add_piece(halo_grad, piece)
         return self.launch(message, halo_grad)

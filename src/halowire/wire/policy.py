@@ -114,6 +114,7 @@ class Policy:
         piece_rows: messages of at least this many rows leave in pieces; for smaller ones the pieces cost too much.
         cover: partial sums travel in the place of halo rows where that makes fewer rows, see `Cover`.
         codec: the codec for the values that travel; None: the one for the bits of ``rates``.
+        once_per_machine: a row that several workers of a machine need crosses the network once, see `HandOn`.
     """
 
     rates: Rates = exact_rates
@@ -128,6 +129,7 @@ class Policy:
     piece_rows: int = 8192
     codec: Uniform | None = None
     cover: bool = False
+    once_per_machine: bool = False
 
     def columns(self, epoch: int, layer: int, width: int, key: int) -> Tensor | None:
         """The columns of ``width`` that travel, drawn with ``key``, ascending; None: all of them."""
