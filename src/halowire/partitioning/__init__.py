@@ -4,6 +4,7 @@ from halowire.partitioning.content import EDGE
 from halowire.partitioning.cut_shards import Cutting, cut_shards
 from halowire.partitioning.halo_lists import HaloLists
 from halowire.partitioning.links import PartLinks, cut_links, links_record, read_links
+from halowire.partitioning.machine_rows import machine_rows
 from halowire.partitioning.manifest import is_shard_folder, read_manifest
 from halowire.partitioning.metis import metis_owners
 from halowire.partitioning.partition import Partition, fill_empty, partition
@@ -16,7 +17,7 @@ from halowire.partitioning.type_balance import type_owners, union_edges
 
 __all__ = [
     "EDGE", "Cutting", "EdgeType", "HaloLists", "PartLinks", "Partition", "Quality", "Relation", "Shard", "TypedPart",
-    "cut", "cut_links", "cut_shards", "cut_types", "fill_empty", "is_shard_folder", "links_record", "measure",
-    "metis_owners", "partition", "read_links", "read_manifest", "read_shard", "summed_pairs", "type_owners",
+    "cut", "cut_links", "cut_shards", "cut_types", "fill_empty", "is_shard_folder", "links_record", "machine_rows",
+    "measure", "metis_owners", "partition", "read_links", "read_manifest", "read_shard", "summed_pairs", "type_owners",
     "union_edges", "write_shards",
 ]  # fmt: skip

@@ -108,4 +108,7 @@ class GraphParallel(Runner):
         if self._train.copies is not None:
             overlap |= {str(FIRST_EXCHANGE): AT_HOME}
         edges = self._train.aggregation
-        return {"overlap": overlap, "interior_share": edges.interior_share, "wire_rows": edges.exchange.num_halo}
+        found = {"overlap": overlap, "interior_share": edges.interior_share, "wire_rows": edges.exchange.num_halo}
+        if self.peers.machines.count > 1:
+            found |= dict(zip(("machine_rows", "carried_rows"), edges.exchange.machine_rows(), strict=True))
+        return found

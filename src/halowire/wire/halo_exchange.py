@@ -88,6 +88,7 @@ class HaloExchange:
         """
         self.halo_ids = sent_over(lists.halo_ids, self.device)
         self.num_halo = lists.num_halo
+        self._needed = lists.recv_counts
         self._hand_on = None
         if self.policy.once_per_machine:
             self._hand_on = HandOn.agree(lists, self.transport, self.device)
@@ -97,6 +98,13 @@ class HaloExchange:
             back = None if back is None else back.select_columns(self._hand_on.sent)
         seed, rows = self.policy.seed, self._piece_rows
         self._routes = HaloRoutes(network, self.device, seed, rows, back, self._hand_on)
+
+    def machine_rows(self) -> tuple[int, int]:
+        """How many rows of other machines this worker needs, and how many of them reach it from their owners."""
+        machines, rank = self.transport.machines, self.transport.rank
+        peers = [peer for peer in range(self.transport.size) if not machines.together(rank, peer)]
+        carried = self._routes.counts[1]
+        return sum(self._needed[peer] for peer in peers), sum(carried[peer] for peer in peers)
 
     def begin(self, epoch: int | None) -> None:
         """Send what follows as messages of training epoch ``epoch``; None: of set-up or evaluation, which are exact."""
