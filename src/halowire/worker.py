@@ -189,14 +189,17 @@ def fit_worker(job: Job, folder: Path) -> dict[str, Any]:
     set_threads(job.config.threads, place)
     console = Console(quiet=job.quiet or place.rank > 0)
     given = HandOver.read(folder)
-    with _joined(job, device) as (transport, _), stop_wish() as wish:
+    with _joined(job, device) as (transport, network), stop_wish() as wish:
         agree(job_facts(job, transport.size, device, cuts=False), transport)
+        if device.type != "cpu":
+            console.line(f"workers     {transport.size} on {device_words(device)}; {network}")
+        _say_kernels(device, place, console)
         # Dropout of a PyG model draws from torch's generator, so its stream differs by worker, not from run to run.
         torch.manual_seed(stream_key(job.config.seed, 0, 0, transport.rank) >> 1)
         part = read_part(job, transport)
         if device.type != "cpu":
             needed = least(part, given.model)
-            agreed(lambda: refuse_too_large(needed, device, place.rank, console.warn, 1.0), transport, FITS)
+            agreed(lambda: refuse_too_large(needed, device, place.rank, console.warn), transport, FITS)
         data = read_data(folder, part, transport, device)
         decoder = given.decoder.to(device) if isinstance(given.decoder, nn.Module) else given.decoder
         links = link_task(job, part, transport, device, decoder)

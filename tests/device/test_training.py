@@ -84,12 +84,30 @@ def test_every_model_and_recipe(on_sim: Callable[..., list[Any]], model: str, re
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("recipe", ["exact", "sylvie-a", "halowire"])
+@pytest.mark.parametrize(("model", "recipe"), WHOLE)
 @pytest.mark.parametrize("kind", dict.fromkeys(task[0] for task in TASKS))
-def test_every_model_and_task(on_sim: Callable[..., list[Any]], model: str, recipe: str, kind: str) -> None:
+def test_every_model_recipe_and_task(on_sim: Callable[..., list[Any]], model: str, recipe: str, kind: str) -> None:
     more = {"links": LINKS, "inductive": {"task__inductive": True}}.get(kind, {})
     _check(on_sim, config_of(model, recipe, **more), kind)
+
+
+SUMS = [name for name, model in MODELS.items() if model.can_sample]
+NOT_COVERED = ("isolated", "sylvie-3d", "halowire", "delta")
+"""Recipes that send nothing, or whose rows cannot be added up: they have bits of their own, or travel as changes."""
+OWN_WIRES: list[tuple[str, str, dict[str, Any]]] = [
+    *((m, r, {"wire__first_layer": "local"}) for m in SUMS for r in RECIPES_OF_PARTS if r != "isolated"),
+    *((m, r, {"wire__cover": "on"}) for m in SUMS for r in RECIPES_OF_PARTS if r not in NOT_COVERED),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("model", "recipe", "more"), OWN_WIRES, ids=[" ".join([m, r, *more]) for m, r, more in OWN_WIRES]
+)
+def test_every_model_and_recipe_with_a_wire_of_its_own(
+    on_sim: Callable[..., list[Any]], model: str, recipe: str, more: dict[str, Any]
+) -> None:
+    _check(on_sim, config_of(model, recipe, **more))
 
 
 WIRES: list[dict[str, Any]] = [
@@ -97,7 +115,7 @@ WIRES: list[dict[str, Any]] = [
     {"rate__rows": 0.5, "rate__bits": 1, "rate__code": "levels", "rate__ratio": 2.0},
     {"rate__bits": 4, "rate__columns": "first", "rate__ratio": 2.0, "rate__decay": 0.8},
     {"freshness__mode": "delayed", "freshness__threshold": 0.1, "freshness__smoothing": 0.5},
-    {"freshness__mode": "delayed", "freshness__sync_every": 2, "rate__bits": 8, "rate__nodes": "degree"},
+    {"freshness__mode": "delayed", "freshness__sync_every": 2, "rate__bits": 4, "rate__nodes": "degree"},
     {"wire__cover": "on", "rate__bits": 1, "freshness__mode": "delayed"},
     {"wire__cover": "on", "rate__rows": 0.5, "rate__resend_input": True},
     {"rate__weights": 8, "optim__clip": 0.5, "optim__weight_decay": 0.01},

@@ -66,9 +66,11 @@ CASES: dict[str, tuple[Callable[[], nn.Module], tuple[str, ...]]] = {
     **{
         type(norm).__name__: (lambda norm=norm: Normed(copy.deepcopy(norm)), BATCH)
         for norm in (pyg.GraphNorm(HIDDEN), pyg.LayerNorm(HIDDEN), pyg.PairNorm(), pyg.MeanSubtractionNorm(),
-                     pyg.GraphSizeNorm())
+                     pyg.GraphSizeNorm(), pyg.InstanceNorm(HIDDEN))
     },
     "PairNorm, each": (lambda: Normed(pyg.PairNorm(scale_individually=True)), BATCH),
+    "InstanceNorm, learnt": (
+        lambda: Normed(pyg.InstanceNorm(HIDDEN, affine=True, track_running_stats=True)), BATCH),
     "SAGEConv over time": (lambda: Timed(pyg.SAGEConv), ("series", "edge_index")),
     "GCNConv over time": (lambda: Timed(pyg.GCNConv), ("series", "edge_index")),
     "SGFormer": (lambda: pyg.SGFormer(FEATURES, HIDDEN, CLASSES, trans_num_heads=2, trans_dropout=0.0, gnn_dropout=0.0),

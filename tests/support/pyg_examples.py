@@ -42,8 +42,9 @@ EXAMPLES = [
     Row("`autoencoder.py` (GAE, VGAE)", "3 lines; `1 / data.num_nodes` becomes `1 / data.num_whole_nodes`; "
         "`model.test` becomes `data.gather` of the scores",
         f"{UNIT}/test_pairs.py::test_autoencoders_learn_as_in_plain_pyg"),
-    Row("`argva_node_clustering.py`", "refused: a discriminator's loss",
-        f"{UNIT}/test_pairs.py::test_a_discriminator_is_refused"),
+    Row("`argva_node_clustering.py`", "3 lines; `1 / data.num_nodes` becomes `1 / data.num_whole_nodes`; both losses "
+        "are those of all workers",
+        f"{UNIT}/test_pairs.py::test_adversarial_autoencoders_learn_as_in_plain_pyg"),
     Row("`hetero_conv_dblp.py`, `hgt_dblp.py`, `han_imdb.py`", "the same 3 lines, with the mask of the learnt type",
         "tests/parity/test_hetero_models.py::test_parts_equal_the_whole"),
 ]  # fmt: skip
@@ -93,6 +94,10 @@ HABITS = [
         "tests/parity/test_precision.py::test_what_cannot_be_saved_or_compiled_says_what_can"),
     Row("norms with the `batch` of many graphs; features `[N, T, F]`", "nothing",
         "tests/parity/test_graph_batches.py::test_equal_to_plain_pyg"),
+    Row("`return_attention_weights=True`, scores of edges as outputs", "nothing; `data.gather(alpha)` for all edges",
+        "tests/parity/test_edge_outputs.py::test_values_of_edges_in_every_order"),
+    Row("gradients of `edge_weight`, as explanations use them", "`data.gather(data.edge_weight.grad)`",
+        "tests/parity/test_edge_outputs.py::test_the_importance_of_edges_is_gathered"),
     Row("`halowire.DropEdges`, `dropout_edge`", "`DropEdges` is equal, `dropout_edge` is refused",
         "tests/parity/test_pyg_models.py::test_three_parts_equal_the_whole"),
 ]  # fmt: skip

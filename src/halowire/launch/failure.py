@@ -22,7 +22,7 @@ from halowire.wire import Transport
 
 ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
 """The variable by which a launcher (torchrun, or halowire's own) says where a worker leaves its message."""
-LONGEST = 500
+LONGEST = 1_000
 """Most bytes of a message that the other workers are told."""
 Result = TypeVar("Result")
 

@@ -11,19 +11,18 @@ import torch
 from torch import Tensor
 
 from halowire.errors import InputError
-from halowire.events import EVAL
 from halowire.partitioning import HaloLists, Shard
 from halowire.pyg.adjacency import Adjacency
 from halowire.pyg.any_nodes import Directory
 from halowire.pyg.bridge import Bridge
-from halowire.pyg.data_habits import DataHabits, whole_only
+from halowire.pyg.data_habits import whole_only
 from halowire.pyg.edges import Edges, leaves
+from halowire.pyg.gathering import Gathering
 from halowire.pyg.hetero_data import HeteroShardData
 from halowire.pyg.losses import Losses
 from halowire.pyg.model_pass import ModelPass
 from halowire.pyg.node_index import refuse_no_index, translated
 from halowire.pyg.own_rows import Owner, OwnIndex, OwnRows, plain
-from halowire.pyg.pair_habits import PairHabits
 from halowire.pyg.whole_loss import Reduction
 from halowire.wire import HaloExchanges, Policy, Transport
 
@@ -49,11 +48,12 @@ def standing_in(data: ShardData | HeteroShardData, graph: Any) -> Iterator[None]
         _STAND_IN.reset(token)
 
 
-class ShardData(DataHabits, PairHabits, Losses):
+class ShardData(Gathering, Losses):
     """One worker's part of a graph under PyG's names: ``x``, ``edge_index``, ``y``, masks, edge tensors.
 
     Node tensors hold the ``n`` owned rows; edge tensors hold the edges into these rows, in the user's order.
-    ``rows`` are the owned rows' places in the user's graph, ``num_nodes`` is ``n``, ``keys`` are the tensors' names.
+    ``rows`` are the owned rows' places in the user's graph and ``edge_rows`` those of the edges, ``num_nodes`` is
+    ``n``, ``keys`` are the tensors' names.
     """
 
     shard: Shard
@@ -153,27 +153,6 @@ class ShardData(DataHabits, PairHabits, Losses):
         """
         found: Tensor = plain(values)[Directory.of(self.bridge).marked(nodes)]
         return found
-
-    def gather(self, values: Tensor) -> Tensor:
-        """All workers' ``values``, the same on every worker and without gradients.
-
-        Rows of nodes ``[n, ...]`` come in the order of the user's graph, ``[N, ...]``; anything else, such as the
-        scores of pairs, comes worker after worker.
-        """
-        values = plain(values).detach().cpu().contiguous()
-        transport = self.transport
-        counts = torch.zeros(2, transport.size, dtype=torch.int64)
-        counts[0, transport.rank], counts[1, transport.rank] = values.shape[0], self.num_nodes
-        first, nodes = transport.all_reduce(counts, "counts of gathered rows", EVAL)
-        whole = values.new_zeros(int(first.sum()), *values.shape[1:])
-        before = int(first[: transport.rank].sum())
-        rows = torch.arange(before, before + values.shape[0])
-        if torch.equal(first, nodes):
-            rows = self.rows
-        kind = torch.uint8 if values.dtype == torch.bool else values.dtype
-        whole = whole.to(kind)
-        whole[rows] = values.to(kind)
-        return transport.all_reduce(whole, "gathering of rows", EVAL).to(values.dtype)
 
     @property
     def transport(self) -> Transport:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -13,9 +13,11 @@ from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
 from halowire.errors import InputError
 from halowire.events import EVAL, SETUP, TRAIN
+from halowire.launch import agreed
 from halowire.pyg.adjacency import take_adjacency
 from halowire.pyg.autoencoders import spread_autoencoder
 from halowire.pyg.data_part import ShardData, part_of
+from halowire.pyg.edge_forms import EdgeForm
 from halowire.pyg.edges import changed
 from halowire.pyg.entries import MethodEntry, ModuleEntry, own_methods
 from halowire.pyg.fast_path import LayerPath, use_fast_paths
@@ -165,6 +167,7 @@ class Attachment:
         self._pristine = model
         self._checked: dict[str, Rehearsed] = {}
         self._exchanges: dict[tuple[ModelPass, Rehearsed], HaloExchanges] = {}
+        self._forms: tuple[EdgeForm | None, ...] = ()
         self._heard = data.reduction.heard
         self._around = contextlib.ExitStack()
         self.weights = self._tried(node_weights)  # before anything is changed: a refused model is as it was
@@ -263,6 +266,7 @@ class Attachment:
             self._around.enter_context(torch.inference_mode(False))
             self._around.enter_context(torch.no_grad())
         self._around.enter_context(self._part.transport.ledger.account(TRAIN if training else EVAL))
+        self._forms = known.forms[0 if self._model.training else 1]
         self._part.passing.begin(exchange, *((self.epoch, known.widths) if training else ()))
         self.epoch += training
         return (plain(args), plain(kwargs)) if is_marked((args, kwargs)) else None
@@ -271,21 +275,25 @@ class Attachment:
         """End a pass of the model, also where it failed and ``out`` is None."""
         self._part.passing.end()
         self._around.close()
-        return None if out is None else changed(out, self._guarded)
+        forms = iter(self._forms)
+        return None if out is None else changed(out, lambda leaf: self._guarded(leaf, forms))
 
     def _watch_weights(self) -> None:
         """Sum the gradients of the weights that all workers share; those of the rows of nodes are complete."""
         self._part.reduction.add(self.weights.shared(self._model))
         self._part.reduction.keep_apart(self.weights.own(self._model))
 
-    def _guarded(self, out: Any) -> Any:
+    def _guarded(self, out: Any, forms: Iterator[EdgeForm | None]) -> Any:
+        """An output whose loss must be that of all workers, marked as rows of this worker's nodes or edges."""
         if not isinstance(out, Tensor):
             return out
-        part = self._part
+        part, form = self._part, next(forms, None)
         guarded = Guarded.apply(out, part.reduction) if out.requires_grad else out  # type: ignore[no-untyped-call]
-        if isinstance(part, HeteroShardData) or part.reduction.handed_over or out.shape[:1] != (part.num_nodes,):
+        if isinstance(part, HeteroShardData) or part.reduction.handed_over:
             return guarded
-        return OwnRows.of(guarded, part.owner)
+        if form is not None:
+            return part.give(guarded, form)
+        return OwnRows.of(guarded, part.owner) if out.shape[:1] == (part.num_nodes,) else guarded
 
     def exchange_of(self, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> HaloExchanges:
         """The exchange for calls with such arguments."""
@@ -333,6 +341,8 @@ class Attachment:
         for parameter, is_trained in zip(self._pristine.parameters(), trained, strict=True):
             parameter.requires_grad_(is_trained)
         try:
+            if call.doubt is not None:
+                raise call.doubt
             # A thread of its own has none of the modes that the caller is in, such as autocast and inference mode.
             known = in_thread(lambda: rehearse(self._pristine, call, most, self.weights))
         except InputError as error:
@@ -340,11 +350,21 @@ class Attachment:
         uncheckable = isinstance(failure, UncheckableError)
         failures = torch.tensor([float(failure is not None and not uncheckable), float(uncheckable)])
         self.data.transport.all_reduce(failures, "check of the model", SETUP)
-        refused = float(failures[0]) > 0
-        if failure is not None and refused != uncheckable:
-            raise failure
-        if refused:
-            raise InputError("another worker refused the model; its message says why")
-        if float(failures[1]):
-            raise UncheckableError("another worker could not check the model; its message says why")
-        return known
+        refused, unchecked = (float(count) > 0 for count in failures)
+        if not refused and not unchecked:
+            return known
+        telling = failure if refused != uncheckable else None
+        raise self._shared(telling, InputError if refused else UncheckableError) from failure
+
+    def _shared(self, failure: InputError | None, kind: type[InputError]) -> InputError:
+        """The error to raise on all workers: it says what the first worker that has a ``failure`` says."""
+
+        def tell() -> None:
+            if failure is not None:
+                raise failure
+
+        try:
+            agreed(tell, self.data.transport, "refusal of the model")
+        except InputError as error:
+            return kind(str(error))
+        raise AssertionError("no worker has a reason to refuse the model")

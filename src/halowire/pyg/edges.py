@@ -14,6 +14,7 @@ from torch.autograd.function import once_differentiable
 
 from halowire.errors import InputError
 from halowire.pyg.bridge import Bridge
+from halowire.pyg.edge_forms import ALL_EDGES
 from halowire.pyg.stacked import Stacked
 from halowire.pyg.written import written
 
@@ -46,6 +47,8 @@ class Edges(Tensor):
 
     bridge: Bridge | Stacked
     sources: tuple[bool, ...]
+    form = ALL_EDGES
+    """The list of edges that a model gave."""
 
     @staticmethod
     def of(values: Tensor, bridge: Bridge | Stacked, sources: tuple[bool, ...] = (True, False)) -> Tensor:

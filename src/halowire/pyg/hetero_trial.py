@@ -28,10 +28,12 @@ class HeteroSlots:
     """Replaces the tensors of a call by slots, and collects them with the type of their nodes or edges.
 
     A tensor of the part is known by itself; any other one by the dictionary that it stands in, or by its rows.
+    ``doubt`` says why the call must be refused; None where it need not be.
     """
 
     def __init__(self, data: HeteroShardData) -> None:
         self.samples: dict[str, tuple[Any, Tensor]] = {}
+        self.doubt: InputError | None = None
         self._data = data
         self._extents: dict[Kind, int] = {name: rows.numel() for name, rows in data.shard.rows.items()}
         self._extents |= {kind: relation.edges.numel() for kind, relation in data.shard.relations.items()}
@@ -74,10 +76,12 @@ class HeteroSlots:
         if kind not in self._extents or value.shape[0] != self._extents[kind]:
             fitting = [name for name, extent in self._extents.items() if extent == value.shape[0]]
             if len(fitting) > 1:
-                raise InputError(
+                # Only this worker may have types of equal numbers: all workers refuse it together, in the rehearsal.
+                self.doubt = InputError(
                     f"the model is called with a tensor of {value.shape[0]} rows, which may be {fitting[0]!r} or "
                     f"{fitting[1]!r}; pass it in a dictionary by type, or keep it in data[type] and pass it from there"
                 )
+                return value
             if not fitting:
                 return value
             kind = fitting[0]

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from halowire.errors import InputError
+from halowire.pyg.edge_forms import ALL_EDGES, EdgeForm
 from halowire.pyg.edges import changed, leaves
 from halowire.pyg.model_pass import ModelPass
 
@@ -32,11 +33,15 @@ COPYING = {"__reduce_ex__", "__deepcopy__"}
 
 @dataclass(frozen=True, eq=False)
 class Owner:
-    """Whose rows they are: a worker with ``owned`` of the ``whole`` nodes, whose models run in ``passing``."""
+    """Whose rows they are: a worker with ``owned`` of the ``whole`` nodes, whose models run in ``passing``.
+
+    Rows of edges have the list ``form`` of the worker's edges; then ``owned`` counts its entries.
+    """
 
     owned: int
     whole: int
     passing: ModelPass
+    form: EdgeForm = ALL_EDGES
 
     def __deepcopy__(self, memo: dict[int, object]) -> Owner:
         """Return the same owner: a copy of rows is this worker's too."""
@@ -69,7 +74,7 @@ class _Marked(Tensor):
                 reader: Any = kind
                 return reader.__torch_function__(func, types, args, kwargs)
         _refuse_foreign(name, args, kwargs)
-        if name in COPYING or not set(types) <= {OwnRows, OwnIndex, Tensor}:
+        if name in COPYING or not set(types) <= {OwnRows, OwnEdges, OwnIndex, Tensor}:
             # Other classes of tensors, such as edges, have rules of their own and see plain rows.
             out = func(*plain(args), **plain(kwargs))
         else:
@@ -80,6 +85,10 @@ class _Marked(Tensor):
 
 class OwnRows(_Marked):
     """A tensor with one row for each of this worker's nodes."""
+
+
+class OwnEdges(_Marked):
+    """A tensor with one row for each of this worker's edges, or of another list of them."""
 
 
 class OwnIndex(_Marked):
@@ -114,14 +123,20 @@ def _marked_result(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], out
     if isinstance(out, Tensor) and type(out) is not Tensor:
         return out
     owner = _owner_of((args, kwargs))
-    if name in FINDING and len(args) + len(kwargs) == 1 and isinstance(first, OwnRows):
+    if name in FINDING and len(args) + len(kwargs) == 1 and isinstance(first, OwnRows | OwnEdges):
         return changed(out, lambda found: OwnIndex.of(found, owner))
     indices = isinstance(first, OwnIndex) and name in PICKING
     joined = name in JOINING and all(isinstance(item, OwnIndex) for item in first)
     if indices or joined:
         return changed(out, lambda found: OwnIndex.of(found, owner) if _whole_numbers(found) else found)
-    if isinstance(out, Tensor) and out.dim() and out.shape[0] == owner.owned and isinstance(first, OwnRows):
-        return OwnRows.of(out, owner)
+    if not isinstance(out, Tensor) or not out.dim():
+        return out
+    # A list of tensors, or a plain tensor with as many rows, may come first: torch.cat([rows, more], 1), 1 - rows.
+    for value in leaves((args, kwargs)):
+        if isinstance(value, OwnRows | OwnEdges) and out.shape[0] == value.owner.owned:
+            # Not `type(value)`: rows of a device may have a class of the device, and the result may be on the host.
+            kind = OwnEdges if isinstance(value, OwnEdges) else OwnRows
+            return kind.of(out, value.owner)
     return out
 
 
@@ -136,8 +151,8 @@ def _refuse_foreign(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     owner = _owner_of((args, kwargs))
     if owner.passing.inside or not isinstance(target, Tensor):
         return
-    if isinstance(target, OwnRows):
-        _refuse_index(index, owner)
+    if isinstance(target, OwnRows | OwnEdges):
+        _refuse_index(index, target)
     elif isinstance(index, OwnIndex) and not isinstance(target, OwnIndex):
         whole = owner.whole
         if target.shape[0] == whole != owner.owned:
@@ -147,31 +162,34 @@ def _refuse_foreign(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
             )
 
 
-def _refuse_index(index: Any, owner: Owner) -> None:
+def _refuse_index(index: Any, rows: OwnRows | OwnEdges) -> None:
     """Refuse ``index`` unless it names rows of this worker."""
-    owned, whole = owner.owned, owner.whole
+    owned, whole = rows.owner.owned, rows.owner.whole
     if index is None or index is Ellipsis or isinstance(index, OwnIndex):
         return
     if isinstance(index, slice):
         if index.indices(owned) == (0, owned, 1):
             return
-        what = "a slice of the rows"
+        what = "a slice"
     elif isinstance(index, Tensor) and index.dtype in (torch.bool, torch.uint8):
         if index.shape[:1] == (owned,):
             return
-        raise InputError(
-            f"rows of this worker are picked by a mask of {index.shape[0] if index.dim() else 0} entries, but it has "
-            f"{owned} of the {whole} nodes; use the mask of the part (data.train_mask), or translate yours: "
-            "rows[data.translate(mask)]"
-        )
-    elif isinstance(index, Tensor) and type(index) is not OwnRows and type(index) is not Tensor:
+        what = f"a mask of {index.shape[0] if index.dim() else 0} entries"
+    elif isinstance(index, Tensor) and not isinstance(index, _Marked) and type(index) is not Tensor:
         return  # edges, and other classes with rules of their own
     else:
-        what = "numbers of nodes"
+        what = "numbers"
+    if isinstance(rows, OwnEdges):
+        raise InputError(
+            f"values of this worker's {owned} edges are picked by {what}, which would be other edges on every worker; "
+            "make a mask of the edges before the graph is cut (data.edge_mask) and pick by its part, or pick from the "
+            "values of all workers: data.gather(values)"
+        )
     raise InputError(
-        f"rows of this worker are picked by {what}, which would be other nodes on every worker; for numbers of the "
-        "whole graph write rows[data.translate(index)] (or halowire.shard(data, node_index=['name']) for an attribute "
-        "of data), for numbers of this worker's rows rows[data.own(index)]"
+        f"rows of this worker, which has {owned} of the {whole} nodes, are picked by {what}, which would be other "
+        "nodes on every worker; for numbers or a mask of the whole graph write rows[data.translate(index)] (or "
+        "halowire.shard(data, node_index=['name']) for an attribute of data), for numbers of this worker's rows "
+        "rows[data.own(index)]"
     )
 
 

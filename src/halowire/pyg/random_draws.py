@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor, nn
 
@@ -22,6 +24,7 @@ class Random(nn.Module):
     Example:
         >>> self.random = halowire.Random(seed=0)  # in the model's __init__
         >>> noise = self.random.nodes(edge_index, x.size(0), x.size(1))  # in its forward: one row for each node
+        >>> noise = self.random.normal(edge_index, x.size(0), x.size(1))  # the same of normal numbers
         >>> corrupted = self.random.shuffled(x, edge_index)  # the rows of all nodes in a random order, as in DGI
         >>> negative = self.random.negatives(edge_index, x.size(0))  # one random source for each edge's target
 
@@ -37,6 +40,11 @@ class Random(nn.Module):
     def nodes(self, edge_index: Tensor, num_nodes: int, width: int = 1) -> Tensor:
         """Uniform numbers in ``[0, 1)`` for each node, float32 ``[n, width]``."""
         return self._uniform(self._keys(_ids(edge_index, num_nodes)), width)
+
+    def normal(self, edge_index: Tensor, num_nodes: int, width: int = 1) -> Tensor:
+        """Normal numbers for each node, float32 ``[n, width]``: ``sqrt(-2 log(1 - u)) cos(2 pi v)`` of uniform ones."""
+        u, v = self.nodes(edge_index, num_nodes, 2 * width).chunk(2, 1)
+        return (-2 * torch.log1p(-u)).sqrt() * torch.cos(2 * math.pi * v)
 
     def edges(self, edge_index: Tensor, width: int = 1) -> Tensor:
         """Uniform numbers in ``[0, 1)`` for each edge, float32 ``[E, width]``; copies of an edge get the same."""

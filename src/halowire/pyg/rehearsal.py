@@ -22,6 +22,7 @@ from halowire.pyg.fast_path import use_fast_paths
 from halowire.pyg.hetero_data import HeteroShardData, cut_hetero
 from halowire.pyg.hetero_trial import draw_hetero, part_rows, sampled_rows, turn_hetero, whole_rows
 from halowire.pyg.node_weights import NodeWeights
+from halowire.pyg.outputs import Output, assembled
 from halowire.pyg.row_numbers import RowNumbers, TypedRows, numbers_in_part, numbers_of_whole
 from halowire.pyg.shard_data import cut_data
 from halowire.pyg.trial import Call, Notes, Outcome, Rehearsed, Size, try_pass
@@ -174,8 +175,9 @@ def _attempt(model: nn.Module, call: Call, seed: int, size: Size, notes: Notes, 
     except Exception as error:
         raise InputError(f"the model runs on a whole graph, but not on a shard ({_short(error)})") from error
     _compare(want, parts, rounding, weights)
+    # Which list of edges an output follows shows on the whole graph, which has self loops if the real one has.
     known: Rehearsed = parts[0].known
-    return known
+    return replace(known, forms=want.known.forms)
 
 
 def _all_rows(graph: Any, size: Size) -> RowNumbers:
@@ -297,9 +299,8 @@ def _compare(want: Outcome, parts: list[Outcome], rounding: dict[str, float], we
 
 def _compare_results(want: Outcome, parts: list[Outcome], rounding: dict[str, float], weights: NodeWeights) -> None:
     """Raise `Difference` where outputs, gradients or buffers differ."""
-    for number, value in enumerate(want.outputs):
-        pieces = [part.outputs[number] for part in parts]
-        _same("the output", _assembled(value, pieces, parts), value)
+    for number, output in enumerate(want.outputs):
+        _same_rows("the output", [part.outputs[number] for part in parts], output)
     _compare_gradients(want, parts, rounding, weights)
     for name, value in want.buffers.items():
         for part in parts:
@@ -312,11 +313,13 @@ def _compare_trace(want: Outcome, parts: list[Outcome]) -> None:
     for key, value in want.trace.items():
         # On a shard a native kernel may serve a layer, and then the layer's inner modules do not run.
         pieces = [part.trace[key] for part in parts if key in part.trace]
-        if value.dim() == 0 or numbers_in_part(want.rows, value.shape[0]) is None or len(pieces) != len(parts):
+        own = None if value.dim() == 0 else numbers_in_part(want.rows, value.shape[0])
+        if own is None or len(pieces) != len(parts):
             continue
         rows = [numbers_of_whole(part.rows, value.shape[0]) for part in parts]
         if all(found is not None and piece.shape[:1] == found.shape for piece, found in zip(pieces, rows, strict=True)):
-            _same(key[0], _assembled(value, pieces, parts), value)
+            held = [Output(piece, found, 0) for piece, found in zip(pieces, rows, strict=True) if found is not None]
+            _same_rows(key[0], held, Output(value, own, 0))
 
 
 def _compare_gradients(want: Outcome, parts: list[Outcome], rounding: dict[str, float], weights: NodeWeights) -> None:
@@ -338,14 +341,16 @@ def _compare_gradients(want: Outcome, parts: list[Outcome], rounding: dict[str, 
         _same(f"the gradient of {name}", total, grad, scale, slack)
 
 
-def _assembled(like: Tensor, pieces: list[Tensor], parts: list[Outcome]) -> Tensor:
-    """The rows of all parts in the order of the whole graph."""
-    whole = torch.empty_like(like)
-    for piece, part in zip(pieces, parts, strict=True):
-        if piece.shape[1:] != like.shape[1:]:
-            raise Difference(f"an output has rows of shape {list(piece.shape[1:])}, expected {list(like.shape[1:])}")
-        whole[numbers_of_whole(part.rows, like.shape[0])] = piece
-    return whole
+def _same_rows(name: str, pieces: list[Output], want: Output) -> None:
+    """Raise unless the rows of all parts, put together, are those of the whole graph."""
+    for piece in pieces:
+        if piece.values.shape[1:] != want.values.shape[1:]:
+            shapes = list(piece.values.shape[1:]), list(want.values.shape[1:])
+            raise Difference(f"an output has rows of shape {shapes[0]}, expected {shapes[1]}")
+    got, value = assembled(pieces), assembled([want])
+    if got.shape != value.shape:
+        raise Difference(f"an output has {got.shape[0]} rows on all workers, expected {value.shape[0]}")
+    _same(name, got, value)
 
 
 def _same(name: str, got: Tensor, want: Tensor, scale: float = 0.0, slack: float = 0.0) -> None:

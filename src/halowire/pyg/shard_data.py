@@ -176,8 +176,8 @@ def cut_data(
 
     Args:
         tensors: ``edge_index`` ``[2, E]``, node tensors ``[N, ...]``, edge tensors ``[E, ...]``, anything else.
-            ``x``, ``y`` and names that end in ``mask`` are node tensors, names that begin with ``edge_`` edge tensors;
-            other tensors are recognised by their first extent: ``N`` rows are nodes, else ``E`` rows are edges.
+            ``x``, ``y``, ``pos`` and ``n_id`` are node tensors, names that begin with ``edge_`` edge tensors; other
+            tensors are recognised by their first extent: ``N`` rows are nodes, else ``E`` rows are edges.
         owner: the owner of every node.
         transport: the connection to the other workers.
         device: where the part is put.
@@ -192,7 +192,10 @@ def cut_data(
 def local_tensors(
     tensors: Mapping[str, Any], owner: Tensor, shard: Shard, node_index: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """The part of ``tensors`` that belongs to ``shard``; ``edge_index`` numbers owned rows first, then the halo's."""
+    """The part of ``tensors`` that belongs to ``shard``; ``edge_index`` numbers owned rows first, then the halo's.
+
+    ``edge_rows`` are the edges' numbers in the whole graph.
+    """
     edge_index, num_nodes = tensors["edge_index"].cpu(), owner.numel()
     place = torch.full((num_nodes,), -1)
     held = torch.cat([shard.rows, shard.halo_ids])
@@ -205,7 +208,8 @@ def local_tensors(
         for name, value in tensors.items()
         if name != "edge_index"
     }
-    return {"edge_index": place[edge_index[:, mine].long()], **parts}
+    few = torch.int32 if edge_index.shape[1] < 2**31 else torch.int64
+    return {**parts, "edge_index": place[edge_index[:, mine].long()], "edge_rows": mine.to(few)}
 
 
 def only_edges(tensors: Mapping[str, Any], num_nodes: int, kept: Tensor) -> dict[str, Any]:
@@ -226,9 +230,14 @@ def place_data(
 ) -> ShardData:
     """The part of a graph made of ``tensors``, as `local_tensors` gives them, connected to the other workers."""
     bridge = Bridge(shard, ModelPass(transport, device))
-    placed = {name: value.to(device) if isinstance(value, Tensor) else value for name, value in tensors.items()}
-    edges = placed.pop("edge_index")
-    data = ShardData(shard, bridge, Edges.of(edges, bridge), placed)
+    edge_rows = tensors.get("edge_rows")
+    placed = {
+        name: value.to(device) if isinstance(value, Tensor) else value
+        for name, value in tensors.items()
+        if name != "edge_rows"
+    }
+    data = ShardData(shard, bridge, Edges.of(placed.pop("edge_index"), bridge), placed)
+    data.number_edges(edge_rows)
     for name, value in placed.items():
         if names_nodes(name, value, shard.num_nodes, node_index):
             data[name] = data.translate(value)
@@ -272,10 +281,10 @@ def tensor_kinds(
             continue
         if names_nodes(name, value, num_nodes, node_index):
             continue
-        if name in ("x", "y", "pos", "n_id") or name.endswith("mask"):
-            likely, extent = "node", num_nodes
-        elif name.startswith("edge_") or name in SPARSE:
+        if name.startswith("edge_") or name in SPARSE:
             likely, extent = "edge", num_edges
+        elif name in ("x", "y", "pos", "n_id"):
+            likely, extent = "node", num_nodes
         else:
             likely, extent = ("edge", num_edges) if value.shape[0] == num_edges != num_nodes else ("node", num_nodes)
         if value.shape[0] == extent:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Any
 
@@ -17,13 +17,15 @@ from halowire.errors import InputError
 from halowire.pyg.adjacency import Adjacency
 from halowire.pyg.data_part import ShardData, holds_graph, standing_in
 from halowire.pyg.drop_edges import DropEdges
+from halowire.pyg.edge_forms import EdgeForm
 from halowire.pyg.edges import Edges, leaves
 from halowire.pyg.hetero_data import HeteroShardData
 from halowire.pyg.hetero_trial import HeteroSlots
 from halowire.pyg.model_pass import ModelPass
+from halowire.pyg.outputs import Held, Output
 from halowire.pyg.own_rows import plain
 from halowire.pyg.pairs import Pairs
-from halowire.pyg.row_numbers import RowNumbers, count_text, numbers_in_part, whole_count
+from halowire.pyg.row_numbers import RowNumbers
 from halowire.pyg.slots import Slot, fill, form
 
 DRAWS = {
@@ -46,7 +48,7 @@ class Call:
 
     ``samples`` are the tensors of the graph by name, each with its kind, ``node`` or ``edge``; in a graph of several
     types, the kind is the type of the nodes or edges. ``entry`` is the path from the model to what is called: empty for
-    the model itself, else a method or a module of it (``encode``).
+    the model itself, else a method or a module of it (``encode``). ``doubt`` says why the call must be refused.
     """
 
     args: tuple[Any, ...]
@@ -54,6 +56,7 @@ class Call:
     data: ShardData | HeteroShardData
     samples: dict[str, tuple[Any, Tensor]] = field(default_factory=dict)
     entry: str = ""
+    doubt: InputError | None = None
 
     @staticmethod
     def of(
@@ -66,7 +69,7 @@ class Call:
         if isinstance(data, HeteroShardData):
             slots = HeteroSlots(data)
             filled = slots.of(args), {name: slots.of(value, name) for name, value in kwargs.items()}
-            return Call(*filled, data, slots.samples, entry)
+            return Call(*filled, data, slots.samples, entry, slots.doubt)
         call = Call((), {}, data, entry=entry)
         edges = [value for value in (*args, *kwargs.values()) if isinstance(value, Edges)]
         num_edges = edges[0].shape[-1] if edges else data.edge_index.shape[1]
@@ -87,7 +90,7 @@ class Call:
             name: (kind, value.dtype, tuple(value.shape[1:]), value.shape[0] == 0, value.requires_grad)
             for name, (kind, value) in self.samples.items()
         }
-        return repr((self.entry, form(self.args), form(self.kwargs), shapes))
+        return repr((self.entry, str(self.doubt), form(self.args), form(self.kwargs), shapes))
 
     @property
     def with_gradient(self) -> dict[str, str]:
@@ -162,11 +165,15 @@ class Notes:
 @dataclass(frozen=True)
 class Rehearsed:
     """What is known of a kind of call: the ``widths`` of its coded exchanges, whether values or edges are dropped
-    before one of them (``drops``), and the names of the ``halos`` whose rows they carry."""
+    before one of them (``drops``), and the names of the ``halos`` whose rows they carry.
+
+    ``forms`` are the lists of edges that the outputs belong to (None: to nodes), in training and in evaluation.
+    """
 
     widths: tuple[int, ...]
     drops: bool
     halos: tuple[str, ...] = ()
+    forms: tuple[tuple[EdgeForm | None, ...], ...] = field(default=((), ()), compare=False)
 
 
 @dataclass(frozen=True)
@@ -182,11 +189,11 @@ class Size:
 class Outcome:
     """The results of a pass over the nodes ``rows``.
 
-    ``outputs`` are the outputs in training and evaluation, and the gradients of node tensors; ``trace`` holds the
-    results of all modules by name and number of the call; ``gradients`` and ``buffers`` are those of the model.
+    ``outputs`` are the outputs in training and evaluation, and the gradients of the graph's tensors; ``trace`` holds
+    the results of all modules by name and number of the call; ``gradients`` and ``buffers`` are those of the model.
     """
 
-    outputs: list[Tensor]
+    outputs: list[Output]
     trace: dict[tuple[str, int], Tensor]
     gradients: dict[str, Tensor | None]
     buffers: dict[str, Tensor]
@@ -215,36 +222,44 @@ def try_pass(model: nn.Module, call: Call, graph: Any, rows: RowNumbers, size: S
     args, kwargs = call.on(graph)
     passing: ModelPass | None = getattr(graph, "passing", None)
 
-    def run() -> list[Tensor]:
+    held = Held.of(graph, rows, size.nodes, size.edges)
+
+    def run() -> list[Output]:
         if passing is not None:
             passing.begin()
         with Still(notes, lambda: 0 if passing is None else len(passing.coded_widths)):
             with standing_in(call.data, graph):
                 out = call.function(model)(*args, **kwargs)
-            return _rows(out, rows)
+            return held.outputs(out)
 
     model.train()
     with torch.set_grad_enabled(size.gradients):
         outputs = run()
         known = _known(model, passing, notes)
-        # Backward starts from a weighted sum of all outputs; the weights are random and depend on the node.
+        # Backward starts from a weighted sum of all outputs; the weights are random and depend on the node or edge.
         generator = torch.Generator().manual_seed(size.nodes)
-        for value in outputs:
-            if value.requires_grad:
-                count = whole_count(rows, value.shape[0], size.nodes)
-                numbers = numbers_in_part(rows, value.shape[0])
-                weight = torch.randn(count, *value.shape[1:], generator=generator)[numbers]
-                value.backward(weight, retain_graph=True)  # type: ignore[no-untyped-call]
-    outputs += [
-        torch.zeros_like(leaf) if leaf.grad is None else leaf.grad
-        for name, leaf in leaf_tensors.items()
-        if call.with_gradient[name] == "node"
+        for output in outputs:
+            if output.values.requires_grad:
+                output.values.backward(output.weights(generator), retain_graph=True)  # type: ignore[no-untyped-call]
+    given = [
+        _gradient_of(leaf, held, kind)
+        for leaf, kind in zip(leaf_tensors.values(), call.with_gradient.values(), strict=True)
     ]
     model.eval()
     with torch.no_grad():
-        outputs += run()
+        evaluated = run()
+    known = replace(known, forms=tuple(tuple(output.form for output in found) for found in (outputs, evaluated)))
     gradients = {name: _dense(parameter.grad) for name, parameter in model.named_parameters()}
-    return Outcome([value.detach() for value in outputs], trace, gradients, dict(model.named_buffers()), rows, known)
+    everything = [replace(output, values=output.values.detach()) for output in (*outputs, *given, *evaluated)]
+    return Outcome(everything, trace, gradients, dict(model.named_buffers()), rows, known)
+
+
+def _gradient_of(leaf: Tensor, held: Held, kind: str) -> Output:
+    """The gradient of a tensor of the graph, whose rows are nodes or edges."""
+    grad = torch.zeros_like(leaf) if leaf.grad is None else leaf.grad
+    found = held.of_nodes(grad) if kind == "node" else held.of_edges(grad)
+    assert found is not None
+    return found
 
 
 def _dense(grad: Tensor | None) -> Tensor | None:
@@ -307,22 +322,3 @@ def _tracer(name: str, trace: dict[tuple[str, int], Tensor]) -> Callable[[nn.Mod
             trace[label, next(calls)] = out.detach().clone()
 
     return note
-
-
-def _rows(out: Any, rows: RowNumbers) -> list[Tensor]:
-    """All tensors of an output; each must have one row for each of the nodes ``rows``, or for those of one type."""
-    found = [leaf for leaf in leaves(out) if leaf is not None]
-    for value in found:
-        if not isinstance(value, Tensor):
-            raise InputError(
-                f"the model's forward gives {type(value).__name__}, which cannot be compared; give a tensor, or "
-                "tuples, lists and dictionaries of tensors and None"
-            )
-        if isinstance(value, Edges) or value.dim() == 0 or numbers_in_part(rows, value.shape[0]) is None:
-            raise InputError(
-                f"the model's output has shape {list(value.shape)} on {count_text(rows)}; a distributed model gives "
-                "one row per node: pool and reduce outside of it, over all workers (data.mean)"
-            )
-    if not found:
-        raise InputError("the model's forward gives no tensor; a distributed model gives one row per node")
-    return found

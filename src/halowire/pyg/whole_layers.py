@@ -91,21 +91,19 @@ def spread_norms(model: nn.Module, passing: ModelPass) -> None:
 
 
 def _forward(
-    norm: Callable[..., Tensor], module: nn.Module, passing: ModelPass, x: Tensor, batch: Tensor | None = None,
-    *_: object, **__: object,
+    norm: Callable[..., Tensor], module: Any, passing: ModelPass, x: Tensor, batch: Tensor | None = None,
+    *more: object, **named: object,
 ) -> Tensor:  # fmt: skip
     """Call ``norm`` with the arguments of PyG's layers: ``x``, ``batch`` and, by any name, the number of graphs."""
     # The sums of many rows need more digits than a row has, as torch's own norms know.
     wide = x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
-    if batch is not None and getattr(module, "mode", "graph") != "node":
-        by_graph = BATCH_NORMS.get(type(module).__name__)
-        if by_graph is None:
-            raise InputError(
-                f"{type(module).__name__} got a batch vector, which it cannot use on many workers; use GraphNorm, or "
-                "call the layer without batch"
-            )
-        return by_graph(module, wide, GraphMeans(passing, batch)).to(x.dtype)
-    return norm(module, passing, wide).to(x.dtype)
+    # Statistics that were learnt serve all graphs alike, and so does a norm of each row.
+    alike = getattr(module, "track_running_stats", False) and not module.training
+    by_graph = BATCH_NORMS.get(type(module).__name__)
+    if batch is None or alike or getattr(module, "mode", "graph") == "node" or by_graph is None:
+        return norm(module, passing, wide).to(x.dtype)
+    least = next((number for number in (*more, *named.values()) if isinstance(number, int)), 0)
+    return by_graph(module, wide, GraphMeans(passing, batch, least)).to(x.dtype)
 
 
 def whole_mean(passing: ModelPass, x: Tensor) -> tuple[Tensor, Tensor]:

@@ -33,4 +33,9 @@ def use_cover(shard: Shard, config: Config, transport: Transport) -> bool:
         return True
     sizes = torch.tensor([sum(shard.recv_counts), sum(shard.cover_counts())])
     rows, covered = transport.all_reduce(sizes, "reduction of the rows that travel", SETUP).tolist()
+    return pays(rows, covered)
+
+
+def pays(rows: int, covered: int) -> bool:
+    """Whether it is worth while to send ``covered`` rows and partial sums in the place of ``rows`` rows."""
     return bool(covered <= (1 - LEAST_SAVING) * rows and rows)

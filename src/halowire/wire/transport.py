@@ -70,6 +70,8 @@ class Transport:
 
     has_pairs = False
     """Whether messages to single peers travel by process groups of their own, see :meth:`NcclTransport.use_pairs`."""
+    host_copies = 0
+    """How often the host has waited for a copy of a device's rows so far; see :class:`PinnedTransport`."""
 
     def __init__(
         self,

@@ -94,14 +94,6 @@ def test_links_are_learnt_and_scored_as_in_plain_pyg(workers):
 def test_autoencoders_learn_as_in_plain_pyg(kind):
     """With given negatives the losses are equal; a VGAE is compared in evaluation, where it draws nothing."""
 
-    class Both(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.mu, self.logstd = two(pyg.GCNConv), two(pyg.GCNConv)
-
-        def forward(self, x, edge_index):
-            return self.mu(x, edge_index), self.logstd(x, edge_index)
-
     model = seeded(lambda: getattr(pyg, kind)(two(pyg.GCNConv) if kind == "GAE" else Both()))
     pairs = ("pos_edge_label_index", "neg_edge_label_index")
 
@@ -182,10 +174,51 @@ def test_wrong_uses_of_pairs_are_refused_with_what_to_write():
     run_threads(2, here)
 
 
-def test_a_discriminator_is_refused():
-    def here(transport):
-        data = cut_data(make_graph(), make_owner(transport.size), transport)
-        with pytest.raises(InputError, match="discriminator"):
-            halowire.distribute(pyg.ARGA(two(pyg.GCNConv), nn.Linear(4, 1)), data)
+class Both(nn.Module):
+    """An encoder that gives the means and the deviations of its rows."""
 
-    run_threads(2, here)
+    def __init__(self) -> None:
+        super().__init__()
+        self.mu, self.logstd = two(pyg.GCNConv), two(pyg.GCNConv)
+
+    def forward(self, x, edge_index):
+        return self.mu(x, edge_index), self.logstd(x, edge_index)
+
+
+@pytest.mark.parametrize(("kind", "workers"), [("ARGVA", 2), pytest.param("ARGA", 3, marks=pytest.mark.slow),
+                                               pytest.param("ARGVA", 3, marks=pytest.mark.slow)])  # fmt: skip
+def test_adversarial_autoencoders_learn_as_in_plain_pyg(kind, workers, monkeypatch):
+    """Three steps of the encoder and six of the discriminator, as in PyG's example, with the draws of one process."""
+    pairs = ("pos_edge_label_index", "neg_edge_label_index")
+    variational = kind == "ARGVA"
+    discriminator = seeded(lambda: nn.Sequential(nn.Linear(4, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, 1)))
+    model = seeded(lambda: getattr(pyg, kind)(Both() if variational else two(pyg.GCNConv), discriminator))
+
+    def learn_both(own, data, count) -> list[Tensor]:
+        encoder = torch.optim.SGD(own.encoder.parameters(), lr=0.2)
+        judge = torch.optim.SGD(own.discriminator.parameters(), lr=0.2)
+        for _ in range(3):
+            own.train()
+            encoder.zero_grad()
+            z = own.encode(data.x, data.edge_index)
+            for _ in range(2):
+                judge.zero_grad()
+                own.discriminator_loss(z).backward()
+                judge.step()
+            loss = own.recon_loss(z, *(data[name] for name in pairs)) + own.reg_loss(z)
+            loss = loss + (1 / count) * own.kl_loss() if variational else loss
+            loss.backward()
+            encoder.step()
+        return [value.detach() for value in own.parameters()]
+
+    def here(transport):
+        data = cut_data(LABELLED, make_owner(transport.size), transport)
+        return learn_both(halowire.distribute(copy.deepcopy(model), data), data, data.num_whole_nodes)
+
+    found = run_threads(workers, here)
+    random, edges = halowire.Random(), LABELLED["edge_index"]
+    monkeypatch.setattr(torch, "randn_like", lambda rows: random.normal(edges, *rows.shape))
+    want = learn_both(copy.deepcopy(model), Data(**LABELLED), NODES)
+    for weights in found:
+        for got, value in zip(weights, want, strict=True):
+            assert_close("weight", got, value)
