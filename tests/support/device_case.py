@@ -182,7 +182,10 @@ def same_run(both: list[tuple[Outcome, Outcome]]) -> None:
         for name, value in device.tensors.items():
             words = too_far(name, value, cpu.tensors[name], ROUNDING)
             assert not words, words
-        assert device.metrics == cpu.metrics
+        assert device.metrics.keys() == cpu.metrics.keys()
+        # The share of some 200 nodes is equal or far apart; the error of values is rounded like the weights.
+        for name, metric in cpu.metrics.items():
+            assert device.metrics[name] == metric or abs(device.metrics[name] - metric) <= ROUNDING * abs(metric), name
 
 
 def few_waits(both: list[tuple[Outcome, Outcome]], most: int, first: int = 0) -> None:

@@ -121,7 +121,7 @@ def estimate(train: Shard, whole: Shard, config: Config, mesh: Mesh, twins: bool
     last = stage.segments[-1].width if stage.output is None else stage.output.width
     weights = sum(parameter.numel() for parameter in model.parameters())
     return MemoryEstimate(
-        features=sum(_features(shard, model, CrossingRows.of(shard, config)) for shard in shards),
+        features=sum(_features(shard, model, CrossingRows.of(shard, config), local) for shard in shards),
         edges=sum(_edges(shard, CrossingRows.of(shard, config)) for shard in shards),
         halo_rows=VALUE * _halo_values(config, widths, train, rows) // mesh.stages,
         copies=sum(_copies(shard, stage, model.aggregates_input, rows.summed) for shard in shards) if local else 0,
@@ -133,13 +133,18 @@ def estimate(train: Shard, whole: Shard, config: Config, mesh: Mesh, twins: bool
     )
 
 
-def _features(shard: Shard, model: Model, crossing: CrossingRows) -> int:
+def _features(shard: Shard, model: Model, crossing: CrossingRows, local: bool) -> int:
+    """Features, their sums, and the messages that brought those of the halo.
+
+    Where partial sums travel and copies need the rows themselves, these come without a message that is kept.
+    """
     if isinstance(shard.x, Csr):
         rows = shard.num_owned + (shard.num_halo if model.aggregates_input else 0)
         return round(SPARSE_ENTRY * _entries_of_a_row(shard.x) * rows)
     rows = shard.num_owned
     if model.aggregates_input:
-        rows += max(shard.num_owned, crossing.arriving) + crossing.arriving + crossing.sent
+        rows += max(shard.num_owned, crossing.arriving)
+        rows += 0 if local and crossing.summed else crossing.arriving + crossing.sent
     return VALUE * shard.num_features * rows
 
 
@@ -172,8 +177,9 @@ def _copies(shard: Shard, stage: Stage, aggregates: bool, summed: bool) -> int:
         entries = _entries_of_a_row(x)
         neighbours = 1 + shard.num_edges / max(shard.num_owned, 1) if aggregates else 0
         return kept + round(SPARSE_ENTRY * halo * (entries + min(x.num_cols, entries * neighbours)))
-    # Where the first layer reads no neighbours, its features cross the border for the copies alone.
-    matrices = 2 * halo if aggregates else 2 * halo + shard.send_index.numel()
+    matrices = 2 * halo if aggregates else halo
+    if not aggregates and not summed:  # features cross the border for the copies alone, by a message that is kept
+        matrices += halo + shard.send_index.numel()
     return kept + VALUE * shard.num_features * matrices
 
 
