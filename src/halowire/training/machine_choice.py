@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from halowire.training.config import Config
 
+PUBLISHED = ("sylvie-", "varco", "pipegcn", "bns", "gnnpipe")
+"""How the names of recipes begin that run as they were published."""
+
 
 def against_once(config: Config) -> str:
     """Why every worker must get its rows itself under these settings; empty where a machine can get them once."""
@@ -15,5 +18,10 @@ def against_once(config: Config) -> str:
 
 
 def use_once(config: Config) -> bool:
-    """Whether workers that share a machine get a row of another one once, if that saves rows."""
+    """Whether workers that share a machine get a row of another one once, if that saves rows.
+
+    Gradients that are added up before they are coded are not those of a published recipe: there a setting must ask.
+    """
+    if config.mesh.hosts == 0 and config.recipe.startswith(PUBLISHED):
+        return False
     return config.mesh.hosts != 1 and not against_once(config)
