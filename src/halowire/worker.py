@@ -37,7 +37,6 @@ from halowire.files import write_json, written_whole
 from halowire.kernels import kernels_in_use, stream_key, why_twins
 from halowire.launch import (
     Place,
-    agreed,
     choose_device,
     device_words,
     joined,
@@ -64,6 +63,7 @@ from halowire.training import (
     Staged,
     Trainer,
     agree,
+    agreed,
     best_weights,
     dot_product,
     estimate,
@@ -203,7 +203,9 @@ def fit_worker(job: Job, folder: Path) -> dict[str, Any]:
         data = read_data(folder, part, transport, device)
         decoder = given.decoder.to(device) if isinstance(given.decoder, nn.Module) else given.decoder
         links = link_task(job, part, transport, device, decoder)
-        runner = own_runner(given.model, data, job.config, given.loss, given.inputs, links, given.codec)
+        runner = own_runner(
+            given.model, data, job.config, given.loss, given.inputs, links, given.codec, given.node_weights
+        )
         trainer = Trainer(runner, job.config, transport, job.run)
         if job.resume or place.restarts > 0:
             trainer.resume(warn=console.warn if place.rank == 0 else _silent)

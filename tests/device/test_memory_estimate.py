@@ -14,11 +14,11 @@ from torch import nn
 from halowire.cli.main import main
 from halowire.errors import InputError
 from halowire.graph import block_model
-from halowire.launch import agreed, local
+from halowire.launch import local
 from halowire.layers import MODELS
 from halowire.partitioning import Shard, cut, partition
 from halowire.schedules import Mesh
-from halowire.training import RECIPES, estimate, least, refuse_too_large
+from halowire.training import RECIPES, agreed, estimate, least, refuse_too_large
 from halowire.training.memory_estimate import FACTOR, MemoryEstimate
 from halowire.wire import Transport
 from tests.support.device_case import config_of

@@ -93,7 +93,7 @@ def read_shard(folder: Path | str, rank: int, verify: bool = True, train: bool =
     except (KeyError, TypeError, AttributeError) as error:
         raise InputError(f"the manifest of {folder} is damaged ({error!r}): partition the graph again") from None
     if verify:
-        check_shard(shard, entry, place)
+        check_shard(shard, entry, arrays.digests, place)
     return shard
 
 

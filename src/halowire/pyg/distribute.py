@@ -13,7 +13,6 @@ from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
 from halowire.errors import InputError
 from halowire.events import EVAL, SETUP, TRAIN
-from halowire.launch import agreed
 from halowire.pyg.adjacency import take_adjacency
 from halowire.pyg.autoencoders import spread_autoencoder
 from halowire.pyg.data_part import ShardData, part_of
@@ -22,6 +21,7 @@ from halowire.pyg.edges import changed
 from halowire.pyg.entries import MethodEntry, ModuleEntry, own_methods
 from halowire.pyg.fast_path import LayerPath, use_fast_paths
 from halowire.pyg.hetero_data import HeteroShardData
+from halowire.pyg.light_gcn import rows_entry, spread_light_gcn
 from halowire.pyg.model_pass import ModelPass
 from halowire.pyg.node_weights import NodeWeights, WholeTables, guesses
 from halowire.pyg.own_rows import OwnRows, is_marked, plain
@@ -29,7 +29,7 @@ from halowire.pyg.rehearsal import UncheckableError, call_on_random, in_thread, 
 from halowire.pyg.trial import Call, Rehearsed, needed_inputs
 from halowire.pyg.whole_layers import refuse_unsupported, refuse_wrapped, spread_norms
 from halowire.pyg.whole_loss import Guarded
-from halowire.training import Config, Situation, agree, model_facts, policy_of, recipe_config, refuse, settled
+from halowire.training import Config, Situation, agree, agreed, model_facts, policy_of, recipe_config, refuse, settled
 from halowire.wire import HaloExchanges, RowCodec, agree_on_codec, sample_size
 
 ATTRIBUTE = "_halowire"
@@ -181,12 +181,16 @@ class Attachment:
         data.reduction.compares_weights |= bool(self.weights.dims)
         self._watch_weights()
         spread_autoencoder(model, data)
+        spread_light_gcn(model, data)
         take_adjacency(model)
+        rows = rows_entry(model)
         for name, module in model.named_modules():
+            if not name and rows:
+                continue  # forward is no pass itself: it calls the method that gives rows
             entry = ModuleEntry(self, name)
             module.register_forward_pre_hook(entry.before, with_kwargs=True)
             module.register_forward_hook(entry.after, always_call=True)
-        for name in own_methods(model):
+        for name in (*own_methods(model), *([rows] if rows else [])):
             # An attribute of the instance is found before the method of its class; parameters and buffers stay.
             object.__setattr__(model, name, MethodEntry(self, name, model))
 
@@ -225,7 +229,7 @@ class Attachment:
         for guess in choices if args else ():
             self._guess(guess)
             try:
-                self.exchange_of(args)
+                self.exchange_of(args, entry=rows_entry(self._model))
             except InputError as error:
                 failures.append(error)
             else:
@@ -295,9 +299,11 @@ class Attachment:
             return part.give(guarded, form)
         return OwnRows.of(guarded, part.owner) if out.shape[:1] == (part.num_nodes,) else guarded
 
-    def exchange_of(self, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> HaloExchanges:
-        """The exchange for calls with such arguments."""
-        return self._exchange(self._known(args, kwargs or {}))
+    def exchange_of(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None, entry: str = ""
+    ) -> HaloExchanges:
+        """The exchange for calls of ``entry`` with such arguments."""
+        return self._exchange(self._known(args, kwargs or {}, entry))
 
     def _known(self, args: tuple[Any, ...], kwargs: dict[str, Any], entry: str = "") -> Rehearsed:
         """What the rehearsal found for such a call; the first call of a kind is rehearsed, by all workers at once."""

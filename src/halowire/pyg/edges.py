@@ -16,7 +16,7 @@ from halowire.errors import InputError
 from halowire.pyg.bridge import Bridge
 from halowire.pyg.edge_forms import ALL_EDGES
 from halowire.pyg.stacked import Stacked
-from halowire.pyg.written import written
+from halowire.pyg.written import Asked
 
 KEEPING = {"clone", "detach", "contiguous", "to", "long", "cpu", "cuda", "requires_grad_", "alias", "int"}
 """Operations that leave the numbers and their places as they are."""
@@ -136,9 +136,16 @@ def _refusal(name: str) -> InputError:
             "torch.compile cannot follow edges to other workers; after halowire.distribute, compile the layers that "
             "are not called with edge_index instead, such as model.mlp.compile()"
         )
+    asked = Asked.here()
+    if "negative_sampling" in asked.function or asked.layer == "SuperGATConv":
+        return InputError(
+            f"{asked.words(name)} is for drawn pairs of nodes, and every worker would draw others; in forward, draw "
+            "them with halowire.Random: self.random.negatives(edge_index, x.size(0)), and pass them on (SuperGATConv "
+            "takes them as neg_edge_index)"
+        )
     return InputError(
-        f"{written(name)} depends on how a worker numbers its nodes; a model can index nodes by edges, add to nodes by "
-        "edges, remove or add edges and self loops. Where a function wants to know the number of nodes, pass "
+        f"{asked.words(name)} depends on how a worker numbers its nodes; a model can index nodes by edges, add to "
+        "nodes by edges, remove or add edges and self loops. Where a function wants to know the number of nodes, pass "
         "num_nodes=x.size(0); do everything else before the graph is cut"
     )
 

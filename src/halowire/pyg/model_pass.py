@@ -82,6 +82,12 @@ class ModelPass:
         out: Tensor = WholeSum.apply(value, self.transport)  # type: ignore[no-untyped-call]
         return out
 
+    def whole_max(self, value: int) -> int:
+        """The largest ``value`` of all workers."""
+        values = torch.zeros(self.transport.size, dtype=torch.int64)
+        values[self.transport.rank] = value
+        return int(self.transport.all_reduce(values, "largest value of all workers", account=None).max())
+
     def coded_number(self, width: int, halo: str) -> int:
         """The number of the next coded crossing, which carries ``width`` columns of the rows of ``halo``."""
         self.coded_widths.append(width)

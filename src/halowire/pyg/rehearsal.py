@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from halowire.errors import InputError
+from halowire.partitioning import is_by_target, target_order
 from halowire.pyg.adjacency import NAMES as SPARSE
 from halowire.pyg.adjacency import plain_adjacency, take_adjacency
 from halowire.pyg.data_part import ShardData
@@ -209,6 +210,8 @@ def _random(call: Call, generator: torch.Generator, size: Size, numbered: bool) 
     edges = draw(size.nodes, 2, size.edges)
     if not bool((unmarked(call.data.edge_index)[0] == unmarked(call.data.edge_index)[1]).any()):
         edges[1] = torch.where(edges[0] == edges[1], (edges[1] + 1) % size.nodes, edges[1])
+    if is_by_target(unmarked(call.data.edge_index)):
+        edges = edges[:, target_order(edges)]
     graph: dict[str, Any] = {"edge_index": edges}
     for name, (kind, value) in call.samples.items():
         count = size.nodes if kind == "node" else size.edges
@@ -282,7 +285,11 @@ def _turned(call: Call, graph: Any) -> Any:
         for name, value in graph.items()
     }
     turned["edge_index"] = NODES - 1 - graph["edge_index"]
-    return turned
+    if not is_by_target(graph["edge_index"]):
+        return turned
+    order = target_order(turned["edge_index"])
+    edges = {name: turned[name][order] for name, (kind, _) in call.samples.items() if kind == "edge"}
+    return turned | edges | {"edge_index": turned["edge_index"][:, order]}
 
 
 def _compare(want: Outcome, parts: list[Outcome], rounding: dict[str, float], weights: NodeWeights) -> None:

@@ -32,6 +32,7 @@ from halowire.training.source import (
 )
 from halowire.training.staged import Staged
 from halowire.training.task import Learnt, Task
+from halowire.training.telling import agreed
 from halowire.training.worker_memory import free_memory, peak_memory
 
 __all__ = [
@@ -66,6 +67,7 @@ __all__ = [
     "TaskConfig",
     "Trainer",
     "agree",
+    "agreed",
     "best_weights",
     "bring_back",
     "check_format",

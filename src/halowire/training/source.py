@@ -65,9 +65,12 @@ def load_for(graph: Any, config: Config) -> Graph:
     return load_source(graph, config.graph, config.task.kind == "regression")
 
 
-def refuse_untrainable(graph: Graph, link: bool = False) -> None:
-    """Refuse a graph that lacks what training needs; ``link``: its edges are learnt, so that it needs no labels."""
-    names = {"x": "features (x)"}
+def refuse_untrainable(graph: Graph, link: bool = False, features: bool = True) -> None:
+    """Refuse a graph that lacks what training needs.
+
+    ``link``: its edges are learnt, so that it needs no labels; ``features``: the model takes features of the nodes.
+    """
+    names = {"x": "features (x)"} if features else {}
     if not link:
         names |= {"y": "labels (y)", "train_mask": "train_mask", "val_mask": "val_mask", "test_mask": "test_mask"}
     missing = [name for attribute, name in names.items() if getattr(graph, attribute) is None]

@@ -288,6 +288,7 @@ class HaloExchange:
         now = check_codec(self.policy.codec) if isinstance(self.policy.codec, RowCodec) else b""
         if bytes(state.get("codec", torch.empty(0)).tolist()) != now:
             raise InputError("the run to resume had another codec, or none; resume with the one it had")
+        self._check_shapes(state)
         self.synchronise_next = "synchronise_next" in state
         for name, value in state.items():
             kind, _, rest = name.partition(".")
@@ -297,6 +298,17 @@ class HaloExchange:
                 self._restore(rest.removesuffix(".place"), value, state)
             elif kind not in ("flight", "synchronise_next", "codec"):
                 self.memory.matrices[name] = value.to(self.device)
+
+    def _check_shapes(self, state: dict[str, Tensor]) -> None:
+        """Refuse a memory of delta coding that has not the rows of this shard, or not the columns of its layer."""
+        columns: dict[str, int] = {}
+        for way, rows in (("send", self.num_boundary), ("recv", self.num_halo)):
+            for name in (name for name in state if name.startswith(f"delta.{way}.")):
+                shape = tuple(state[name].shape)
+                layer = name.rpartition(".")[2]
+                if len(shape) != 2 or shape[0] != rows or columns.setdefault(layer, shape[1]) != shape[1]:
+                    want = f"[{rows}, {columns.get(layer, 'columns of the layer')}]"
+                    raise ValueError(f"{name} is {list(shape)}, expected {want}")
 
     def forget(self) -> None:
         """Forget everything that :meth:`state` holds; the next epoch uses its own rows, as a synchronous one does."""
