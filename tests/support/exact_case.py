@@ -12,6 +12,7 @@ from halowire.partitioning import Partition, cut
 from halowire.training import EXTRAS, Config, GraphParallel, Trainer
 from halowire.training.flat import FlatGradients
 from halowire.training.model_setup import build_model
+from halowire.training.recipes import AS_PUBLISHED
 from tests.support.epochs import compare, reference_epochs, train_epochs
 from tests.support.machines import transport_for
 from tests.support.parity_graphs import CLASSES, FEATURES, NODES, cut_graph, make_graph
@@ -19,8 +20,9 @@ from tests.support.reference import GatReference, Reference
 
 
 def make_config(model: str, norm: str = "layer", layers: int = 3, hidden: int = 16) -> Config:
+    """Settings under which all rows travel."""
     settings = {"model.name": model, "model.hidden": hidden, "model.layers": layers, "model.norm": norm}
-    return Config().replace(settings | {"seed": 11, "epochs": 5})
+    return Config().replace(settings | {"seed": 11, "epochs": 5} | AS_PUBLISHED)
 
 
 def train_here(rank: int, case: str, method: str, config: Config) -> dict[str, Any]:

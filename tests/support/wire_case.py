@@ -15,6 +15,7 @@ from halowire.graph import Graph, block_model
 from halowire.partitioning import partition
 from halowire.training import Config, GraphParallel, Trainer, policy_of
 from halowire.training.model_setup import build_model
+from halowire.training.recipes import AS_PUBLISHED
 from halowire.wire import Policy
 from tests.support.epochs import Epochs, train_epochs
 from tests.support.machines import transport_for
@@ -27,7 +28,7 @@ NODES, FEATURES, HIDDEN, CLASSES, EPOCHS = 150, 8, 20, 4, 4
 # Told as losses to what follows the loss: they fall ever more slowly until epoch 5, then ever faster, so that bits rise
 # in epoch 6 and fall in epochs 10 and 11.
 STEERING = [100.0, 50.0, 55.0, 61.0, 68.0, 76.0, 65.0, 53.0, 40.0, 26.0, 11.0, -5.0]
-BASE = {"model.hidden": HIDDEN, "seed": 5, "epochs": EPOCHS, "model.norm": "none"}
+BASE = {"model.hidden": HIDDEN, "seed": 5, "epochs": EPOCHS, "model.norm": "none"} | AS_PUBLISHED
 
 
 def make_graph(method: str = "random") -> Graph:

@@ -8,6 +8,7 @@ from halowire.training.config import Config, GraphConfig, ModelConfig, ModelName
 from halowire.training.earlier_run import bring_back, earlier_run_kept, forget_earlier, holds_run, set_aside
 from halowire.training.generators import generator_states, restore_generators
 from halowire.training.graph_parallel import GraphParallel
+from halowire.training.home_price import ETHERNET, LOOPBACK, Surroundings
 from halowire.training.job import PREDICTIONS, Job, graph_sizes, holds_parts, refuse_other_job, refuse_other_sizes
 from halowire.training.link_task import Decoder, LinkTask, PairRows, dot_product
 from halowire.training.loop import EXTRAS, Hooks, Silent, Trainer
@@ -36,7 +37,9 @@ from halowire.training.telling import agreed
 from halowire.training.worker_memory import free_memory, peak_memory
 
 __all__ = [
+    "ETHERNET",
     "EXTRAS",
+    "LOOPBACK",
     "PREDICTIONS",
     "RECIPES",
     "RULES",
@@ -63,6 +66,7 @@ __all__ = [
     "Silent",
     "Situation",
     "Staged",
+    "Surroundings",
     "Task",
     "TaskConfig",
     "Trainer",

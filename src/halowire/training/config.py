@@ -130,13 +130,19 @@ class RateConfig:
 class WireConfig:
     """Rows that need not travel; the result stays exact."""
 
-    first_layer: Literal["exchange", "local"] = "exchange"
+    first_layer: Literal["auto", "exchange", "local"] = "auto"
     """the halo's rows of the first layer that exchanges rows. `exchange`: sent in every epoch; `local`: computed by
-    every worker itself, from features and their sums that are sent once"""
-    cover: Literal["off", "auto", "on"] = "off"
+    every worker itself, from features and their sums that are sent once; `auto`: as `local` where that is predicted to
+    take less time than sending them. What it saves and costs is printed before the run"""
+    cover: Literal["auto", "off", "on"] = "auto"
     """`on`: where it makes fewer rows, the sender adds up the rows that a node of another worker reads, and sends the
     sum (a minimum vertex cover of the edges between each two workers decides); exact for all models but gat.
     `auto`: on where at least 5 per cent of the rows are saved"""
+    plain: bool = False
+    """all halo rows travel themselves, in every layer: neither of the above, whatever `auto` would choose"""
+    link: float = 0.0
+    """speed in Mbit/s of the network by which a worker sends, from which --wire.first-layer auto predicts; 0: 1000
+    between machines, 8000 within one"""
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,11 @@ class Job:
         """How many parts the graph is cut into."""
         return mesh_of(self.config, self.workers).parts
 
+    @property
+    def joining(self) -> tuple[float, str, int]:
+        """How the workers join: the deadline, what carries rows between devices, and the number of machines."""
+        return self.config.deadline, self.config.transport, self.config.mesh.hosts
+
     def write(self) -> None:
         """Write `config.json`: the settings, and under ``run`` everything else."""
         rest = {name: value for name, value in vars(self).items() if name not in ("run", "config")}

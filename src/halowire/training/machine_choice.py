@@ -22,6 +22,6 @@ def use_once(config: Config) -> bool:
 
     Gradients that are added up before they are coded are not those of a published recipe: there a setting must ask.
     """
-    if config.mesh.hosts == 0 and config.recipe.startswith(PUBLISHED):
+    if config.mesh.hosts == 0 and (config.wire.plain or config.recipe.startswith(PUBLISHED)):
         return False
     return config.mesh.hosts != 1 and not against_once(config)

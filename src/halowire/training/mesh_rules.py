@@ -9,6 +9,7 @@ from halowire.layers import MODELS, Shape
 from halowire.schedules import parse_split
 from halowire.training.config import Config, MeshConfig
 from halowire.training.cover_choice import against_cover
+from halowire.training.first_layer_choice import against_home
 from halowire.training.machine_choice import against_once
 from halowire.training.rule import UNKNOWN, Situation, excludes, idle, needs, pipelined, readable, within
 from halowire.training.wire_rules import changes, late
@@ -49,13 +50,8 @@ def _can_resend_input(config: Config, here: Situation) -> bool:
 
 
 def _local(config: Config) -> bool:
-    """Whether every worker computes the first hidden rows of its halo itself."""
+    """Whether every worker computes the first hidden rows of its halo itself, whatever that costs."""
     return config.wire.first_layer == "local"
-
-
-def _can_copy(config: Config) -> bool:
-    """Whether a halo node's first hidden row follows from its features and their sum."""
-    return _has(config, "sums_input") or not _has(config, "aggregates_input")
 
 
 def _only_narrowed_rows(config: Config, outputs: int | None) -> bool:
@@ -134,22 +130,24 @@ MODEL = (
         words=lambda c, here: {"outputs": here.outputs}),
 )  # fmt: skip
 FIRST_LAYER = (
-    needs("wire.first_layer=local", "a model whose first layer is a sum of features, or no sum",
-        lambda c, here: _local(c) and not here.own_model and not _can_copy(c),
-        "--wire.first-layer local computes a halo node's first row from the sum of its neighbours' features, but the "
-        "first layer of --model.name {model.name} weights its neighbours anew in every epoch",
-        "use exchange, or another model"),
+    excludes("wire.first_layer=local", "rows that must be exchanged",
+        lambda c, here: _local(c) and not here.own_model and bool(against_home(c)),
+        "--wire.first-layer local computes the halo's first rows on every worker, but {why}",
+        "use --wire.first-layer exchange", lambda c, here: {"why": against_home(c)}),
     needs("wire.first_layer=local", "one stage and one chunk", lambda c, here: _local(c) and _pipelined(c, here),
         "--wire.first-layer local runs in one stage and one chunk", "leave --mesh.* out, or use exchange"),
-    excludes("wire.first_layer=local rate.resend_input", "", lambda c, here: _local(c) and c.rate.resend_input,
-        "--rate.resend-input sends the features anew in every epoch, --wire.first-layer local never does", "drop one"),
-    excludes("wire.first_layer=local freshness.threshold", "", lambda c, here: _local(c) and c.freshness.threshold > 0,
-        "--freshness.threshold measures how the rows of the first exchange change, which --wire.first-layer local "
-        "leaves out", "use --freshness.sync-every, or --wire.first-layer exchange"),
     idle("wire.first_layer", "with --freshness.mode never, which sends no rows",
-        lambda c, here: c.freshness.mode == "never"),
+        lambda c, here: _local(c) and c.freshness.mode == "never"),
     idle("wire.first_layer", "on a model of one layer, which exchanges no rows",
-        lambda c, here: not here.own_model and c.model.layers == 1 and _has(c, "aggregates_input")),
+        lambda c, here: _local(c) and not here.own_model and c.model.layers == 1 and _has(c, "aggregates_input")),
+    excludes("wire.plain wire.first_layer=local", "", lambda c, here: c.wire.plain and _local(c),
+        "--wire.plain sends the rows of every layer, and --wire.first-layer local those of the first one never",
+        "drop one"),
+    excludes("wire.plain wire.cover=on", "", lambda c, here: c.wire.plain and c.wire.cover == "on",
+        "--wire.plain sends all rows themselves, and --wire.cover on sums of them", "drop one"),
+    idle("wire.link", "without --wire.first-layer auto, or on a model of one's own",
+        lambda c, here: here.own_model or c.wire.plain or c.wire.first_layer != "auto" or bool(against_home(c))),
+    within("wire.link", "be at least 0 and finite", lambda speed: 0 <= speed < float("inf")),
 )  # fmt: skip
 WIRE_ON_MESH = (
     excludes("freshness.mode=delayed freshness.mode=adaptive", "several stages",

@@ -12,7 +12,7 @@ from halowire.events import SETUP
 from halowire.layers import MODELS, Model, Shape
 from halowire.partitioning import Shard
 from halowire.training.config import Config, ModelConfig
-from halowire.training.cover_choice import use_cover
+from halowire.training.first_layer_choice import FIRST_EXCHANGE
 from halowire.training.machine_choice import use_once
 from halowire.training.rate_plan import BorderRows, GradeCounts, RatePlan, Traffic, by_layer, ratio_schedule
 from halowire.training.rule import Situation
@@ -26,9 +26,6 @@ from halowire.wire import (
     grade_counts,
     sample_size,
 )  # fmt: skip
-
-FIRST_EXCHANGE = 1
-"""The number of the first layer that exchanges rows."""
 
 
 def build_model(config: ModelConfig, num_features: int, num_outputs: int, seed: int) -> Model:
@@ -66,16 +63,15 @@ def policy_for(
     transport: Transport,
     num_features: int,
     links: Sequence[BorderRows] = (),
-    whole: bool = False,
+    cover: bool = False,
 ) -> Policy:
     """The policy of a shard's wire; ``transport`` joins the workers that exchange its halos, ``links`` join stages.
 
-    ``whole``: all halo rows travel together, so that partial sums can travel in their place.
+    ``cover``: partial sums travel in the place of halo rows.
     """
     outputs = output_width(config, shard.num_classes)
     refuse(config, Situation(outputs=outputs))
     widths = travelling_widths(config.model, num_features, outputs)
-    cover = whole and use_cover(shard, config, transport)
     counts = shard.cover_counts() if cover else shard.recv_counts
     travelling = sum(sample_size(count, config.rate.rows) for count in counts)
     sizes = torch.tensor([travelling, sum(count > 0 for count in counts)])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
@@ -17,6 +16,7 @@ from halowire.wire.graded import HaloCodecs
 from halowire.wire.hand_on import HandOn
 from halowire.wire.memory import Memory
 from halowire.wire.message import Arrival, Message, Wire
+from halowire.wire.once import sums_by_peer, swap_once
 from halowire.wire.own_codec import RowCodec, check_codec
 from halowire.wire.placement import sent_over
 from halowire.wire.policy import BACKWARD, FORWARD, Policy
@@ -146,12 +146,11 @@ class HaloExchange:
         message.wait()
         return message.rows().clone()
 
-    def fetch_rows(self, rows: Tensor) -> Tensor:
-        """The halo rows ``[h, k]`` themselves, also under a cover: for set-up."""
-        if self._cover is None:
-            return self.fetch(rows)
+    def fetch_once(self, rows: Tensor | Csr) -> Tensor | Csr:
+        """The halo rows ``[h, k]`` themselves, also under a cover, sent in the smallest exact form: for set-up."""
         index, sent, received = self._plain
-        return self.transport.swap(rows[index.to(rows.device)], sent, received, "exchange of the features")
+        own = rows.select_rows(index) if isinstance(rows, Csr) else rows[index.to(rows.device)]
+        return swap_once(own, sent, received, self.transport)
 
     def fetch_sparse(self, rows: Csr) -> Csr:
         """The halo rows ``[h, F]`` of the sparse matrix with the owned ``rows`` ``[n, F]``: for set-up."""
@@ -161,7 +160,7 @@ class HaloExchange:
         lengths = out.indptr.diff()
         where = "exchange of the features"
         arrived = self.transport.swap(lengths, sent, received, where)
-        sizes = _sums(lengths, sent), _sums(arrived, received)
+        sizes = sums_by_peer(lengths, sent), sums_by_peer(arrived, received)
         indices = self.transport.swap(out.indices, *sizes, where)
         weight = None if out.weight is None else self.transport.swap(out.weight, *sizes, where)
         return Csr(torch.nn.functional.pad(arrived.cumsum(0), (1, 0)), indices, weight, rows.num_cols)
@@ -380,8 +379,3 @@ class HaloExchange:
         last = self.memory.matrix("last", *rows.shape)
         self._change = ((rows - last).square().sum(), rows.square().sum())
         last.copy_(rows)
-
-
-def _sums(lengths: Tensor, counts: Sequence[int]) -> list[int]:
-    """For every peer ``p``, the sum of its ``counts[p]`` ``lengths``."""
-    return [int(part.sum()) for part in torch.split(lengths, list(counts))]

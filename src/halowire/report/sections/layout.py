@@ -179,6 +179,8 @@ def _cut_table(quality: Json) -> Html | None:
             [f"halo bytes per epoch at {bits} bit{'' if str(bits) == '1' else 's'}", bytes_text(value)]
             for bits, value in predicted.items()
         ]
+        reduced = {name: as_object(sizes).get("32") for name, sizes in as_object(quality.get("reduced_bytes")).items()}
+        rows += [[f"at 32 bits, {name}", bytes_text(value)] for name, value in reduced.items()]
     return table([], rows, "Partition quality") if rows else None
 
 
