@@ -154,7 +154,7 @@ def train_worker(job: Job, prepare: Callable[[], None] | None = None) -> dict[st
     device = choose_device(job.config.device, place)
     threads = set_threads(job.config.threads, place)
     console = Console(quiet=job.quiet or place.rank > 0)
-    with joined(device, job.config.deadline, job.config.transport) as (transport, network), stop_wish() as wish:
+    with joined(device, *job.joining) as (transport, network), stop_wish() as wish:
         agree(job_facts(job, transport.size, device, prepare is not None), transport)
         _prepare_together(job, prepare, place, transport)
         console.line(f"workers     {transport.size} on {device_words(device)}, threads of each: {threads}; {network}")
@@ -189,7 +189,7 @@ def fit_worker(job: Job, folder: Path) -> dict[str, Any]:
     set_threads(job.config.threads, place)
     console = Console(quiet=job.quiet or place.rank > 0)
     given = HandOver.read(folder)
-    with joined(device, job.config.deadline, job.config.transport) as (transport, network), stop_wish() as wish:
+    with joined(device, *job.joining) as (transport, network), stop_wish() as wish:
         agree(job_facts(job, transport.size, device, cuts=False), transport)
         if device.type != "cpu":
             console.line(f"workers     {transport.size} on {device_words(device)}; {network}")
@@ -258,7 +258,7 @@ def predict_worker(job: Job, out: Path) -> None:
     place = Place.here()
     device = choose_device(job.config.device, place)
     set_threads(job.config.threads, place)
-    with joined(device, job.config.deadline, job.config.transport) as (transport, _):
+    with joined(device, *job.joining) as (transport, _):
         agree(job_facts(job, transport.size, device, cuts=False), transport)
         shard = read_part(job, transport)
         runner = _runner(job, shard, shard, transport, device)

@@ -40,6 +40,19 @@ def test_training_on_a_device(on_sim: Callable[..., list[Any]], model: str, reci
     _check(on_sim, config_of(model, recipe, **more))
 
 
+HOSTED: list[tuple[str, str, dict[str, Any]]] = [("sage", "sylvie-a", {}), ("gcn", "halowire", {"wire__cover": "auto"})]
+
+
+@pytest.mark.parametrize(("model", "recipe", "more"), HOSTED, ids=[f"{m} {r}" for m, r, _ in HOSTED])
+def test_once_per_machine_on_a_device(
+    on_sim: Callable[..., list[Any]], model: str, recipe: str, more: dict[str, Any]
+) -> None:
+    both = on_sim(train_both, config_of(model, recipe, mesh__hosts=2, **more), workers=4)
+    same_run(both)
+    few_waits(both, MOST_WAITS)
+    assert all(device.sent["local"] for device, _ in both)
+
+
 LINKS = {"task__kind": "link", "task__train_negatives": 2}
 TASKS: list[tuple[str, str, str, dict[str, Any]]] = [
     ("labels", "sage", "exact", {"task__metric": "roc-auc"}),

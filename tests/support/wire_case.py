@@ -16,8 +16,9 @@ from halowire.partitioning import partition
 from halowire.training import Config, GraphParallel, Trainer, policy_of, trained_part
 from halowire.training.model_setup import build_model, sends_narrow
 from halowire.training.recipes import AS_PUBLISHED
-from halowire.wire import Policy, Transport
+from halowire.wire import Policy
 from tests.support.epochs import Epochs, train_epochs
+from tests.support.machines import transport_for
 from tests.support.parity_graphs import cut_graph, lane_edges, node_tensors
 from tests.support.reference import dense_adjacency, dropout_factor
 from tests.support.steady import nudged
@@ -46,7 +47,7 @@ def make_config(settings: dict[str, object]) -> Config:
 def train_here(rank: int, config: Config, method: str = "random", piece_rows: int = 4) -> dict[str, Any]:
     """Few rows make a message that leaves in pieces, so that all cases do unless they ask for whole ones."""
     with mock.patch("halowire.training.model_setup.Policy", partial(Policy, piece_rows=piece_rows)):
-        transport = Transport()
+        transport = transport_for(config)
         shard = cut_graph(make_graph(method), transport.size, method)[rank]
         train = trained_part(shard, config)
         trainer = Trainer(GraphParallel(train, shard, config, transport), config, transport, Path(tempfile.mkdtemp()))

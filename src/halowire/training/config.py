@@ -199,6 +199,11 @@ class MeshConfig:
     """where the costs of the layers, by which they are split, come from: their sizes, or a short run at set-up"""
     split: str = ""
     """number of layers of every stage, such as 8,8,16; by default the slowest stage is made as fast as possible"""
+    hosts: int = 0
+    """machines that the workers are on, neighbours in rank together: a row that several workers of a machine need is
+    sent there once and handed on, and their gradients are added up before they return; 0: found from torchrun's local
+    world size, and published recipes (sylvie-*, varco, pipegcn, bns, gnnpipe) share no rows; 1: no machines are told
+    apart"""
 
 
 @dataclass(frozen=True)

@@ -122,4 +122,7 @@ class GraphParallel(Runner):
             overlap |= {str(FIRST_EXCHANGE): AT_HOME}
         edges = self._train.aggregation
         arriving = {layer: 0 if way == AT_HOME else edges.exchange.num_halo for layer, way in overlap.items()}
-        return {"overlap": overlap, "interior_share": edges.interior_share, "wire_rows": arriving}
+        found: dict[str, Any] = {"overlap": overlap, "interior_share": edges.interior_share, "wire_rows": arriving}
+        if self.peers.machines.count > 1:
+            found |= dict(zip(("machine_rows", "carried_rows"), edges.exchange.machine_rows(), strict=True))
+        return found

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from halowire.kernels import MOST_HEADS
 from halowire.layers import MODELS, Shape
 from halowire.schedules import parse_split
 from halowire.training.config import Config, MeshConfig
 from halowire.training.cover_choice import against_cover
 from halowire.training.first_layer_choice import against_home
+from halowire.training.machine_choice import against_once
 from halowire.training.rule import UNKNOWN, Situation, excludes, idle, needs, pipelined, readable, within
 from halowire.training.wire_rules import changes, late
 
@@ -53,7 +56,7 @@ def _local(config: Config) -> bool:
 
 def _only_narrowed_rows(config: Config, outputs: int | None) -> bool:
     """Whether the only rows that travel are those of the second layer, which its weights have made narrower."""
-    if outputs is None or config.mesh != MeshConfig() or config.model.layers != 2:
+    if outputs is None or replace(config.mesh, hosts=0) != MeshConfig() or config.model.layers != 2:
         return False
     shape = Shape(1, config.model.hidden, outputs, config.model.layers, heads=config.model.heads)
     return all(width < config.model.hidden for width in MODELS[config.model.name].sent_widths(shape))
@@ -105,6 +108,18 @@ MODEL = (
         lambda c, here: c.wire.cover == "on" and _pipelined(c, here),
         "--wire.cover on needs all halo rows of a layer at once, but chunks and stages send theirs one after another",
         "use --wire.cover off, or one stage and one chunk"),
+    within("mesh.hosts", "be at least 1, or 0: as torchrun says", lambda hosts: hosts >= 0),
+    needs("mesh.hosts", "as many workers", lambda c, here: 0 < here.mesh.workers < c.mesh.hosts,
+        "--mesh.hosts {mesh.hosts} asks for more machines than there are workers, {workers}", "use fewer",
+        lambda c, here: {"workers": here.mesh.workers}),
+    excludes("mesh.hosts", "rows that every worker must get itself",
+        lambda c, here: c.mesh.hosts > 1 and bool(against_once(c)),
+        "--mesh.hosts {mesh.hosts} sends a row to a machine once, but {why}", "use --mesh.hosts 1",
+        lambda c, here: {"why": against_once(c)}),
+    excludes("mesh.hosts", "several stages or chunks", lambda c, here: c.mesh.hosts > 1 and _pipelined(c, here),
+        "--mesh.hosts {mesh.hosts} shares the halo rows of a whole part among the workers of a machine, but chunks and "
+        "stages send theirs one after another",
+        "use --mesh.hosts 1, or one stage and one chunk"),
     needs("rate.resend_input", "a model that sums its input, without --model.residual, in one stage and one chunk",
         lambda c, here: c.rate.resend_input and not _can_resend_input(c, here),
         "--rate.resend-input belongs to plain {models} in one stage", "leave it out",

@@ -13,6 +13,7 @@ from halowire.layers import MODELS, Model, Shape
 from halowire.partitioning import Shard
 from halowire.training.config import Config, ModelConfig
 from halowire.training.first_layer_choice import FIRST_EXCHANGE
+from halowire.training.machine_choice import use_once
 from halowire.training.rate_plan import BorderRows, GradeCounts, RatePlan, Traffic, by_layer, ratio_schedule
 from halowire.training.row_age import freshness_of
 from halowire.training.rule import Situation
@@ -138,4 +139,5 @@ def policy_of(
         resend_input=rate.resend_input,
         gain=rate.gain,
         first_columns=rate.columns == "first",
+        once_per_machine=use_once(config),
     )

@@ -29,7 +29,7 @@ from halowire.wire import GradientCodec, Transport
 
 FIXED = ("seed", "precision", "model", "optim", "rate", "freshness", "task", "recipe", "mesh")
 """Settings that a resumed run must share with the run that it continues."""
-SHAPE = ("workers", "shape", "split", "savings")
+SHAPE = ("workers", "shape", "split", "savings", "machines")
 """Facts that a resumed run may change; then what the wire remembers is lost, and the graph may be cut again."""
 SHARD = "shard"
 """The name of the tensor in a wire file that tells of which shard the wire is."""
@@ -193,6 +193,8 @@ class RunState:
         stages = {"split": list(self._runner.split)} if self._runner.split else {}
         size = self._transport.size
         shape = {"workers": size, "shape": asdict(mesh_of(self._config, size))}
+        if self._transport.machines.shared:
+            shape["machines"] = list(self._transport.machines.of)
         facts = {"graph": self._runner.shard.graph, "savings": self._runner.savings.chosen}
         return fixed | length | stages | shape | facts
 
@@ -237,6 +239,8 @@ def _recut_words(before: dict[str, Any], now: dict[str, Any]) -> str:
         return f"the run had a mesh of {then}, now {this}"
     if before.get("split") != now.get("split"):
         return f"the stages had {before.get('split')} layers, now {now.get('split')}"
+    if before.get("machines") != now.get("machines"):
+        return f"the machines of the workers were {before.get('machines')}, now they are {now.get('machines')}"
     if before.get("savings", now["savings"]) != now["savings"]:
         return "the rows that need not travel are others than before"
     return ""

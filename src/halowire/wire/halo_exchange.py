@@ -15,10 +15,12 @@ from halowire.wire.code_error import CodeError
 from halowire.wire.cover import Cover, Lifted
 from halowire.wire.drift import Drift
 from halowire.wire.graded import HaloCodecs
-from halowire.wire.memory import Memory
+from halowire.wire.hand_on import HandOn
+from halowire.wire.memory import Memory, check_shapes
 from halowire.wire.message import Arrival, Message, Wire
 from halowire.wire.once import sums_by_peer, swap_once
 from halowire.wire.own_codec import RowCodec, check_codec
+from halowire.wire.placement import sent_over
 from halowire.wire.policy import BACKWARD, FORWARD, NONE, Policy
 from halowire.wire.route import HaloRoutes, Piece, Route
 from halowire.wire.terms import Draw, Terms
@@ -49,18 +51,16 @@ class HaloExchange:
         self.policy = policy or Policy()
         self.memory = Memory(device)
         self.num_boundary = shard.num_boundary
-        self.num_halo = shard.num_halo
         self.synchronise_next = False
         self.epoch: int | None = None
         freshness = self.policy.freshness
         # A user's codec may depend on the rows that are encoded together, so its messages leave as a whole.
         cut = device.type == "cpu" and not isinstance(self.policy.codec, RowCodec)
         self._piece_rows = self.policy.piece_rows if cut else None
-        self._routes = HaloRoutes(shard, device, self.policy.seed, self._piece_rows)
         self._plain = shard.send_index, shard.send_counts, shard.recv_counts
         self._cover: Cover | None = None
         self._lifted: Lifted | None = None
-        self.halo_ids = self._routes.halo_ids
+        self._travel_by(shard)
         self.device = self.halo_ids.device
         self._codecs = HaloCodecs(shard, device)
         self._rank = shard.rank
@@ -80,11 +80,34 @@ class HaloExchange:
         message.
         """
         cover = Cover.agree(shard, halo, self.transport)
-        self._routes = HaloRoutes(cover.lists, self.device, self.policy.seed, self._piece_rows, cover.back)
+        self._travel_by(cover.lists, cover.back)
         self._cover = replace(cover, sums=cover.sums.to(self.device))
-        self.halo_ids = self._routes.halo_ids
-        self.num_halo = cover.lists.num_halo
         return cover.halo
+
+    def _travel_by(self, lists: HaloLists, back: Csr | None = None) -> None:
+        """Exchange the rows of ``lists``; ``back`` adds gradients that arrive to owned rows, see `HaloRoutes`.
+
+        Where rows cross the network once per machine, the workers agree here on who carries which.
+        """
+        self.halo_ids = sent_over(lists.halo_ids, self.device)
+        self.num_halo = lists.num_halo
+        self._needed = lists.recv_counts
+        self._hand_on = None
+        if self.policy.once_per_machine:
+            self._hand_on = HandOn.agree(lists, self.transport, self.device)
+        network = lists
+        if self._hand_on is not None:
+            network = self._hand_on.lists
+            back = None if back is None else back.select_columns(self._hand_on.sent)
+        seed, rows = self.policy.seed, self._piece_rows
+        self._routes = HaloRoutes(network, self.device, seed, rows, back, self._hand_on)
+
+    def machine_rows(self) -> tuple[int, int]:
+        """How many rows of other machines this worker needs, and how many of them reach it from their owners."""
+        machines, rank = self.transport.machines, self.transport.rank
+        peers = [peer for peer in range(self.transport.size) if not machines.together(rank, peer)]
+        carried = self._routes.counts[1]
+        return sum(self._needed[peer] for peer in peers), sum(carried[peer] for peer in peers)
 
     def begin(self, epoch: int | None) -> None:
         """Send what follows as messages of training epoch ``epoch``; None: of set-up or evaluation, which are exact."""
@@ -102,7 +125,7 @@ class HaloExchange:
     @property
     def halo_pieces(self) -> tuple[Piece, ...]:
         """The pieces of the halo whose gradients may leave one after another; none where no message is cut."""
-        pieces = self._routes.pieces
+        pieces = None if self._hand_on is not None else self._routes.pieces
         return pieces.arriving if pieces is not None and any(piece.number for piece in pieces.arriving) else ()
 
     @property
@@ -177,6 +200,8 @@ class HaloExchange:
         if not self.sends(BACKWARD):
             return None
         message = self.load(layer, halo_grad.shape[1], direction=BACKWARD)
+        if self._hand_on is not None:
+            halo_grad = self._hand_on.gather(halo_grad, message.hop())
         for piece in message.pieces_back:
             message.add_piece(halo_grad, piece)
         return self.launch(message, halo_grad)
@@ -280,7 +305,7 @@ class HaloExchange:
         now = check_codec(self.policy.codec) if isinstance(self.policy.codec, RowCodec) else b""
         if bytes(state.get("codec", torch.empty(0)).tolist()) != now:
             raise InputError("the run to resume had another codec, or none; resume with the one it had")
-        self._check_shapes(state)
+        check_shapes(state, send=self.num_boundary, recv=self.num_halo)
         self.synchronise_next = "synchronise_next" in state
         for name, value in state.items():
             kind, _, rest = name.partition(".")
@@ -290,17 +315,6 @@ class HaloExchange:
                 self._restore(rest.removesuffix(".place"), value, state)
             elif kind not in ("flight", "synchronise_next", "codec"):
                 self.memory.matrices[name] = value.to(self.device)
-
-    def _check_shapes(self, state: dict[str, Tensor]) -> None:
-        """Refuse a memory of delta coding that has not the rows of this shard, or not the columns of its layer."""
-        columns: dict[str, int] = {}
-        for way, rows in (("send", self.num_boundary), ("recv", self.num_halo)):
-            for name in (name for name in state if name.startswith(f"delta.{way}.")):
-                shape = tuple(state[name].shape)
-                layer = name.rpartition(".")[2]
-                if len(shape) != 2 or shape[0] != rows or columns.setdefault(layer, shape[1]) != shape[1]:
-                    want = f"[{rows}, {columns.get(layer, 'columns of the layer')}]"
-                    raise ValueError(f"{name} is {list(shape)}, expected {want}")
 
     def forget(self) -> None:
         """Forget everything that :meth:`state` holds; the next epoch uses its own rows, as a synchronous one does."""

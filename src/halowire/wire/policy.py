@@ -140,6 +140,7 @@ class Policy:
         piece_rows: messages of at least this many rows leave in pieces; for smaller ones the pieces cost too much.
         cover: partial sums travel in the place of halo rows where that makes fewer rows, see `Cover`.
         codec: the codec for the values that travel; None: the one for the bits of ``rates``.
+        once_per_machine: a row that several workers of a machine need crosses the network once, see `HandOn`.
     """
 
     rates: Rates = exact_rates
@@ -154,6 +155,7 @@ class Policy:
     piece_rows: int = 8192
     codec: Uniform | None = None
     cover: bool = False
+    once_per_machine: bool = False
 
     @property
     def undropped(self) -> bool:

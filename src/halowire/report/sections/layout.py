@@ -34,6 +34,8 @@ PER_PART = (
     ("edges", "", "edges into them"),
     ("halo_rows", "halo_rows", "halo rows"),
     ("cover_rows", "", "with partial sums"),
+    ("", "machine_rows", "rows of other machines"),
+    ("", "carried_rows", "received from there"),
     ("train_nodes", "", "training nodes"),
 )
 """For every column: its key in the quality figures, its key in the start event as a fallback, its words."""
