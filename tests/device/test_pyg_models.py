@@ -10,7 +10,8 @@ import pytest
 from halowire.training import RECIPES
 from tests.support.device_case import config_of, few_waits, same_run
 from tests.support.device_pyg import HETERO, LAYER, MODELS, fit_on_both, loop_on_both, waits_of_plain
-from tests.support.pyg_layers import EQUAL, LAYERS
+from tests.support.list_case import EQUAL
+from tests.support.pyg_layers import LAYERS
 
 MOST_WAITS = 6
 """Two for the loss and the gradients of all workers; PyG's GCNConv removes self loops by a mask, in every layer.
@@ -75,7 +76,9 @@ MORE_HOPS = {"SGConv": 2, "SSGConv": 2}
 
 @pytest.mark.slow
 @pytest.mark.parametrize("recipe", ["exact", "sylvie-a"])
-@pytest.mark.parametrize("name", [n for n, (_, _, found) in LAYERS.items() if found == EQUAL and n not in NOT_COMPARED])
+@pytest.mark.parametrize(
+    "name", [n for n, case in LAYERS.items() if case.outcome == EQUAL and " " not in n and n not in NOT_COMPARED]
+)
 def test_every_layer_of_pyg(on_sim: Callable[..., list[Any]], name: str, recipe: str) -> None:
     """Some layers choose edges by masks in every epoch, so that the host waits in plain PyG too."""
     both = on_sim(loop_on_both, LAYER + name, recipe)

@@ -30,7 +30,7 @@ QUICK: list[tuple[str, str, dict[str, Any]]] = [
     ("sage", "two-levels", {"rate__weights": 1}),
     ("sage", "bns", {}),
     ("resgcn", "sylvie-s", {"rate__nodes": "degree"}),
-    ("sage", "sylvie-a", {"wire__first_layer": "local"}),
+    ("sage", "halowire-late", {"epochs": MEASURE_EVERY + 2}),
 ]
 """Every kind of wire and every model once."""
 
@@ -38,6 +38,19 @@ QUICK: list[tuple[str, str, dict[str, Any]]] = [
 @pytest.mark.parametrize(("model", "recipe", "more"), QUICK, ids=[f"{m} {r}" for m, r, _ in QUICK])
 def test_training_on_a_device(on_sim: Callable[..., list[Any]], model: str, recipe: str, more: dict[str, Any]) -> None:
     _check(on_sim, config_of(model, recipe, **more))
+
+
+HOSTED: list[tuple[str, str, dict[str, Any]]] = [("sage", "sylvie-a", {}), ("gcn", "halowire", {"wire__cover": "auto"})]
+
+
+@pytest.mark.parametrize(("model", "recipe", "more"), HOSTED, ids=[f"{m} {r}" for m, r, _ in HOSTED])
+def test_once_per_machine_on_a_device(
+    on_sim: Callable[..., list[Any]], model: str, recipe: str, more: dict[str, Any]
+) -> None:
+    both = on_sim(train_both, config_of(model, recipe, mesh__hosts=2, **more), workers=4)
+    same_run(both)
+    few_waits(both, MOST_WAITS)
+    assert all(device.sent["local"] for device, _ in both)
 
 
 LINKS = {"task__kind": "link", "task__train_negatives": 2}
@@ -60,7 +73,7 @@ def test_every_task_on_a_device(
 
 
 RECIPES_OF_PARTS = [name for name, recipe in RECIPES.items() if recipe.config.mesh.stages == 1]
-REFUSED = [("gat", "bns")]
+REFUSED = [("gat", "bns"), ("gat", "first-layer"), ("gat", "halowire-late")]
 WHOLE = [(model, recipe) for model in MODELS for recipe in RECIPES_OF_PARTS if (model, recipe) not in REFUSED]
 
 
@@ -104,6 +117,8 @@ WIRES: list[dict[str, Any]] = [
     {"freshness__mode": "delayed", "freshness__threshold": 0.1, "freshness__smoothing": 0.5},
     {"freshness__mode": "delayed", "freshness__sync_every": 2, "rate__bits": 4, "rate__nodes": "degree"},
     {"wire__cover": "on", "rate__bits": 1, "freshness__mode": "delayed"},
+    {"freshness__mode": "late-rows", "freshness__gradients": "late", "freshness__damping": 0.5, "rate__bits": 1},
+    {"freshness__mode": "late-rows", "freshness__gradients": "fresh", "freshness__correction": "mean"},
     {"wire__cover": "on", "rate__rows": 0.5, "rate__resend_input": True},
     {"rate__weights": 8, "optim__clip": 0.5, "optim__weight_decay": 0.01},
     {"model__dropout": 0.0, "model__norm": "none", "model__residual": 0.5, "rate__bits": 16},

@@ -28,6 +28,7 @@ from halowire.training import (
     predict,
     recipe_config,
 )
+from halowire.wire import Machines
 from tests.support.device_graphs import part_of, trained_part
 from tests.support.epochs import too_far
 from tests.support.sim import SIM, Counts, Simulation, nccl_simulated, transport_of
@@ -93,6 +94,7 @@ def train_on(device: str, config: Config, kind: str = "classes", counts: Counts 
 def trainer_on(device: str, config: Config, kind: str, folder: Path) -> Trainer:
     """The trainer of this worker."""
     transport = transport_of(device)
+    transport.machines = Machines.split(transport.size, config.mesh.hosts or 1)
     mesh = mesh_of(config, transport.size)
     shard, task = part_of(kind, config, transport, torch.device(device))
     part = trained_part(kind, config, transport, shard)

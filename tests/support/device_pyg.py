@@ -24,9 +24,9 @@ from halowire.wire.own_codec import Draws
 from tests.support.device_case import EpochCounts, Outcome, outcome_of, torch_kernels
 from tests.support.device_graphs import part_of
 from tests.support.hetero_case import build_hetero, make_hetero, make_owners
-from tests.support.pyg_case import make_graph, make_owner
-from tests.support.pyg_layers import build_layer
-from tests.support.pyg_models import PLAIN
+from tests.support.list_case import PLAIN, list_graph
+from tests.support.pyg_case import make_owner
+from tests.support.pyg_layers import LAYERS
 from tests.support.sim import SIM, Counts, Simulation, nccl_simulated, transport_of
 
 
@@ -118,8 +118,9 @@ def loop_on(device: str, name: str, recipe: str, counts: Counts, epochs: int = 4
         data: Any = typed
         inputs: tuple[Any, ...] = typed.x_dict, typed.edge_index_dict
     else:
-        model, names = build_layer(name.removeprefix(LAYER)) if name.startswith(LAYER) else (MODELS[name](), PLAIN)
-        graph = make_graph()
+        layer = LAYERS[name.removeprefix(LAYER)] if name.startswith(LAYER) else None
+        model, names = (MODELS[name](), PLAIN) if layer is None else (layer.build(), layer.inputs)
+        graph = list_graph(sort=False)
         data = cut_data({key: graph[key] for key in names}, make_owner(2), transport, where)
         inputs = tuple(data[key] for key in names)
     model = halowire.distribute(for_recipe(model.to(device), recipe), data, recipe).train()
@@ -144,8 +145,8 @@ def loop_on(device: str, name: str, recipe: str, counts: Counts, epochs: int = 4
 
 def waits_of_plain(rank: int, name: str) -> int:
     """How often the host waits in an epoch of one of PyG's layers on the whole graph, without halowire."""
-    model, names = build_layer(name)
-    graph = make_graph()
+    model, names = LAYERS[name].build(), LAYERS[name].inputs
+    graph = list_graph(sort=False)
     with Simulation() as simulation:
         model.to(SIM)
         inputs = [graph[key].to(SIM) for key in names]

@@ -28,6 +28,7 @@ from halowire.training import (
     pipelined,
     recipe_config,
     refuse,
+    trained_part,
 )
 from halowire.wire import Transport
 
@@ -97,7 +98,7 @@ def small_runner(transport: Transport, config: Config, device: torch.device) -> 
     """This worker's runner on its shard of a small graph."""
     mesh = mesh_of(config, transport.size)
     whole = small_shards(mesh.parts)[mesh.place(transport.rank)[1]]
-    train = whole.isolated() if config.freshness.mode == "never" else whole
+    train = trained_part(whole, config)
     if pipelined(config, mesh):
         return Staged(train, whole, config, mesh, transport, device=device)
     return GraphParallel(train, whole, config, transport, device)

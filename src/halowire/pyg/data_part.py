@@ -16,9 +16,10 @@ from halowire.pyg.adjacency import Adjacency
 from halowire.pyg.any_nodes import Directory
 from halowire.pyg.bridge import Bridge
 from halowire.pyg.data_habits import whole_only
-from halowire.pyg.edges import Edges, leaves
+from halowire.pyg.edges import Edges
 from halowire.pyg.gathering import Gathering
 from halowire.pyg.hetero_data import HeteroShardData
+from halowire.pyg.leaves import leaves
 from halowire.pyg.losses import Losses
 from halowire.pyg.model_pass import ModelPass
 from halowire.pyg.node_index import refuse_no_index, row_places, translated

@@ -13,24 +13,25 @@ from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
 from halowire.errors import InputError
 from halowire.events import EVAL, SETUP, TRAIN
-from halowire.launch import agreed
 from halowire.pyg.adjacency import take_adjacency
 from halowire.pyg.autoencoders import spread_autoencoder
 from halowire.pyg.data_part import ShardData, part_of
 from halowire.pyg.edge_forms import EdgeForm
-from halowire.pyg.edges import changed
 from halowire.pyg.entries import MethodEntry, ModuleEntry, own_methods
 from halowire.pyg.fast_path import LayerPath, use_fast_paths
 from halowire.pyg.hetero_data import HeteroShardData
+from halowire.pyg.home_choice import rehearsed_at_home
+from halowire.pyg.home_rows import Home, bare
+from halowire.pyg.leaves import changed
 from halowire.pyg.light_gcn import rows_entry, spread_light_gcn
 from halowire.pyg.model_pass import ModelPass
 from halowire.pyg.node_weights import NodeWeights, WholeTables, guesses
 from halowire.pyg.own_rows import OwnRows, is_marked, plain
-from halowire.pyg.rehearsal import UncheckableError, call_on_random, in_thread, rehearse
+from halowire.pyg.rehearsal import UncheckableError, call_on_random, in_thread
 from halowire.pyg.trial import Call, Rehearsed, needed_inputs
 from halowire.pyg.whole_layers import refuse_unsupported, refuse_wrapped, spread_norms
 from halowire.pyg.whole_loss import Guarded
-from halowire.training import Config, Situation, agree, model_facts, policy_of, recipe_config, refuse, settled
+from halowire.training import Config, Situation, agree, agreed, model_facts, policy_of, recipe_config, refuse, settled
 from halowire.wire import HaloExchanges, RowCodec, agree_on_codec, sample_size
 
 ATTRIBUTE = "_halowire"
@@ -272,8 +273,14 @@ class Attachment:
             self._around.enter_context(torch.no_grad())
         self._around.enter_context(self._part.transport.ledger.account(TRAIN if training else EVAL))
         self._forms = known.forms[0 if self._model.training else 1]
-        self._part.passing.begin(exchange, *((self.epoch, known.widths) if training else ()))
+        home = None
+        if known.saved and isinstance(self._part, ShardData):
+            home = Home(self._part.bridge, (self._config.seed, self.epoch))
+        epoch, widths = (self.epoch, known.widths) if training else (None, None)
+        self._part.passing.begin(exchange, epoch, widths, home)
         self.epoch += training
+        if home is not None:
+            return tuple(home.welcome(plain((args, kwargs))))
         return (plain(args), plain(kwargs)) if is_marked((args, kwargs)) else None
 
     def end(self, out: Any) -> Any:
@@ -281,7 +288,7 @@ class Attachment:
         self._part.passing.end()
         self._around.close()
         forms = iter(self._forms)
-        return None if out is None else changed(out, lambda leaf: self._guarded(leaf, forms))
+        return None if out is None else changed(bare(out), lambda leaf: self._guarded(leaf, forms))
 
     def _watch_weights(self) -> None:
         """Sum the gradients of the weights that all workers share; those of the rows of nodes are complete."""
@@ -320,7 +327,8 @@ class Attachment:
         part = self._part
         if (part.passing, known) not in self._exchanges:
             here = Situation(caller="fit", codec=self._codec is not None, drops=known.drops)
-            used = settled(self._config, here)
+            # What is computed at home is not among the widths.
+            used = settled(self._config, here).replace({"wire.first_layer": "exchange", "wire.link": 0.0})
             sizes = self._halo_sizes(used.rate.rows)
             rows, pairs = ([sizes[name][place] for name in known.halos] for place in range(2))
             policy = replace(policy_of(used, known.widths, rows, pairs=pairs), codec=self._codec)
@@ -351,7 +359,7 @@ class Attachment:
             if call.doubt is not None:
                 raise call.doubt
             # A thread of its own has none of the modes that the caller is in, such as autocast and inference mode.
-            known = in_thread(lambda: rehearse(self._pristine, call, most, self.weights))
+            known = in_thread(lambda: rehearsed_at_home(self._pristine, call, most, self.weights, self._config))
         except InputError as error:
             failure = error
         uncheckable = isinstance(failure, UncheckableError)

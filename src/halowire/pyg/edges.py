@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -15,6 +14,7 @@ from torch.autograd.function import once_differentiable
 from halowire.errors import InputError
 from halowire.pyg.bridge import Bridge
 from halowire.pyg.edge_forms import ALL_EDGES
+from halowire.pyg.leaves import changed, leaves
 from halowire.pyg.stacked import Stacked
 from halowire.pyg.written import Asked
 
@@ -86,31 +86,6 @@ class Edges(Tensor):
         if alone and (name in KEEPING or (name in SHAPING and first.sources == (True,))):
             return first.like(func(unmarked(first), *args[1:], **kwargs))
         raise _refusal(name)
-
-
-def leaves(value: Any) -> Iterator[Any]:
-    """Everything in ``value`` that is no tuple, list or dictionary; the keys of dictionaries are left out."""
-    if isinstance(value, dict):
-        for item in value.values():
-            yield from leaves(item)
-    elif isinstance(value, tuple | list):
-        for item in value:
-            yield from leaves(item)
-    else:
-        yield value
-
-
-def changed(value: Any, change: Callable[[Any], Any]) -> Any:
-    """``value`` with every leaf replaced by ``change(leaf)``, in containers of the same types."""
-    if isinstance(value, dict):
-        filled = copy.copy(value)
-        for key, item in value.items():
-            filled[key] = changed(item, change)
-        return filled
-    if isinstance(value, tuple | list):
-        items = [changed(item, change) for item in value]
-        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
-    return change(value)
 
 
 def unmarked(value: Any) -> Any:

@@ -18,7 +18,6 @@ from torch import Tensor
 
 from halowire.errors import InputError
 from halowire.events import SETUP
-from halowire.launch import agreed
 from halowire.partitioning import EdgeType, HaloLists, Shard, TypedPart, cut_types, type_owners
 from halowire.pyg.bridge import Bridge
 from halowire.pyg.edges import Edges
@@ -27,6 +26,7 @@ from halowire.pyg.model_pass import ModelPass
 from halowire.pyg.node_index import names_nodes, row_places, translated
 from halowire.pyg.same_graph import require_same_graph
 from halowire.pyg.whole_loss import Reduction
+from halowire.training import agreed
 from halowire.wire import HaloExchanges, Policy, Transport
 
 ASKED = frozenset({

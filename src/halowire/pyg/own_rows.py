@@ -16,7 +16,7 @@ from torch import Tensor
 
 from halowire.errors import InputError
 from halowire.pyg.edge_forms import ALL_EDGES, EdgeForm
-from halowire.pyg.edges import changed, leaves
+from halowire.pyg.leaves import changed, leaves
 from halowire.pyg.model_pass import ModelPass
 
 FINDING = {"nonzero", "argwhere", "where"}

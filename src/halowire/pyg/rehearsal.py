@@ -58,7 +58,7 @@ class Difference(Exception):  # noqa: N818
 SMALL = Size(NODES, EDGES, gradients=True)
 
 
-def rehearse(model: nn.Module, call: Call, most: int, weights: NodeWeights) -> Rehearsed:
+def rehearse(model: nn.Module, call: Call, most: int, weights: NodeWeights, at_home: bool = False) -> Rehearsed:
     """Compare ``model`` on whole random graphs and on the same graphs cut in two; return what is known of such a call.
 
     On a small graph, forward in training and evaluation mode, all weight gradients and all buffers are compared,
@@ -66,13 +66,13 @@ def rehearse(model: nn.Module, call: Call, most: int, weights: NodeWeights) -> R
     compared on ever larger graphs. These grow to the size of the real graph, or until they have nodes below and above
     every number that the model hands to torch and that could be the number of a node or an edge: every number below
     ``most``, the nodes and edges of the whole graph. Those ``weights`` that have a row for each node get as many rows
-    as the random graph has nodes.
+    as the random graph has nodes. ``at_home``: workers compute the rows of their halo themselves, where they can.
     """
     notes = Notes()
     model, call = _checkable(model, call)
-    known = _majority(SMALL, lambda seed: _attempt(model, call, seed, SMALL, notes, weights))
+    known = _majority(SMALL, lambda seed: _attempt(model, call, seed, SMALL, notes, weights, at_home))
     for size in _larger(_telling_size(notes.numbers, model, call, most)):
-        _majority(size, lambda seed, size=size: _attempt(model, call, seed, size, Notes(), weights))  # type: ignore[misc]
+        _majority(size, lambda seed, size=size: _attempt(model, call, seed, size, Notes(), weights, at_home))  # type: ignore[misc]
     return known
 
 
@@ -152,7 +152,9 @@ def _telling_size(numbers: set[float], model: nn.Module, call: Call, most: int) 
     return max(full, largest + largest // 4 + NODES if largest else 0)
 
 
-def _attempt(model: nn.Module, call: Call, seed: int, size: Size, notes: Notes, weights: NodeWeights) -> Rehearsed:
+def _attempt(
+    model: nn.Module, call: Call, seed: int, size: Size, notes: Notes, weights: NodeWeights, at_home: bool
+) -> Rehearsed:
     """Compare the model on one random graph of ``size``; raises `Difference` where the cut model differs."""
     generator = torch.Generator().manual_seed(seed)
     graph, owner = _random(call, generator, size, bool(weights.dims))
@@ -167,7 +169,7 @@ def _attempt(model: nn.Module, call: Call, seed: int, size: Size, notes: Notes, 
         spread_norms(own, part.passing)
         use_fast_paths(own)
         take_adjacency(own)
-        return try_pass(own, call, part, rows, size, Notes())
+        return try_pass(own, call, part, rows, size, Notes(), at_home)
 
     try:
         parts = run_threads(PARTS, work)

@@ -30,7 +30,7 @@ class CrossingRows:
         """The rows that ``config`` lets travel between the workers of ``shard`` and its peers."""
         halo, sent = shard.num_halo, shard.send_index.numel()
         plain = CrossingRows(halo, sent, summed=False)
-        if config.wire.cover == "off" or against_cover(config) or not halo:
+        if config.wire.plain or config.wire.cover == "off" or against_cover(config) or not halo:
             return plain
         covered = sum(shard.cover_counts())
         if config.wire.cover == "auto" and not pays(halo, covered):

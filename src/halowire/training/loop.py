@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from halowire.errors import InputError, NotFiniteError
-from halowire.events import EVAL, GRADIENT, SETUP, STAGE, TRAIN, EventLog, LedgerEntry, clock_of, is_better
+from halowire.events import EVAL, GRADIENT, LOCAL, SETUP, STAGE, TRAIN, EventLog, LedgerEntry, clock_of, is_better
 from halowire.schedules import Watch
 from halowire.training.checkpoint import Progress
 from halowire.training.checkpoint_choice import Found
@@ -214,6 +214,7 @@ class Trainer:
         log.write(
             "epoch", epoch=epoch, loss=loss, lr=rate, seconds=seconds, phases=dict(entry.phases),
             wire_bytes=wire_bytes(entry), stage_bytes=entry.sent[STAGE], gradient_bytes=entry.sent[GRADIENT],
+            local_bytes=entry.sent[LOCAL],
             exchanges=entry.exchange_list(), **wire,
         )  # fmt: skip
         if (more := self.runner.events(epoch)) is not None:

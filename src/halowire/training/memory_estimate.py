@@ -38,7 +38,7 @@ from halowire.partitioning import Shard
 from halowire.schedules import Mesh, Stage
 from halowire.training.config import Config
 from halowire.training.crossing_rows import CrossingRows
-from halowire.training.model_setup import build_model, output_width
+from halowire.training.model_setup import build_model, output_width, sends_narrow, sends_undropped
 from halowire.training.worker_memory import free_memory
 
 FACTOR = 1.5
@@ -106,8 +106,9 @@ def estimate(train: Shard, whole: Shard, config: Config, mesh: Mesh, twins: bool
 
     ``twins``: torch's operations stand in for kernels. Of a pipeline it is what a stage needs in the mean.
     """
-    model = build_model(config.model, train.num_features, output_width(config, train.num_classes), config.seed)
-    stage = Stage.of(model, 0, len(model.blocks), config.rate.decay >= 0)
+    sizes = train.num_features, output_width(config, train.num_classes)
+    model = build_model(config.model, *sizes, config.seed, sends_narrow(config))
+    stage = Stage.of(model, 0, len(model.blocks), sends_undropped(config))
     shards = [train] if train is whole else [train, whole]
     widths = [layer.width for layer in stage.layers]
     layers = stage.layers[: max(1, round(len(stage.layers) / mesh.stages))]

@@ -13,6 +13,7 @@ from halowire.layers import Model
 from halowire.partitioning import Shard
 from halowire.schedules import Complete, Watch
 from halowire.training.config import Config
+from halowire.training.savings import Savings
 from halowire.training.task import Learnt
 from halowire.wire import HaloExchange, HaloExchanges, Transport
 
@@ -30,6 +31,7 @@ class Runner(ABC):
         one_backward: whether an epoch has one backward pass, after which every gradient is complete.
         row_weights: names of those parameters that have a row for each node, of which this worker trains its own.
         split: how many blocks of the model every stage has; empty where there are no stages.
+        savings: what the run need not send, as was chosen.
     """
 
     model: nn.Module
@@ -43,6 +45,7 @@ class Runner(ABC):
     one_backward: bool = True
     row_weights: frozenset[str] = frozenset()
     split: tuple[int, ...] = ()
+    savings: Savings = Savings()
 
     @abstractmethod
     def forward_backward(self, epoch: int, complete: Complete) -> Tensor:

@@ -14,7 +14,7 @@ from halowire.errors import InputError
 from halowire.graph import Graph, LinkSplit, check, load, message_graph, random_split, split_links
 from halowire.partitioning import EDGE, Cutting, cut_shards, is_shard_folder, links_record, read_manifest
 from halowire.training.config import Config, GraphConfig
-from halowire.training.model_setup import output_width, travelling_widths
+from halowire.training.model_setup import output_width, sends_narrow, travelling_widths
 
 
 class Console(Protocol):
@@ -110,7 +110,8 @@ def cut_for(
         links = hold_out(graph.edge_index(), graph.num_nodes, config)
         graph = message_graph(graph, links.message)
     if widths is None:
-        widths = travelling_widths(config.model, graph.num_features, output_width(config, graph.num_classes))
+        sizes = graph.num_features, output_width(config, graph.num_classes)
+        widths = travelling_widths(config.model, *sizes, sends_narrow(config))
     how = Cutting(**vars(config.partition), seed=config.seed, inductive=config.task.inductive, types=types)
     return cut_shards(graph, num_parts, out, how, widths, console.line, console.warn, links)
 

@@ -54,7 +54,7 @@ class NcclTransport(Transport):
     def among(self, circle: Circle) -> Self:
         """A transport to the members of ``circle``, with the same ledger and the same watch."""
         more: dict[str, Any] = {"device": self.device, "run": self.run, "flights": self.flights}
-        return type(self)(self.ledger, self.deadline, circle, **more)
+        return self._placed(type(self)(self.ledger, self.deadline, circle, **more))
 
     def use_pairs(self, pairs: Mapping[int, dist.ProcessGroup]) -> None:
         """Send messages to single peers by the groups ``pairs``, each of this worker and a peer."""

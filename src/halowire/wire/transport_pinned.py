@@ -72,7 +72,8 @@ class PinnedTransport(Transport):
 
     def among(self, circle: Circle) -> Self:
         """A transport to the members of ``circle``, with the same ledger."""
-        return type(self)(self.ledger, self.deadline, circle, device=self.device, run=self.run)
+        made = type(self)(self.ledger, self.deadline, circle, device=self.device, run=self.run)
+        return self._placed(made)
 
     def all_to_all(
         self,
