@@ -44,14 +44,15 @@ assert abs(alone.summary["train_loss"] - exact.summary["train_loss"]) < 0.02
 # %% [markdown]
 # ## Fewer bytes
 #
-# `sylvie-s` sends every value of a halo row, and of its gradient, in one bit. Evaluation is always exact.
+# `exact` leaves out rows that need not travel; the report says which. `sylvie-s` sends every row, but every value of
+# it, and of its gradient, in one bit. Evaluation is always exact.
 
 # %%
 coded = halowire.train(folder, 2, "sylvie-s", settings=settings, quiet=True, table=False)
 for run in (exact, coded):
     bytes_sent, accuracy = run.summary["wire_bytes_per_epoch"], run.summary["test"]
     print(f"{run.summary['recipe']:>9}: {bytes_sent:>9.0f} bytes per epoch, test accuracy {accuracy:.3f}")
-assert coded.summary["wire_bytes_per_epoch"] < exact.summary["wire_bytes_per_epoch"] / 5
+assert coded.summary["wire_bytes_per_epoch"] < exact.summary["wire_bytes_per_epoch"]
 
 # %% [markdown]
 # ## A PyG model

@@ -24,6 +24,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--rate", default="1gbit", help="of every link, each way: 10mbit, 1.5gbit, ..., or none (1gbit)")
     made.add_argument("--cores-per-host", type=int, default=1, help="cores that a host is pinned to, 0 for all (1)")
     made.add_argument("--master-port", type=int, default=PORT, help=f"where the workers meet on host 0 ({PORT})")
+    made.add_argument("--workers-per-host", type=int, default=1, help="workers that torchrun starts on a host (1)")
     made.add_argument("--no-torchrun", action="store_true", help="set torchrun's variables instead of starting it")
     made.add_argument("--timeout", type=float, default=TIMEOUT, help=f"seconds for the whole command ({TIMEOUT:.0f})")
     made.add_argument(
@@ -66,7 +67,10 @@ def _run(options: argparse.Namespace, command: list[str]) -> list[Result]:
         logs = options.logs or Path(tempfile.mkdtemp(prefix=f"{options.prefix}-"))
         _say(f"{options.hosts} hosts at {options.rate}; the output of the others is in {logs}")
         before = lab.sent_bytes()
-        results = lab.run(command, timeout=options.timeout, use_torchrun=not plain, show=True, logs=logs)
+        workers = options.workers_per_host
+        results = lab.run(
+            command, timeout=options.timeout, use_torchrun=not plain, show=True, logs=logs, workers=workers
+        )
         sent = [after - start for after, start in zip(lab.sent_bytes(), before, strict=True)]
         _say("sent " + ", ".join(f"{count / 1e6:.2f} MB by host {number}" for number, count in enumerate(sent)))
     return results

@@ -136,12 +136,14 @@ class Lab:
         use_torchrun: bool = False,
         show: bool = False,
         logs: Path | None = None,
+        workers: int = 1,
     ) -> list[Result]:
         """Run ``command`` as one worker on every host, until all ended or ``timeout`` seconds passed.
 
         A worker finds its place in the variables that torchrun sets, here set directly; ``use_torchrun`` starts
         torchrun itself, as on real machines, which costs a second process on the host's core. ``show`` lets host 0
-        print here; all other output goes to files in ``logs`` (a new temporary folder if None).
+        print here; all other output goes to files in ``logs`` (a new temporary folder if None). With several
+        ``workers`` on every host, torchrun starts them.
         """
         if not command:
             raise ValueError("there is no command to run on the hosts")
@@ -151,8 +153,8 @@ class Lab:
         try:
             for host in self.hosts:
                 words = words_on(command, host, self.hosts)
-                if use_torchrun:
-                    words = torchrun(words, host, self.hosts, self._port)
+                if use_torchrun or workers > 1:
+                    words = torchrun(words, host, self.hosts, self._port, workers)
                 environment = variables(host, self.hosts, self._port, env or {})
                 log = None if show and host.number == 0 else folder / f"host-{host.number}.log"
                 running.start(host.command(words), environment, log)

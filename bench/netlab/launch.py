@@ -60,9 +60,9 @@ def words_on(command: Sequence[str], host: Host, hosts: Sequence[Host]) -> list[
     return [sys.executable, *known[words[0]], *words[1:]] if words[0] in known else words
 
 
-def torchrun(words: list[str], host: Host, hosts: Sequence[Host], port: int) -> list[str]:
-    """``words`` as torchrun's one worker on this host, as one would type it on real machines."""
-    flags = f"--nnodes {len(hosts)} --node-rank {host.number} --nproc-per-node 1 --local-addr {host.address}"
+def torchrun(words: list[str], host: Host, hosts: Sequence[Host], port: int, workers: int = 1) -> list[str]:
+    """``words`` as torchrun's ``workers`` on this host, as one would type it on real machines."""
+    flags = f"--nnodes {len(hosts)} --node-rank {host.number} --nproc-per-node {workers} --local-addr {host.address}"
     flags += f" --master-addr {hosts[0].address} --master-port {port} --no-python"
     return [sys.executable, "-m", "torch.distributed.run", *flags.split(), *words]
 

@@ -37,7 +37,6 @@ from halowire.files import write_json, written_whole
 from halowire.kernels import kernels_in_use, stream_key, why_twins
 from halowire.launch import (
     Place,
-    agreed,
     choose_device,
     device_words,
     joined,
@@ -53,6 +52,8 @@ from halowire.pyg import HandOver, own_facts, own_runner, read_data
 from halowire.report import Console, write_report, write_tensorboard
 from halowire.schedules import Mesh
 from halowire.training import (
+    ETHERNET,
+    LOOPBACK,
     PREDICTIONS,
     Decoder,
     Found,
@@ -62,13 +63,16 @@ from halowire.training import (
     LinkTask,
     Runner,
     Staged,
+    Surroundings,
     Trainer,
     agree,
+    agreed,
     best_weights,
     dot_product,
     estimate,
     find_checkpoint,
     forget_earlier,
+    free_memory,
     gather_predictions,
     job_facts,
     least,
@@ -77,6 +81,7 @@ from halowire.training import (
     pipelined,
     predict,
     refuse_too_large,
+    trained_part,
     write_predictions,
 )
 from halowire.wire import Transport
@@ -149,7 +154,7 @@ def train_worker(job: Job, prepare: Callable[[], None] | None = None) -> dict[st
     device = choose_device(job.config.device, place)
     threads = set_threads(job.config.threads, place)
     console = Console(quiet=job.quiet or place.rank > 0)
-    with joined(device, job.config.deadline, job.config.transport) as (transport, network), stop_wish() as wish:
+    with joined(device, *job.joining) as (transport, network), stop_wish() as wish:
         agree(job_facts(job, transport.size, device, prepare is not None), transport)
         _prepare_together(job, prepare, place, transport)
         console.line(f"workers     {transport.size} on {device_words(device)}, threads of each: {threads}; {network}")
@@ -157,14 +162,15 @@ def train_worker(job: Job, prepare: Callable[[], None] | None = None) -> dict[st
         goes_on = job.resume or place.restarts > 0
         whole = read_part(job, transport)
         part = read_part(job, transport, train=True) if job.config.task.inductive else whole
-        if job.config.freshness.mode == "never":
-            part = part.isolated()
+        part = trained_part(part, job.config)
+        spare = None
         if device.type != "cpu":
             twins = kernels_in_use(device) == "torch"
             needed = estimate(part, whole, job.config, mesh_of(job.config, transport.size), twins)
             agreed(lambda: refuse_too_large(needed, device, place.rank, console.warn), transport, FITS)
+            spare = max(0, free_memory(device) - needed.total)
         found = find_checkpoint(job.run, transport, console.warn if place.rank == 0 else _silent) if goes_on else None
-        runner = _runner(job, part, whole, transport, device, found)
+        runner = _runner(job, part, whole, transport, device, found, spare, console.line)
         trainer = Trainer(runner, job.config, transport, job.run)
         if goes_on:
             trainer.resume(found)
@@ -183,18 +189,23 @@ def fit_worker(job: Job, folder: Path) -> dict[str, Any]:
     set_threads(job.config.threads, place)
     console = Console(quiet=job.quiet or place.rank > 0)
     given = HandOver.read(folder)
-    with joined(device, job.config.deadline, job.config.transport) as (transport, _), stop_wish() as wish:
+    with joined(device, *job.joining) as (transport, network), stop_wish() as wish:
         agree(job_facts(job, transport.size, device, cuts=False), transport)
+        if device.type != "cpu":
+            console.line(f"workers     {transport.size} on {device_words(device)}; {network}")
+        _say_kernels(device, place, console)
         # Dropout of a PyG model draws from torch's generator, so its stream differs by worker, not from run to run.
         torch.manual_seed(stream_key(job.config.seed, 0, 0, transport.rank) >> 1)
         part = read_part(job, transport)
         if device.type != "cpu":
             needed = least(part, given.model)
-            agreed(lambda: refuse_too_large(needed, device, place.rank, console.warn, 1.0), transport, FITS)
+            agreed(lambda: refuse_too_large(needed, device, place.rank, console.warn), transport, FITS)
         data = read_data(folder, part, transport, device)
         decoder = given.decoder.to(device) if isinstance(given.decoder, nn.Module) else given.decoder
         links = link_task(job, part, transport, device, decoder)
-        runner = own_runner(given.model, data, job.config, given.loss, given.inputs, links, given.codec)
+        runner = own_runner(
+            given.model, data, job.config, given.loss, given.inputs, links, given.codec, given.node_weights
+        )
         trainer = Trainer(runner, job.config, transport, job.run)
         if job.resume or place.restarts > 0:
             trainer.resume(warn=console.warn if place.rank == 0 else _silent)
@@ -238,7 +249,8 @@ def _train(job: Job, trainer: Trainer, console: Console, wish: Callable[[], bool
     with console.progress(job.config.epochs, title, trainer.runner.task.metric) as progress:
         first = trainer.transport.rank == 0
         summary = trainer.run(Hooks(progress, wish, warn=console.warn if first else _silent))
-    return summary | {"partition": read_manifest(job.shards).get("quality")}
+    quality, savings = read_manifest(job.shards).get("quality"), trainer.runner.savings.facts()
+    return summary | {"partition": quality, "savings": savings}
 
 
 def predict_worker(job: Job, out: Path) -> None:
@@ -246,7 +258,7 @@ def predict_worker(job: Job, out: Path) -> None:
     place = Place.here()
     device = choose_device(job.config.device, place)
     set_threads(job.config.threads, place)
-    with joined(device, job.config.deadline, job.config.transport) as (transport, _):
+    with joined(device, *job.joining) as (transport, _):
         agree(job_facts(job, transport.size, device, cuts=False), transport)
         shard = read_part(job, transport)
         runner = _runner(job, shard, shard, transport, device)
@@ -326,14 +338,28 @@ def _say_kernels(device: torch.device, place: Place, console: Console) -> None:
         console.warn(f"torch's operations stand in for halowire's kernels on {device}: {why_twins(device)}")
 
 
+def _silent(text: str) -> None:
+    """Say nothing: rank 0 warns for all."""
+
+
 def _runner(
-    job: Job, train: Shard, whole: Shard, transport: Transport, device: torch.device, found: Found | None = None
+    job: Job,
+    train: Shard,
+    whole: Shard,
+    transport: Transport,
+    device: torch.device,
+    found: Found | None = None,
+    spare: int | None = None,
+    tell: Callable[[str], None] = _silent,
 ) -> Runner:
-    """The runner of the schedule that the settings ask for; ``found`` is the checkpoint that the run goes on from."""
+    """The runner that the settings ask for; ``found`` is the checkpoint to go on from, ``spare`` free device memory."""
     config, mesh = job.config, mesh_of(job.config, transport.size)
     if pipelined(config, mesh):
-        return Staged(train, whole, config, mesh, transport, _split_before(found, job, mesh), device)
-    return GraphParallel(train, whole, config, transport, device, link_task(job, whole, transport, device))
+        return Staged(train, whole, config, mesh, transport, _split_before(found, job, mesh), device, tell)
+    place, task = Place.here(), link_task(job, whole, transport, device)
+    link = LOOPBACK if place.local_size == place.size else ETHERNET
+    around = Surroundings(link, device.type == "cpu", spare)
+    return GraphParallel(train, whole, config, transport, device, task, around=around, tell=tell)
 
 
 def _split_before(found: Found | None, job: Job, mesh: Mesh) -> list[int]:
@@ -342,10 +368,6 @@ def _split_before(found: Found | None, job: Job, mesh: Mesh) -> list[int]:
         return []
     split = [int(count) for count in found.manifest.settings.get("split", ())]
     return split if len(split) == mesh.stages else []
-
-
-def _silent(text: str) -> None:
-    """Say nothing: rank 0 warns for all."""
 
 
 def link_task(

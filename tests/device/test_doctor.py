@@ -21,30 +21,41 @@ from tests.support.sim import SIM, Simulation
 SCRIPT = "tests.support.scripts.doctor_script"
 
 
-def test_the_block_of_a_device_that_is_right(capfd):
-    run_local(2, SCRIPT, ["right", "exact", "hybrid"])
+def test_the_block_of_a_machine_with_one_device(capfd):
+    run_local(2, SCRIPT, ["shared", "exact", "hybrid"])
     lines = capfd.readouterr().out.splitlines()
     for line in (
         "kernels         torch (there are none for the device 'sim')",
         "kernels against the CPU's: 33 of 33 agree",
-        "recipes against the CPU, 2 workers over Gloo: 1 of 1 agree",
+        "recipes against the CPU, 2 workers that share a GPU over Gloo, through the host's memory: 1 of 1 agree",
         "  hybrid: not run, it takes another number of workers",
-        "host waits in an epoch:",
+        "host waits in an epoch, some for copies to the host's memory:",
+        "  exact: 3",
         "rates of kernels:",
         "links:",
+        "  NCCL, round trip: not run: one GPU for several workers, and NCCL needs one for each",
         "result          all comparisons agree",
     ):
         assert lines.count(line) == 1, line
     assert any(line.startswith("  exact, gat: ") for line in lines)
-    assert "  exact: 2" in lines
+    assert any(line.startswith("  Gloo, through the host's memory, round trip: ") for line in lines)
 
 
 @pytest.mark.slow
-def test_all_recipes(capfd):
-    run_local(2, SCRIPT, ["right"])
+@pytest.mark.parametrize(
+    ("way", "words", "waits"),
+    [
+        ("right", "2 workers over Gloo", 2),
+        ("shared", "2 workers that share a GPU over Gloo, through the host's memory", 3),
+    ],
+)
+def test_all_recipes(capfd, way, words, waits):
+    run_local(2, SCRIPT, [way])
     lines = capfd.readouterr().out.splitlines()
     compared = len(RECIPES) - 1  # two workers are no hybrid
-    assert f"recipes against the CPU, 2 workers over Gloo: {compared} of {compared} agree" in lines
+    assert f"recipes against the CPU, {words}: {compared} of {compared} agree" in lines
+    assert f"  exact: {waits}" in lines
+    assert any("NCCL, round trip: not run" in line for line in lines) == (way == "shared")
     assert "result          all comparisons agree" in lines
 
 

@@ -26,11 +26,13 @@ PLACES = [slice(0, 3), slice(3, 7), slice(7, 8)]
 
 def _trained(rank: int, config: Config, fault: str) -> str:
     """Train with ``fault``; what the simulated device says to it."""
-    buffer, wait, settle = Memory.buffer, NcclTransport.wait, Transport.settle
+    buffer, wait, settle, together = Memory.buffer, NcclTransport.wait, Transport.settle, NcclTransport._together
     if fault == "one buffer for all layers":
         Memory.buffer = lambda self, nbytes, *key: buffer(self, nbytes, key[1:2], key[-1])  # type: ignore
     elif fault == "no wait":
         NcclTransport.wait = lambda self, pending: pending.received  # type: ignore
+    elif fault == "rows that nobody holds":
+        NcclTransport._together = lambda self, send, *to: together(self, send.clone(), *to)  # type: ignore
     try:
         with nccl_simulated(apart=True):
             train_on(SIM, config)
@@ -38,10 +40,11 @@ def _trained(rank: int, config: Config, fault: str) -> str:
         return str(error)
     finally:
         Memory.buffer, NcclTransport.wait, Transport.settle = buffer, wait, settle  # type: ignore
+        NcclTransport._together = together  # type: ignore
     return "nothing was found"
 
 
-@pytest.mark.parametrize("fault", ["one buffer for all layers", "no wait"])
+@pytest.mark.parametrize("fault", ["one buffer for all layers", "no wait", "rows that nobody holds"])
 def test_a_buffer_that_is_touched_before_the_wait_is_found(on_sim: Callable[..., list[Any]], fault: str) -> None:
     for said in on_sim(_trained, config_of("sage", "pipegcn"), fault):
         assert said.startswith("race: ") and "before its wait" in said, said
@@ -109,7 +112,7 @@ def _refused(rank: int) -> list[str]:
     """What the stand-in says to operations that NCCL does not take, or that would stop the host."""
     said = []
     with nccl_simulated():
-        x, host = torch.ones(4, device=SIM), torch.ones(4)
+        x, kept, host = torch.ones(4, device=SIM), torch.ones(4, device=SIM), torch.ones(4)
         world = dist.group.WORLD
         faults: list[Callable[[], Any]] = [
             lambda: dist.all_to_all_single(x, host, [2, 2], [2, 2], async_op=True),
@@ -117,7 +120,7 @@ def _refused(rank: int) -> list[str]:
             lambda: dist.all_reduce(torch.ones(4, 4, device=SIM).t()[1:], async_op=True),
             lambda: dist.batch_isend_irecv([dist.P2POp(dist.isend, x, 1 - rank, world, tag=3)]),
             lambda: dist.isend(x, 1 - rank),
-            lambda: dist.all_reduce(x.clone(), async_op=True).wait(5.0),
+            lambda: dist.all_reduce(kept, async_op=True).wait(5.0),
         ]
         for fault in faults:
             try:

@@ -30,7 +30,7 @@ QUICK: list[tuple[str, str, dict[str, Any]]] = [
     ("sage", "two-levels", {"rate__weights": 1}),
     ("sage", "bns", {}),
     ("resgcn", "sylvie-s", {"rate__nodes": "degree"}),
-    ("sage", "sylvie-a", {"wire__first_layer": "local"}),
+    ("sage", "halowire-late", {"epochs": MEASURE_EVERY + 2}),
 ]
 """Every kind of wire and every model once."""
 
@@ -38,6 +38,19 @@ QUICK: list[tuple[str, str, dict[str, Any]]] = [
 @pytest.mark.parametrize(("model", "recipe", "more"), QUICK, ids=[f"{m} {r}" for m, r, _ in QUICK])
 def test_training_on_a_device(on_sim: Callable[..., list[Any]], model: str, recipe: str, more: dict[str, Any]) -> None:
     _check(on_sim, config_of(model, recipe, **more))
+
+
+HOSTED: list[tuple[str, str, dict[str, Any]]] = [("sage", "sylvie-a", {}), ("gcn", "halowire", {"wire__cover": "auto"})]
+
+
+@pytest.mark.parametrize(("model", "recipe", "more"), HOSTED, ids=[f"{m} {r}" for m, r, _ in HOSTED])
+def test_once_per_machine_on_a_device(
+    on_sim: Callable[..., list[Any]], model: str, recipe: str, more: dict[str, Any]
+) -> None:
+    both = on_sim(train_both, config_of(model, recipe, mesh__hosts=2, **more), workers=4)
+    same_run(both)
+    few_waits(both, MOST_WAITS)
+    assert all(device.sent["local"] for device, _ in both)
 
 
 LINKS = {"task__kind": "link", "task__train_negatives": 2}
@@ -60,7 +73,7 @@ def test_every_task_on_a_device(
 
 
 RECIPES_OF_PARTS = [name for name, recipe in RECIPES.items() if recipe.config.mesh.stages == 1]
-REFUSED = [("gat", "bns")]
+REFUSED = [("gat", "bns"), ("gat", "first-layer"), ("gat", "halowire-late")]
 WHOLE = [(model, recipe) for model in MODELS for recipe in RECIPES_OF_PARTS if (model, recipe) not in REFUSED]
 
 
@@ -71,12 +84,30 @@ def test_every_model_and_recipe(on_sim: Callable[..., list[Any]], model: str, re
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("recipe", ["exact", "sylvie-a", "halowire"])
+@pytest.mark.parametrize(("model", "recipe"), WHOLE)
 @pytest.mark.parametrize("kind", dict.fromkeys(task[0] for task in TASKS))
-def test_every_model_and_task(on_sim: Callable[..., list[Any]], model: str, recipe: str, kind: str) -> None:
+def test_every_model_recipe_and_task(on_sim: Callable[..., list[Any]], model: str, recipe: str, kind: str) -> None:
     more = {"links": LINKS, "inductive": {"task__inductive": True}}.get(kind, {})
     _check(on_sim, config_of(model, recipe, **more), kind)
+
+
+SUMS = [name for name, model in MODELS.items() if model.can_sample]
+NOT_COVERED = ("isolated", "sylvie-3d", "halowire", "delta")
+"""Recipes that send nothing, or whose rows cannot be added up: they have bits of their own, or travel as changes."""
+OWN_WIRES: list[tuple[str, str, dict[str, Any]]] = [
+    *((m, r, {"wire__first_layer": "local"}) for m in SUMS for r in RECIPES_OF_PARTS if r != "isolated"),
+    *((m, r, {"wire__cover": "on"}) for m in SUMS for r in RECIPES_OF_PARTS if r not in NOT_COVERED),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("model", "recipe", "more"), OWN_WIRES, ids=[" ".join([m, r, *more]) for m, r, more in OWN_WIRES]
+)
+def test_every_model_and_recipe_with_a_wire_of_its_own(
+    on_sim: Callable[..., list[Any]], model: str, recipe: str, more: dict[str, Any]
+) -> None:
+    _check(on_sim, config_of(model, recipe, **more))
 
 
 WIRES: list[dict[str, Any]] = [
@@ -84,8 +115,10 @@ WIRES: list[dict[str, Any]] = [
     {"rate__rows": 0.5, "rate__bits": 1, "rate__code": "levels", "rate__ratio": 2.0},
     {"rate__bits": 4, "rate__columns": "first", "rate__ratio": 2.0, "rate__decay": 0.8},
     {"freshness__mode": "delayed", "freshness__threshold": 0.1, "freshness__smoothing": 0.5},
-    {"freshness__mode": "delayed", "freshness__sync_every": 2, "rate__bits": 8, "rate__nodes": "degree"},
+    {"freshness__mode": "delayed", "freshness__sync_every": 2, "rate__bits": 4, "rate__nodes": "degree"},
     {"wire__cover": "on", "rate__bits": 1, "freshness__mode": "delayed"},
+    {"freshness__mode": "late-rows", "freshness__gradients": "late", "freshness__damping": 0.5, "rate__bits": 1},
+    {"freshness__mode": "late-rows", "freshness__gradients": "fresh", "freshness__correction": "mean"},
     {"wire__cover": "on", "rate__rows": 0.5, "rate__resend_input": True},
     {"rate__weights": 8, "optim__clip": 0.5, "optim__weight_decay": 0.01},
     {"model__dropout": 0.0, "model__norm": "none", "model__residual": 0.5, "rate__bits": 16},

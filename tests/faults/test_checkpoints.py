@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from safetensors.torch import load_file, save
 
 from halowire.errors import InputError, TrainingError
 from halowire.training import Hooks, Silent
@@ -16,6 +17,7 @@ from halowire.wire import Transport
 from tests.support.checkpoint_case import (
     damaged_copies,
     flip,
+    put,
     resumed_here,
     stopped_here,
     straight_here,
@@ -55,6 +57,22 @@ def refused_here(rank: int, run: str) -> str:
     with pytest.raises(InputError) as caught:
         recipe_trainer(rank, run, config_of("halowire")).resume()
     return str(caught.value)
+
+
+def test_all_workers_refuse_what_is_wrong_in_the_file_of_one(on_workers, tmp_path):
+    """The file of rank 1 has its checksum, but cannot be read, or holds narrower rows: both ranks say so."""
+    run, newest = tmp_path / "run", tmp_path / "run/checkpoints/epoch-000006"
+    on_workers(2, stopped_here, str(run), "halowire", {}, 6)
+    tensors = load_file(newest / "wire-1.safetensors")
+    name = next(name for name, value in tensors.items() if value.dim() == 2)
+    for content, words in (
+        (b"no tensors", "holds tensors that cannot be read"),
+        (save(tensors | {name: tensors[name][:, :-1].contiguous()}), "wire-1.safetensors of the checkpoint has its"),
+    ):
+        put(newest, "wire-1.safetensors", content)
+        before = tree(run)
+        said = set(on_workers(2, refused_here, str(run)))
+        assert len(said) == 1 and words in said.pop() and tree(run) == before
 
 
 def test_where_no_checkpoint_is_whole_nothing_is_touched(on_workers, tmp_path):

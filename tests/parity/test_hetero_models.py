@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
+import torch.nn.functional as F
 
+import halowire
+from halowire.pyg.hetero_data import cut_hetero
 from halowire.wire import Transport, run_threads
 from tests.support.hetero_case import (
     MODELS,
@@ -17,6 +22,7 @@ from tests.support.hetero_case import (
     run_plain,
 )
 from tests.support.hetero_examples import EXAMPLES, build_example
+from tests.support.pyg_case import assert_close
 
 QUICK = [("HeteroConv GCN, GAT, SAGE", 3, False), ("HGTConv", 2, True), ("HANConv", 3, False), ("by hand", 2, False)]
 
@@ -71,3 +77,30 @@ def test_coded_rows_learn():
 @pytest.mark.parametrize("name", ["HeteroConv SAGE", "HGTConv", "HANConv", "to_hetero GAT"])
 def test_every_recipe_learns(recipe, name):
     learnt(recipe, name)
+
+
+@pytest.mark.parametrize("parts", [2, 3])
+def test_an_index_of_nodes_of_a_type_is_translated(parts):
+    """The loss of ``data["paper"].train_idx``, as the mask's, and its gradients."""
+    data, owner = make_hetero(), make_owners(parts)
+    index = data["paper"].train_mask.nonzero()[:, 0].flip(0)
+    data["paper"].train_idx = index
+    model = build_hetero("HeteroConv SAGE")
+    plain = copy.deepcopy(model)
+    F.cross_entropy(plain(data.x_dict, data.edge_index_dict)[index], data["paper"].y[index]).backward()
+
+    def here(transport):
+        part = cut_hetero(data, owner, transport)
+        own = halowire.distribute(copy.deepcopy(model), part)
+        rows = part["paper"].train_idx
+        part.cross_entropy(own(part.x_dict, part.edge_index_dict)[rows], part["paper"].y[rows]).backward()
+        assert part.metadata() == data.metadata()
+        transport.settle()
+        return {name: value.grad for name, value in own.named_parameters()}
+
+    want = {name: value.grad for name, value in plain.named_parameters()}
+    scale = max(float(grad.abs().max()) for grad in want.values() if grad is not None)
+    for found in run_threads(parts, here):
+        for name, grad in want.items():
+            if grad is not None:
+                assert_close(name, found[name], grad, floor=0.01 * scale)

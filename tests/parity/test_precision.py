@@ -151,7 +151,7 @@ def test_rows_of_bf16_take_half_the_bytes():
 
         def work(transport: Transport) -> int:
             data = cut_data(graph, make_owner(transport.size), transport)
-            own = halowire.distribute(copy.deepcopy(model), data)
+            own = halowire.distribute(copy.deepcopy(model), data, settings={"wire.plain": True})
             data.mean(own(data.x, data.edge_index).square()).backward()
             return int(transport.ledger.now.sent["train"])
 

@@ -1,4 +1,4 @@
-"""The whole list of PyG's layers, examples and habits: equal to plain PyG on two and three workers, or refused."""
+"""The list of PyG's examples and of users' habits: each row of the page has a test; the list of layers is beside."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from torch import nn
 from torch_geometric.data import Data
 
 import halowire
-from halowire.errors import InputError
 from halowire.pyg.shard_data import cut_data
 from halowire.wire import run_threads
 from tests.support.pyg_case import (
@@ -21,19 +20,14 @@ from tests.support.pyg_case import (
     FEATURES,
     NODES,
     assert_close,
-    compare,
     make_graph,
     make_owner,
-    run_part,
-    run_plain,
     seeded,
 )  # fmt: skip
 from tests.support.pyg_examples import EXAMPLES, HABITS
-from tests.support.pyg_layers import LAYERS, REFUSED, build_layer
 from tests.support.pyg_list import PAGE, updated
 
 ROOT = Path(__file__).parents[2]
-RECIPES = ["halowire", "sylvie-s", "sylvie-a", "varco", "half"]
 
 
 def test_the_page_has_the_list():
@@ -44,48 +38,6 @@ def test_the_page_has_the_list():
 def test_every_row_has_a_test(row):
     file, _, function = row.test.partition("::")
     assert f"def {function}(" in (ROOT / file).read_text()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("parts", [2, 3])
-@pytest.mark.parametrize("name", LAYERS)
-def test_a_layer_is_equal_or_refused(name, parts):
-    model, inputs = build_layer(name)
-    graph, owner = make_graph(), make_owner(parts)
-
-    def here(transport):
-        return run_part(transport, model, graph, owner, inputs)
-
-    if LAYERS[name][2] == REFUSED:
-        with pytest.raises(InputError, match=r"[;:]"):
-            run_threads(parts, here)
-    else:
-        compare(run_threads(parts, here), run_plain(model, graph, inputs))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("recipe", RECIPES)
-@pytest.mark.parametrize("name", [name for name, (_, _, found) in LAYERS.items() if found != REFUSED])
-def test_a_layer_learns_by_every_recipe(name, recipe):
-    model, inputs = build_layer(name)
-    graph = make_graph()
-    labels = (graph["x"][:, 0] > 0).long()
-
-    def here(transport):
-        data = cut_data(graph | {"y": labels}, make_owner(transport.size), transport)
-        own, losses = halowire.distribute(copy.deepcopy(model), data, recipe), []
-        optimiser = torch.optim.Adam(own.parameters(), lr=0.01)
-        for _ in range(12):
-            optimiser.zero_grad()
-            loss = data.cross_entropy(own(*(data[name] for name in inputs)), data.y)
-            loss.backward()
-            optimiser.step()
-            losses.append(float(loss))
-        transport.settle()
-        return losses
-
-    losses = run_threads(2, here)[0]
-    assert sum(losses[-3:]) < sum(losses[:3])
 
 
 class Gcn(nn.Module):

@@ -15,6 +15,7 @@ from halowire.graph import block_model
 from halowire.partitioning import cut, partition, read_shard, write_shards
 from halowire.training import Config, GraphParallel, Hooks, Silent, Trainer
 from halowire.training.model_setup import build_model
+from halowire.training.recipes import AS_PUBLISHED
 from halowire.wire import Transport
 from tests.support.epochs import assert_close, train_epochs
 from tests.support.reference import Reference
@@ -28,6 +29,7 @@ SETTINGS = {
     "checkpoint.every": 5,
     "seed": 3,
     "optim.schedule": "cosine",
+    **AS_PUBLISHED,
 }
 
 
@@ -105,6 +107,7 @@ WIRES = {
     "weights in 8 bits": {"rate.weights": 8, "rate.bits": 1},
     "delta, delayed": {"rate.bits": 1, "rate.decay": 0.8, "freshness.mode": "delayed"},
     "delta, gain": {"rate.bits": 1, "rate.decay": 1.0, "rate.gain": 0.2, "rate.backward_code": "clipped"},
+    "late rows": {"freshness.mode": "late-rows", "rate.bits": 1, "rate.code": "levels", "rate.decay": 0.8},
 }
 
 

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
@@ -15,15 +12,13 @@ from halowire.errors import InputError
 from halowire.events import read_events
 from halowire.graph import Graph
 from halowire.kernels import Csr
-from halowire.training import Config, GraphParallel, Trainer, recipe_config
+from halowire.training import GraphParallel, Trainer, recipe_config
 from halowire.wire import Transport
-from tests.support.epochs import Epochs, difference
 from tests.support.parity_graphs import cut_graph, node_tensors
-from tests.support.steady import steady
-from tests.support.wire_case import EPOCHS, FEATURES, NODES, STEERING, make_config, make_graph, train_here, wire_epochs
+from tests.support.wire_case import FEATURES, NODES, STEERING, make_config, make_graph, train_here
+from tests.support.wire_checks import assert_gradients, find_steady, same, trained
 from tests.support.wire_reference import base_bits
 
-CLOSE = 1e-3
 VARCO = {f"rate.{name}": value for name, value in vars(recipe_config("varco").rate).items()}
 CASES = {
     "half": {"rate.bits": 16},
@@ -94,17 +89,6 @@ CASES = {
 }
 
 
-def find_steady(settings: dict[str, object], workers: int, method: str = "random") -> tuple[Config, Epochs]:
-    return steady(make_config(settings), partial(wire_epochs, workers=workers, method=method), CLOSE)
-
-
-def assert_gradients(results: list[dict], want: Epochs) -> None:
-    for result in results:
-        got = [{name: epoch[name] for name in want[0]} for epoch in result["epochs"]]
-        words = difference(got, want, CLOSE)
-        assert not words, words
-
-
 @pytest.mark.parametrize("workers", [2, 3])
 @pytest.mark.parametrize("case", CASES)
 def test_gradients_equal_the_reference(on_workers, case, workers):
@@ -129,19 +113,6 @@ def test_whole_messages(on_workers, case):
     assert_gradients(whole, want)
     pieces = on_workers(2, train_here, config, "random", 4)
     assert [result["sent"] for result in whole] == [result["sent"] for result in pieces], "pieces cost no bytes"
-
-
-def trained(on_workers: Callable, settings: dict[str, object]) -> list[dict]:
-    return on_workers(2, train_here, make_config(settings))
-
-
-def same(a: list[dict], b: list[dict]) -> bool:
-    return all(
-        np.array_equal(value, y["epochs"][epoch][name])
-        for x, y in zip(a, b, strict=True)
-        for epoch in range(EPOCHS)
-        for name, value in x["epochs"][epoch].items()
-    )
 
 
 @pytest.mark.parametrize(

@@ -5,20 +5,19 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from halowire.training import Hooks, Silent, best_weights
-from halowire.training.checkpoint import Entry, Manifest, newest_checkpoint, saved
+from halowire.training.checkpoint import Manifest, newest_checkpoint, saved
 from halowire.training.checkpoint_choice import find_checkpoint, parse_weights
 from halowire.wire import Transport
+from tests.support.checkpoint_case import put, written
 from tests.support.fuzzing import changed, damage, examples, extremes, read_or_refused
 from tests.support.recipe_case import config_of, recipe_trainer
 
@@ -60,22 +59,6 @@ def resumed(run: Path) -> int:
     epoch = trainer.progress.epoch
     trainer.run(Hooks(Silent(), keep=False))  # what was read is also used
     return epoch
-
-
-def written(folder: Path, change: Callable[[dict[str, Any]], Any]) -> None:
-    """Change the facts in a manifest, whose checksum over itself is right again: content is bad, checksums are good."""
-    path = folder / "manifest.json"
-    values = json.loads(path.read_text())
-    values["manifest"] = change(values["manifest"])
-    facts = json.dumps(values["manifest"], sort_keys=True, separators=(",", ":")).encode()
-    path.write_text(json.dumps(values | {"crc32": zlib.crc32(facts)}))
-
-
-def put(folder: Path, name: str, content: bytes) -> None:
-    """Write a file of a checkpoint, and its size and checksum into the manifest."""
-    (folder / name).write_bytes(content)
-    entry = vars(Entry.of(content))
-    written(folder, lambda facts: facts | {"files": facts["files"] | {name: entry}})
 
 
 @fuzz

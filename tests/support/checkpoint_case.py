@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import Any
 
 from halowire.events import read_events
 from halowire.training import Hooks, Silent
+from halowire.training.checkpoint import Entry
 from tests.support.recipe_case import config_of, recipe_trainer
 from tests.support.resumed import outcome, run_in_one_go
 
@@ -62,6 +65,22 @@ def damaged_copies(run: Path, newest: str, target: Path) -> Iterator[tuple[str, 
             shutil.copytree(run, copy)
             damage(copy / "checkpoints" / newest / file.name)
             yield f"{file.name} {name}", copy
+
+
+def written(folder: Path, change: Callable[[dict[str, Any]], Any]) -> None:
+    """Change the facts in a manifest, whose checksum over itself is right again: content is bad, checksums are good."""
+    path = folder / "manifest.json"
+    values = json.loads(path.read_text())
+    values["manifest"] = change(values["manifest"])
+    facts = json.dumps(values["manifest"], sort_keys=True, separators=(",", ":")).encode()
+    path.write_text(json.dumps(values | {"crc32": zlib.crc32(facts)}))
+
+
+def put(folder: Path, name: str, content: bytes) -> None:
+    """Write a file of a checkpoint, and its size and checksum into the manifest."""
+    (folder / name).write_bytes(content)
+    entry = vars(Entry.of(content))
+    written(folder, lambda facts: facts | {"files": facts["files"] | {name: entry}})
 
 
 def tree(folder: Path) -> dict[str, bytes]:

@@ -28,6 +28,7 @@ from halowire.training import (
     predict,
     recipe_config,
 )
+from halowire.wire import Machines
 from tests.support.device_graphs import part_of, trained_part
 from tests.support.epochs import too_far
 from tests.support.sim import SIM, Counts, Simulation, nccl_simulated, transport_of
@@ -93,6 +94,7 @@ def train_on(device: str, config: Config, kind: str = "classes", counts: Counts 
 def trainer_on(device: str, config: Config, kind: str, folder: Path) -> Trainer:
     """The trainer of this worker."""
     transport = transport_of(device)
+    transport.machines = Machines.split(transport.size, config.mesh.hosts or 1)
     mesh = mesh_of(config, transport.size)
     shard, task = part_of(kind, config, transport, torch.device(device))
     part = trained_part(kind, config, transport, shard)
@@ -180,7 +182,10 @@ def same_run(both: list[tuple[Outcome, Outcome]]) -> None:
         for name, value in device.tensors.items():
             words = too_far(name, value, cpu.tensors[name], ROUNDING)
             assert not words, words
-        assert device.metrics == cpu.metrics
+        assert device.metrics.keys() == cpu.metrics.keys()
+        # The share of some 200 nodes is equal or far apart; the error of values is rounded like the weights.
+        for name, metric in cpu.metrics.items():
+            assert device.metrics[name] == metric or abs(device.metrics[name] - metric) <= ROUNDING * abs(metric), name
 
 
 def few_waits(both: list[tuple[Outcome, Outcome]], most: int, first: int = 0) -> None:

@@ -46,5 +46,5 @@ def memory_of_run(rank: int, config: Config, sizes: Sizes = USUAL) -> tuple[int,
             else GraphParallel(train, whole, config, transport, torch.device(SIM))
         )
         Trainer(runner, config, transport, Path(folder)).run(Hooks(Silent(), keep=False))
-        found = estimate(train, whole, config, mesh, twins=True)
+        found = estimate(train, whole, runner.savings.settle(config), mesh, twins=True)
         return simulation.module.max_memory_allocated() - before, found

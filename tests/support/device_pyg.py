@@ -24,8 +24,10 @@ from halowire.wire.own_codec import Draws
 from tests.support.device_case import EpochCounts, Outcome, outcome_of, torch_kernels
 from tests.support.device_graphs import part_of
 from tests.support.hetero_case import build_hetero, make_hetero, make_owners
-from tests.support.pyg_case import make_graph, make_owner
-from tests.support.sim import SIM, Counts, nccl_simulated, transport_of
+from tests.support.list_case import PLAIN, list_graph
+from tests.support.pyg_case import make_owner
+from tests.support.pyg_layers import LAYERS
+from tests.support.sim import SIM, Counts, Simulation, nccl_simulated, transport_of
 
 
 class Two(nn.Module):
@@ -99,6 +101,8 @@ MODELS: dict[str, Callable[[], nn.Module]] = {
     "own": Own,
     "DropEdges": Dropping,
 }
+LAYER = "layer "
+"""Stands before the name of one of PyG's layers, which is tried as in `tests/support/pyg_layers.py`."""
 HETERO = ("HeteroConv SAGE", "HGTConv", "HANConv")
 """Models of several node types."""
 
@@ -114,9 +118,11 @@ def loop_on(device: str, name: str, recipe: str, counts: Counts, epochs: int = 4
         data: Any = typed
         inputs: tuple[Any, ...] = typed.x_dict, typed.edge_index_dict
     else:
-        model, graph = MODELS[name](), make_graph()
-        data = cut_data({key: graph[key] for key in ("edge_index", "x")}, make_owner(2), transport, where)
-        inputs = data.x, data.edge_index
+        layer = LAYERS[name.removeprefix(LAYER)] if name.startswith(LAYER) else None
+        model, names = (MODELS[name](), PLAIN) if layer is None else (layer.build(), layer.inputs)
+        graph = list_graph(sort=False)
+        data = cut_data({key: graph[key] for key in names}, make_owner(2), transport, where)
+        inputs = tuple(data[key] for key in names)
     model = halowire.distribute(for_recipe(model.to(device), recipe), data, recipe).train()
     optimiser = torch.optim.SGD(model.parameters(), lr=0.01)
     torch.manual_seed(5 + transport.rank)
@@ -135,6 +141,19 @@ def loop_on(device: str, name: str, recipe: str, counts: Counts, epochs: int = 4
     transport.drain()
     weights: dict[str, np.ndarray] = {key: value.cpu().numpy().copy() for key, value in model.state_dict().items()}
     return Outcome(last, {}, weights | {"out": out.cpu().numpy()}, waits, dict(transport.ledger.totals))
+
+
+def waits_of_plain(rank: int, name: str) -> int:
+    """How often the host waits in an epoch of one of PyG's layers on the whole graph, without halowire."""
+    model, names = LAYERS[name].build(), LAYERS[name].inputs
+    graph = list_graph(sort=False)
+    with Simulation() as simulation:
+        model.to(SIM)
+        inputs = [graph[key].to(SIM) for key in names]
+        for _ in range(2):  # the first epoch may keep what later ones use
+            before = simulation.counts.waits.total()
+            model(*inputs).square().mean().backward()
+        return simulation.counts.waits.total() - before
 
 
 def fit_trainer_on(device: str, config: Config, kind: str, folder: Path, codec: bool = False) -> Trainer:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from halowire.events import TRAIN
+from halowire.events import LOCAL, TRAIN
 from halowire.training import EXTRAS, Trainer
 
 Epochs = list[dict[str, np.ndarray]]
@@ -21,16 +21,18 @@ EXACT = 1e-4
 
 
 def train_epochs(trainer: Trainer, count: int, steering: Sequence[float] = ()) -> dict[str, Any]:
-    """Train ``count`` epochs: the rows of this worker, what it recorded, and the bytes that it sent in every epoch.
+    """Train ``count`` epochs: the rows of this worker, what it recorded, and the bytes that it sent in every epoch,
+    over the network and within its machine.
 
     Where ``steering`` is given, its values are told to what follows the loss.
     """
-    ledger, epochs, sent = trainer.transport.ledger, [], []
+    ledger, epochs, sent, local = trainer.transport.ledger, [], [], []
     for epoch in range(count):
-        before = ledger.totals[TRAIN]
+        before = dict(ledger.totals)
         with ledger.account(TRAIN):
             loss = trainer.forward_backward(epoch)
-        sent.append(ledger.totals[TRAIN] - before)
+        sent.append(ledger.totals[TRAIN] - before[TRAIN])
+        local.append(ledger.totals[LOCAL] - before[LOCAL])
         total = trainer.flat.reduce([float(loss)] + [0.0] * (EXTRAS - 1))[0]
         if steering:
             trainer.steer(steering[epoch], 1.0, 0.0, 0.0)
@@ -40,7 +42,7 @@ def train_epochs(trainer: Trainer, count: int, steering: Sequence[float] = ()) -
         # An evaluation between two epochs leaves no trace in them.
         epochs.append(found | {"loss": np.array([total]), "logits": trainer.logits().numpy().copy()})
     trainer.settle()  # a worker that only sends may be done before its last message has left
-    return {"rows": trainer.runner.shard.rows.numpy(), "epochs": epochs, "sent": sent}
+    return {"rows": trainer.runner.shard.rows.numpy(), "epochs": epochs, "sent": sent, "local": local}
 
 
 def reference_epochs(reference: Any, count: int) -> Epochs:

@@ -12,20 +12,22 @@ from halowire.partitioning import Partition, cut
 from halowire.training import EXTRAS, Config, GraphParallel, Trainer
 from halowire.training.flat import FlatGradients
 from halowire.training.model_setup import build_model
-from halowire.wire import Transport
+from halowire.training.recipes import AS_PUBLISHED
 from tests.support.epochs import compare, reference_epochs, train_epochs
+from tests.support.machines import transport_for
 from tests.support.parity_graphs import CLASSES, FEATURES, NODES, cut_graph, make_graph
 from tests.support.reference import GatReference, Reference
 
 
 def make_config(model: str, norm: str = "layer", layers: int = 3, hidden: int = 16) -> Config:
+    """Settings under which all rows travel."""
     settings = {"model.name": model, "model.hidden": hidden, "model.layers": layers, "model.norm": norm}
-    return Config().replace(settings | {"seed": 11, "epochs": 5})
+    return Config().replace(settings | {"seed": 11, "epochs": 5} | AS_PUBLISHED)
 
 
 def train_here(rank: int, case: str, method: str, config: Config) -> dict[str, Any]:
     """One worker's part: the rows it owns, and loss, logits and gradients of every epoch."""
-    graph, transport = make_graph(case), Transport()
+    graph, transport = make_graph(case), transport_for(config)
     if method == "equal ranges":
         shards = cut(graph, Partition(torch.arange(NODES) * transport.size // NODES, transport.size))
     else:

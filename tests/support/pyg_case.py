@@ -16,6 +16,8 @@ from halowire.wire import Transport
 
 NODES, EDGES, FEATURES, CLASSES = 90, 520, 6, 4
 TOLERANCE = 1e-4
+RATE = 0.05
+"""The step of gradient descent."""
 
 
 def make_graph(seed: int = 0, nodes: int = NODES, edges: int = EDGES) -> dict[str, Tensor]:
@@ -40,28 +42,36 @@ def make_owner(parts: int, nodes: int = NODES, seed: int = 1) -> Tensor:
     return owner
 
 
-def run_plain(model: nn.Module, graph: dict[str, Tensor], names: Sequence[str]) -> dict[str, Any]:
-    """Loss, outputs, gradients and buffers of plain PyG; the loss is the mean square of weighted outputs."""
+def run_plain(model: nn.Module, graph: dict[str, Tensor], names: Sequence[str], steps: int = 0) -> dict[str, Any]:
+    """Loss, outputs, gradients and buffers of plain PyG; the loss is the mean square of weighted outputs.
+
+    If there are ``steps`` of training, so are the weights after them.
+    """
     model = copy.deepcopy(model).train()
-    out = model(*(graph[name] for name in names))
-    loss = (out * weights_of(out)).square().mean()
-    loss.backward()
-    record = _record(model, out, loss)
+
+    def loss_of(out: Tensor) -> Tensor:
+        return (out * weights_of(out)).square().mean()
+
+    record = _trained(model, [graph[name] for name in names], loss_of, steps)
     model.eval()
     with torch.no_grad():
         return record | {"eval": model(*(graph[name] for name in names))}
 
 
-def run_part(transport: Transport, model: nn.Module, graph: dict[str, Tensor], owner: Tensor, names: Sequence[str]):
+def run_part(
+    transport: Transport, model: nn.Module, graph: dict[str, Tensor], owner: Tensor, names: Sequence[str],
+    steps: int = 0,
+) -> dict[str, Any]:  # fmt: skip
     """The same on one worker's part."""
     data = cut_data(graph, owner, transport)
     model = halowire.distribute(copy.deepcopy(model), data).train()
     inputs = [getattr(data, name) for name in names]
-    out = model(*inputs)
-    whole = torch.empty(owner.numel(), *out.shape[1:])
-    loss = data.mean((out * weights_of(whole)[data.rows]).square())
-    loss.backward()
-    record = _record(model, out, loss)
+
+    def loss_of(out: Tensor) -> Tensor:
+        whole = torch.empty(owner.numel(), *out.shape[1:])
+        return data.mean((out * weights_of(whole)[data.rows]).square())
+
+    record = _trained(model, inputs, loss_of, steps)
     model.eval()
     with torch.no_grad():
         record |= {"eval": model(*inputs), "rows": data.rows}
@@ -73,11 +83,29 @@ def weights_of(out: Tensor) -> Tensor:
     return torch.randn(out.shape, generator=torch.Generator().manual_seed(9))
 
 
+def _trained(
+    model: nn.Module, inputs: Sequence[Any], loss_of: Callable[[Tensor], Tensor], steps: int
+) -> dict[str, Any]:
+    """The record of the first pass and, if there are any, the weights after ``steps`` of gradient descent."""
+    optimiser = torch.optim.SGD(model.parameters(), lr=RATE) if steps else None
+    record: dict[str, Any] = {}
+    for _ in range(max(1, steps)):
+        model.zero_grad()
+        out = model(*inputs)
+        loss = loss_of(out)
+        loss.backward()
+        record = record or _record(model, out, loss)
+        if optimiser is not None:
+            optimiser.step()
+    weights = {name: value.detach().clone() for name, value in model.named_parameters()}
+    return record | ({"trained": weights} if steps else {})
+
+
 def _record(model: nn.Module, out: Tensor, loss: Tensor) -> dict[str, Any]:
     return {
         "out": out.detach(),
         "loss": loss.detach(),
-        "grads": {name: p.grad for name, p in model.named_parameters() if p.grad is not None},
+        "grads": {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None},
         "state": {name: value.clone() for name, value in model.state_dict().items()},
     }
 
@@ -104,6 +132,10 @@ def compare(
             assert_close(f"gradient of {name}", part["grads"][name], grad, floor=least)
         for name, value in want["state"].items():
             assert_close(name, part["state"][name].float(), value.float())
+        for name, value in want.get("trained", {}).items():
+            noise = 0.0 if exact is None else float((value - exact["trained"][name]).abs().max())
+            least = max(RATE * floor * scale, 20 * noise / TOLERANCE)
+            assert_close(f"{name} after training", part["trained"][name], value, floor=least)
 
 
 def assert_close(name: str, got: Tensor, want: Tensor, floor: float = 0.0) -> None:

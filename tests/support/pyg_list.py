@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.support.layer_tables import layer_lines
 from tests.support.pyg_examples import EXAMPLES, HABITS, Row
-from tests.support.pyg_layers import EQUAL, LAYERS, REFUSED
 
 PAGE = Path(__file__).parents[2] / "docs" / "coming-from-pyg.md"
 BEGIN, END = "<!-- the list: python -m tests.support.pyg_list -->", "<!-- end of the list -->"
@@ -18,10 +18,7 @@ def tables() -> str:
     """The tables, in Markdown."""
     lines = ["", "| example of PyG | what changes |", "| --- | --- |", *map(_line, EXAMPLES)]
     lines += ["", "| habit | what changes |", "| --- | --- |", *map(_line, HABITS)]
-    lines += ["", "| layers of `torch_geometric.nn` | on many workers |", "| --- | --- |"]
-    for outcome, words in ((EQUAL, "equal to plain PyG"), (REFUSED, "refused, with the reason")):
-        names = ", ".join(f"`{name}`" for name, (_, _, found) in LAYERS.items() if found == outcome)
-        lines.append(f"| {names} | {words} |")
+    lines += ["", *layer_lines()]
     return "\n".join([*lines, "", ""])
 
 

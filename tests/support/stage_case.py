@@ -13,6 +13,7 @@ from torch import Tensor
 from halowire.schedules import Chunks, chunk_numbers
 from halowire.training import Config, Staged, Trainer, mesh_of
 from halowire.training.model_setup import build_model
+from halowire.training.recipes import AS_PUBLISHED
 from halowire.wire import Transport
 from tests.support.chunk_reference import ChunkReference
 from tests.support.deep_reference import DeepReference
@@ -24,10 +25,10 @@ EPOCHS, HIDDEN, LAYERS = 3, 16, 5
 
 
 def make_config(model: str, stages: int, **settings: object) -> Config:
-    """One chunk unless ``settings`` (with ``__`` for the dot) say more."""
+    """All rows travel, and in one chunk, unless ``settings`` (with ``__`` for the dot) say more."""
     base = {
         "model.name": model, "model.hidden": HIDDEN, "model.layers": LAYERS, "seed": 11, "epochs": EPOCHS,
-        "mesh.stages": stages, "mesh.chunks": 1,
+        "mesh.stages": stages, "mesh.chunks": 1, **AS_PUBLISHED,
     }  # fmt: skip
     return Config().replace(base | {key.replace("__", "."): value for key, value in settings.items()})
 

@@ -152,6 +152,36 @@ class DenseWire:
             total.index_add_(0, rows, values)
         return total
 
+    def corrected(self, views: list[Tensor], sent: Tensor, epoch: int, layer: int) -> list[Tensor]:
+        """Late views, moved as each part's own rows moved since the last epoch; a part sends its own rows to others."""
+        before, kind = self.last.get(f"own{layer}"), self.policy.freshness.drift(layer)
+        self.last[f"own{layer}"] = sent.clone()
+        if kind == "none" or before is None or self.synchronous(epoch):
+            return views
+        found = []
+        for part, view in enumerate(views):
+            mine = self.owner == part
+            own = mine & (self.a[~mine] != 0).any(0)
+            x, y = before[own].double(), sent[own].double()
+            centre = x - x.mean(0)
+            squares = centre.T @ centre
+            ridge = 1e-3 * squares.diagonal().mean() * torch.eye(len(squares), dtype=torch.float64)
+            change = torch.linalg.solve(squares + ridge, centre.T @ (y - y.mean(0) - centre))
+            matrix = torch.eye(len(squares), dtype=torch.float64) + (change if kind == "affine" else 0)
+            found.append(((view.double() - x.mean(0)) @ matrix + y.mean(0)).float())
+        return found
+
+    def back(self, grad: Tensor, epoch: int, layer: int) -> Tensor:
+        """What the owners add to the gradients of their rows in ``epoch``."""
+        fresh = self.policy.freshness
+        if fresh.silent or fresh.gradients == "none":
+            return torch.zeros_like(grad)
+        now = self.returned(grad, epoch, layer)
+        if fresh.gradients == "fresh":
+            return now
+        (used,) = self.delayed(f"b{layer}", [now], epoch)
+        return used if self.synchronous(epoch) else fresh.damping * used
+
     def delayed(self, key: str, now: list[Tensor], epoch: int) -> list[Tensor]:
         """This epoch's message, or the last one's (zeros at first), smoothed where the policy says so."""
         fresh = self.policy.freshness
@@ -186,6 +216,9 @@ class _Product(torch.autograd.Function):
         ctx.wire, ctx.epoch, ctx.layer = wire, epoch, layer
         sent = x if undropped is None else undropped
         views = wire.delayed(f"f{layer}", wire.seen(sent.detach(), epoch, layer, undropped is not None), epoch)
+        views = wire.corrected(views, sent.detach(), epoch, layer)
+        if wire.policy.freshness.silent:
+            views = [torch.zeros_like(view) for view in views]
         out = torch.zeros(len(x), x.shape[1])
         for part in range(wire.parts):
             mine = wire.owner == part
@@ -199,5 +232,4 @@ class _Product(torch.autograd.Function):
         wire = ctx.wire
         same = wire.owner[:, None] == wire.owner[None, :]
         own = torch.where(same, wire.a, torch.zeros_like(wire.a)).T @ grad
-        (back,) = wire.delayed(f"b{ctx.layer}", [wire.returned(grad, ctx.epoch, ctx.layer)], ctx.epoch)
-        return own + back, None, None, None, None, None
+        return own + wire.back(grad, ctx.epoch, ctx.layer), None, None, None, None, None

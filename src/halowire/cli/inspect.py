@@ -9,10 +9,12 @@ from typing import Annotated, Any
 import tyro
 
 from halowire.cli.parse import GraphOrShards, parse
+from halowire.errors import InputError
 from halowire.graph import Graph
 from halowire.kernels import Csr
-from halowire.partitioning import Quality, is_shard_folder, read_manifest
+from halowire.partitioning import Quality, is_shard_folder, machine_rows, read_manifest, read_shard
 from halowire.training import GraphConfig, load_source
+from halowire.wire import Machines
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,8 @@ class Arguments:
 
     graph: GraphOrShards
     source: Annotated[GraphConfig, tyro.conf.arg(name="graph")] = field(default_factory=GraphConfig)
+    hosts: int = 0
+    """shards: count the rows that cross the network if the workers are on this many machines"""
 
 
 def run(argv: list[str]) -> int:
@@ -28,6 +32,9 @@ def run(argv: list[str]) -> int:
     arguments = parse(Arguments, "inspect", argv)
     if is_shard_folder(Path(arguments.graph)):
         lines = _describe_shards(read_manifest(arguments.graph))
+        lines += _describe_machines(Path(arguments.graph), arguments.hosts)
+    elif arguments.hosts:
+        raise InputError(f"--hosts belongs to a folder of shards, and {arguments.graph} is a graph; leave it out")
     else:
         lines = _describe_graph(load_source(arguments.graph, arguments.source))
     print("\n".join(lines))
@@ -54,6 +61,18 @@ def _describe_graph(graph: Graph) -> list[str]:
             "split      " + ", ".join(f"{name} {int(mask.sum()):,}" for name, mask in masks.items() if mask is not None)
         )
     return lines
+
+
+def _describe_machines(folder: Path, hosts: int) -> list[str]:
+    """The rows between machines, before and after each machine gets a row once; nothing where all is one machine."""
+    parts = read_manifest(folder)["num_parts"]
+    if not 0 <= hosts <= parts:
+        raise InputError(f"--hosts is {hosts}, but there are {parts} parts; use 1 to {parts}")
+    if hosts < 2:
+        return []
+    shards = (read_shard(folder, part) for part in range(parts))
+    before, after = machine_rows(shards, Machines.split(parts, hosts).of)
+    return [f"machines   {hosts}: {before:,} halo rows between them, {after:,} sent once per machine (--mesh.hosts)"]
 
 
 def _describe_shards(manifest: dict[str, Any]) -> list[str]:

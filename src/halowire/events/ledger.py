@@ -18,8 +18,15 @@ TRAIN = "train"
 STAGE = "stage"
 EVAL = "eval"
 GRADIENT = "gradient"
-ACCOUNTS = (SETUP, TRAIN, STAGE, EVAL, GRADIENT)
-"""The purposes for which bytes are sent: set-up, halos in training, rows between stages, evaluation, gradients."""
+LOCAL = "local"
+LOCAL_REST = "local rest"
+NETWORK = (SETUP, TRAIN, STAGE, EVAL, GRADIENT)
+"""What bytes cross the network for: set-up, halos in training, rows between stages, evaluation, gradients.
+
+The workers of a single machine count as workers on a network."""
+ACCOUNTS = (*NETWORK, LOCAL, LOCAL_REST)
+"""All accounts: those of the network, then the halo and stage rows of training that stay on one of several machines,
+then everything else that does."""
 
 
 @dataclass
@@ -105,10 +112,12 @@ class Ledger:
             self._charge()
             self._stack.pop()
 
-    def sent(self, nbytes: int, layer: int = -1, direction: str = "") -> None:
-        """Book ``nbytes`` handed to the transport by this worker."""
-        self.totals[self._account] += nbytes
-        self._entry.sent[self._account] += nbytes
+    def sent(self, nbytes: int, layer: int = -1, direction: str = "", local: int = 0) -> None:
+        """Book ``nbytes`` that this worker sent to other machines, and ``local`` bytes to workers of its own."""
+        within = LOCAL if self._account in (TRAIN, STAGE) else LOCAL_REST
+        for account, count in ((self._account, nbytes), (within, local)):
+            self.totals[account] += count
+            self._entry.sent[account] += count
         if direction:
             self._entry.exchanges[layer, direction][0] += nbytes
 

@@ -1,4 +1,7 @@
-"""Looks for the first value that an array must not hold: outside a range, not finite, or falling."""
+"""Looks for the first value that an array must not hold: outside a range, not finite, or falling.
+
+Native code looks for all three while it computes a checksum (see `look.py`), and for the first one also alone.
+"""
 
 from __future__ import annotations
 
@@ -22,24 +25,6 @@ def first_outside(values: Tensor, low: int, high: int) -> int | None:
     return found(run(native.scan_range, values, values.element_size(), values.numel(), low, high))
 
 
-def first_not_finite(values: Tensor, positive: bool = False) -> int | None:
-    """The first place whose value is NaN or infinite, or below zero where ``positive``; float32 ``[n]``."""
-    check_vector("values", values, (torch.float32,))
-    native = native_for(values)
-    if native is None:
-        return first_not_finite_twin(values, positive)
-    return found(run(native.scan_finite, values, values.numel(), positive))
-
-
-def first_fall(values: Tensor) -> int | None:
-    """The first place whose value is below the one before it; int64 ``[n]``."""
-    check_vector("values", values, (torch.int64,))
-    native = native_for(values)
-    if native is None:
-        return first_fall_twin(values)
-    return found(run(native.scan_rising, values, values.numel()))
-
-
 def found(place: int) -> int | None:
     """The answer of native code, where -1 stands for no place."""
     return None if place < 0 else place
@@ -52,15 +37,15 @@ def first_outside_twin(values: Tensor, low: int, high: int) -> int | None:
 
 
 def first_not_finite_twin(values: Tensor, positive: bool) -> int | None:
-    """:func:`first_not_finite` in torch."""
+    """The first place whose value is NaN or infinite, or below zero where ``positive``; float32 ``[n]``."""
     bad = ~values.isfinite()
     return first_true(bad | (values < 0) if positive else bad)
 
 
-def first_fall_twin(values: Tensor) -> int | None:
-    """:func:`first_fall` in torch."""
-    place = first_true(values[1:] < values[:-1])
-    return None if place is None else place + 1
+def first_fall_twin(values: Tensor, before: int, high: int) -> int | None:
+    """The first place whose value is below the one before it, ``before`` for the first, or not below ``high``."""
+    earlier = torch.cat([torch.tensor([before]), values[:-1]])
+    return first_true((values < earlier) | (values >= high))
 
 
 def first_true(bad: Tensor) -> int | None:

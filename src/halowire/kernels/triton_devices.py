@@ -46,8 +46,11 @@ def _too_old(gpu: torch.device) -> str | None:
 
 @cache
 def serves(device: torch.device) -> bool:
-    """Whether the Triton kernels run on ``device``; says once why a GPU has to do without them."""
+    """Whether the Triton kernels run on ``device``; says once why a GPU has to do without them.
+
+    Of the workers of a machine the first one says it for all.
+    """
     reason = reason_against(device)
-    if reason is not None and device.type == "cuda":
+    if reason is not None and device.type == "cuda" and os.environ.get("LOCAL_RANK", "0") == "0":
         warnings.warn(f"halowire uses torch's operations instead of its Triton kernels: {reason}", stacklevel=2)
     return reason is None

@@ -1,7 +1,7 @@
 """How workers start, find each other and end: processes, process groups, network, failures, signals."""
 
 from halowire.launch.device_choice import choose_device, device_words
-from halowire.launch.failure import agreed, tell_launcher
+from halowire.launch.failure import tell_launcher
 from halowire.launch.folder_lock import folder_locked, lock_shared
 from halowire.launch.group import join, joined, measure_pairs
 from halowire.launch.interface import interface_to
@@ -11,7 +11,7 @@ from halowire.launch.private_folder import private_folder
 from halowire.launch.stop import SIGNALS, StopWish, signals_kept, stop_wish
 
 __all__ = [
-    "SIGNALS", "Place", "StopWish", "agreed", "choose_device", "device_words", "folder_locked", "interface_to", "join",
+    "SIGNALS", "Place", "StopWish", "choose_device", "device_words", "folder_locked", "interface_to", "join",
     "joined", "launched", "lock_shared", "measure_pairs", "named_folder", "private_folder", "refuse_crowd",
     "run_folder", "run_local", "run_workers", "set_threads", "signals_kept", "stop_wish", "tell_launcher", "torch_kept",
 ]  # fmt: skip

@@ -34,7 +34,8 @@ def device_words(device: torch.device) -> str:
     """What the console says of ``device``; of a GPU its number on this machine, and its name."""
     if device.type == "cpu":
         return "cpu"
-    return f"{device.type}, a GPU each (this one: {device}, {torch.cuda.get_device_name(device)})"
+    name = torch.get_device_module(device).get_device_name(device)
+    return f"{device.type}, a GPU each (this one: {device}, {name})"
 
 
 def agree_on_devices(store: Store, place: Place, kind: str, deadline: float) -> None:

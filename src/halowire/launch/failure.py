@@ -1,6 +1,6 @@
 """How one worker's failure becomes known, so that the user reads its cause in one line and not one line per worker.
 
-A worker tells its launcher through a file, and the other workers in a step that all of them must get through.
+A worker tells its launcher through a file.
 """
 
 from __future__ import annotations
@@ -9,22 +9,16 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-import torch
-
-from halowire.errors import FAILED, INTERRUPTED, USAGE, InputError, WorkerError, system_error
+from halowire.errors import FAILED, INTERRUPTED, USAGE, InputError, WorkerError
 from halowire.files import write_text
-from halowire.wire import Transport
 
 ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
 """The variable by which a launcher (torchrun, or halowire's own) says where a worker leaves its message."""
-LONGEST = 1_000
-"""Most bytes of a message that the other workers are told."""
-Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -105,25 +99,3 @@ def _silent(end: Ended) -> WorkerError:
 
 def _stopped(end: Ended) -> WorkerError:
     return WorkerError(f"worker {end.rank} did not answer: it is stopped (by SIGSTOP, Ctrl-Z or a debugger)")
-
-
-def agreed(step: Callable[[], Result], transport: Transport, where: str) -> Result:
-    """The result of ``step()``; if it fails on some workers, all workers raise the message of the first of them.
-
-    Otherwise the other workers would wait for a worker that has gone, and report its absence instead of the cause.
-    """
-    message = ""
-    try:
-        result = step()
-    except InputError as error:
-        message = str(error)
-    except OSError as error:
-        message = system_error(error)
-    said = list(message.encode()[:LONGEST])
-    notes = torch.zeros(transport.size, LONGEST, dtype=torch.uint8)
-    notes[transport.rank, : len(said)] = torch.tensor(said, dtype=torch.uint8)
-    transport.all_reduce(notes, where, account=None)
-    for note in notes:
-        if note.any():
-            raise InputError(bytes(note.tolist()).rstrip(b"\0").decode(errors="replace"))
-    return result

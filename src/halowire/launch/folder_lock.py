@@ -3,7 +3,8 @@
 The lock is a file beside the folder, ``.NAME.lock``, locked by the system (``flock``) and gone when the work is over.
 The file says who holds it. The system frees the lock of a process that died, so a file that is left behind locks
 nothing. The holder and its workers share the lock: the folder is free only when all of them have ended. Where a file
-system cannot lock, a warning says so, and the folder is refused only if the holder is known to be alive.
+system cannot lock, a warning says so, the folder is refused only if the holder is known to be alive, and what an
+earlier run left half-written stays, because it may belong to a run that lives on another machine.
 """
 
 from __future__ import annotations
@@ -75,15 +76,16 @@ class Holder:
 def folder_locked(folder: Path, warn: Callable[[str], None]) -> Iterator[None]:
     """Lock ``folder`` for the block; refuses a folder that another process, or another thread, has locked.
 
-    Half-written files and folders that a holder left when it was killed are removed, now that nobody writes there.
+    Half-written files and folders that a holder left when it was killed are removed where nobody else can write there.
     """
     path = lock_file(folder)
     made = _make_parents(path)
     handle = None
     try:
-        handle = _open(path, folder, warn)
+        handle, alone = _open(path, folder, warn)
         if handle is not None:
             _write(handle, Holder.me())
+        if alone:
             remove_unfinished(folder.resolve())
         yield
     finally:
@@ -130,8 +132,8 @@ def _make_parents(path: Path) -> list[Path]:
     return missing
 
 
-def _open(path: Path, folder: Path, warn: Callable[[str], None]) -> int | None:
-    """The locked file; None where the lock cannot be taken for a reason that does not forbid the work."""
+def _open(path: Path, folder: Path, warn: Callable[[str], None]) -> tuple[int | None, bool]:
+    """The lock file, and whether it is locked; None where it cannot be written, which does not forbid the work."""
     while True:
         try:
             handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
@@ -139,21 +141,19 @@ def _open(path: Path, folder: Path, warn: Callable[[str], None]) -> int | None:
             if error.errno not in MAY_NOT:
                 raise
             warn(f"{folder} cannot be locked ({error.strerror}): make sure that no other run writes to it")
-            return None
+            return None, False
         try:
-            if not _lock(handle, path, folder, warn):
-                os.close(handle)
-                return None
+            locked = _lock(handle, folder, warn)
             if _is_still(handle, path):
-                return handle
+                return handle, locked
         except BaseException:
             os.close(handle)
             raise
         os.close(handle)  # its holder removed it a moment ago: lock the next one
 
 
-def _lock(handle: int, path: Path, folder: Path, warn: Callable[[str], None]) -> bool:
-    """Lock the open file alone, then share the lock with the workers to come."""
+def _lock(handle: int, folder: Path, warn: Callable[[str], None]) -> bool:
+    """Lock the open file alone, then share the lock with the workers to come; False where files cannot be locked."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         # Nobody else held it. Whoever gets in between the two calls makes the second one fail.
@@ -168,6 +168,7 @@ def _lock(handle: int, path: Path, folder: Path, warn: Callable[[str], None]) ->
             raise _in_use(folder, holder) from None
         unknown = f", and {holder} may still use it" if holder is not None and holder.alive() is None else ""
         warn(f"the file system of {folder} cannot lock{unknown}: make sure that no other run writes to it")
+        return False
     return True
 
 

@@ -24,6 +24,7 @@ from halowire.launch.failure import tell_launcher
 from halowire.launch.meeting import meeting_place, open_store
 from halowire.launch.place import Place, launched
 from halowire.launch.token import prove, token_here
+from halowire.launch.whereabouts import find_machines, machine_words
 from halowire.schedules import forget_circles
 from halowire.wire import NcclTransport, PinnedTransport, Transport, hold_watchdog, leave_group, transport_on
 
@@ -36,10 +37,13 @@ _TRANSPORTS: WeakKeyDictionary[dist.ProcessGroup, Transport] = WeakKeyDictionary
 
 
 @contextmanager
-def joined(device: torch.device, deadline: float, setting: str = "auto") -> Iterator[tuple[Transport, str]]:
+def joined(
+    device: torch.device, deadline: float, setting: str = "auto", hosts: int = 0
+) -> Iterator[tuple[Transport, str]]:
     """Join the other workers for the block; gives the transport, and a sentence about the network for the console.
 
-    The ``setting`` says what carries rows between devices, see :func:`choose_carrier`.
+    The ``setting`` says what carries rows between devices, see :func:`choose_carrier`; ``hosts`` says on how many
+    machines the workers are, see :func:`find_machines`.
     """
     place = Place.here()
     carrier = choose_carrier(setting, device)
@@ -59,13 +63,14 @@ def joined(device: torch.device, deadline: float, setting: str = "auto") -> Iter
         agree_on_devices(store, place, device_and_carrier(device, carrier), deadline)
         _connect(store, place, device if carrier == "nccl" else None, limit)
         transport = transport_on(device, deadline, run)
+        transport.machines = find_machines(transport, place, hosts)
     except RuntimeError as error:
         reason = str(error).splitlines()[0]
         raise LateError(f"rank {place.rank} cannot join the {place.size} workers at {where}: {reason}") from error
     try:
         if isinstance(transport, NcclTransport):
             transport.flights.last_words = _last_words
-        yield transport, f"{network}{carrier_words(carrier, device)}"
+        yield transport, f"{network}{carrier_words(carrier, device)}{machine_words(transport.machines)}"
         transport.settle()
     finally:
         forget_circles()
@@ -119,6 +124,8 @@ def join(device: torch.device, deadline: float = 600.0) -> Transport:
 def _on_own_group(device: torch.device, deadline: float) -> Transport:
     """The transport on the script's own process group; where it goes by way of the host, rank 0 says so."""
     transport = transport_on(device, deadline)
+    if launched():
+        transport.machines = find_machines(transport, Place.here(), 0)
     if isinstance(transport, PinnedTransport) and transport.rank == 0:
         print(f"halowire: {carrier_words('gloo', device).removeprefix('; ')}", file=sys.stderr, flush=True)
     return transport

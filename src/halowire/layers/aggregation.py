@@ -245,6 +245,8 @@ class Summing:
     def send_back(self, g_grad: Tensor) -> Message | None:
         """Send ``halo_t @ g_grad`` piece by piece: each piece leaves before the next one is computed."""
         edges, exchange = self._edges, self._edges.exchange
+        if not exchange.sends(BACKWARD):
+            return None
         if not edges.halo_t_pieces:
             return exchange.start_back(edges.halo_back(g_grad), self._number)
         grad = g_grad[: edges.boundary]

@@ -14,7 +14,8 @@ from halowire.layers.rows import Kept
 class Convolution(Layer):
     """``u' = scale (A v W^T + v W_self^T + b) + skip u``.
 
-    Rows are multiplied by ``W`` before the aggregation where that narrows them: ``A (v W^T)`` instead of ``(A v) W^T``.
+    Rows are multiplied by ``W`` before the aggregation where that narrows them: ``A (v W^T)`` instead of ``(A v) W^T``;
+    if not ``narrow``, they never are.
     """
 
     def __init__(
@@ -26,10 +27,12 @@ class Convolution(Layer):
         bias: nn.Parameter | None,
         scale: float = 1.0,
         skip: float = 0.0,
+        narrow: bool = True,
     ) -> None:
         """``weight`` and ``weight_self`` are ``[out, in]``, ``bias`` is ``[out]``."""
-        narrows = weight.shape[0] < weight.shape[1]
-        super().__init__(number, activation, min(weight.shape), weight.shape[0], weight if narrows else None)
+        out, into = weight.shape
+        narrows = narrow and out < into
+        super().__init__(number, activation, out if narrows else into, out, weight if narrows else None)
         self.needs_v = weight_self is not None
         self.skip = skip
         self._weight = weight

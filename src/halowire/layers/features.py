@@ -183,9 +183,9 @@ def _fetch(rows: Tensor | Csr, exchange: HaloExchange, themselves: bool) -> Tens
 
     Under a cover, dense rows come with partial sums in their place, unless the rows ``themselves`` are needed.
     """
-    if isinstance(rows, Csr):
-        return exchange.fetch_sparse(rows)
-    return exchange.fetch_rows(rows) if themselves else exchange.fetch(rows)
+    if themselves:
+        return exchange.fetch_once(rows)
+    return exchange.fetch_sparse(rows) if isinstance(rows, Csr) else exchange.fetch(rows)
 
 
 def _boundary_sums(edges: Sum, x: Tensor | Csr, halo: Tensor | Csr) -> Tensor | Csr:
@@ -203,7 +203,7 @@ def _boundary_sums(edges: Sum, x: Tensor | Csr, halo: Tensor | Csr) -> Tensor | 
 def _copies(sums: Tensor | Csr, halo: Tensor | Csr, exchange: HaloExchange) -> Inputs:
     """What the first layer reads of the halo rows: their features ``halo``, and ``A x`` from their owners' ``sums``."""
     device = exchange.device
-    return Inputs(halo.to(device), Columns(_fetch(sums, exchange, True).to(device)))
+    return Inputs(halo.to(device), Columns(densify(_fetch(sums, exchange, True)).to(device)))
 
 
 def _refuse_unsendable(x: Tensor | Csr, graph: str) -> None:
@@ -218,6 +218,9 @@ def _refuse_unsendable(x: Tensor | Csr, graph: str) -> None:
 
 def densify(x: Tensor | Csr) -> Tensor | Csr:
     """Keep bag-of-words features sparse if that makes products faster, else make them a dense matrix."""
-    if isinstance(x, Csr) and x.nnz > SPARSE_LIMIT * x.num_rows * x.num_cols:
-        return x.to_dense()
-    return x
+    return x.to_dense() if isinstance(x, Csr) and not stays_sparse(x) else x
+
+
+def stays_sparse(x: Tensor | Csr | None) -> bool:
+    """Whether products with the features ``x`` are faster while they are sparse."""
+    return isinstance(x, Csr) and x.nnz <= SPARSE_LIMIT * x.num_rows * x.num_cols

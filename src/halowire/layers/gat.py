@@ -64,12 +64,15 @@ class GATLayer(AttentionLayer):
     """A hidden or last layer: ``u' = joined heads of attention over z = v W^T, + b``.
 
     ``z`` travels where it is no wider than ``v``; then the receiver need not multiply. Where rows should travel before
-    dropout (``undropped``, for delta coding), ``z`` travels only if it is narrower than ``v``.
+    dropout (``undropped``, for changes of rows), ``z`` travels only if it is narrower than ``v``; if not ``narrow``,
+    it never does.
     """
 
-    def __init__(self, number: int, activation: Activation, conv: GATConv, undropped: bool) -> None:
+    def __init__(
+        self, number: int, activation: Activation, conv: GATConv, undropped: bool, narrow: bool = True
+    ) -> None:
         out, into = conv.weight.shape
-        early = out < into or (out == into and not undropped)
+        early = narrow and (out < into or (out == into and not undropped))
         super().__init__(number, activation, out if early else into, conv.joins.width, conv.weight if early else None)
         self.vectors = conv.vectors
         self.late_weight = None if early else conv.weight
@@ -194,4 +197,4 @@ class GAT(Stack):
     def layer_of(self, conv: nn.Module, number: int, activation: Activation, undropped: bool) -> Layer:
         """A later layer: attention over hidden rows."""
         assert isinstance(conv, GATConv)
-        return GATLayer(number, activation, conv, undropped)
+        return GATLayer(number, activation, conv, undropped, self.shape.narrow)

@@ -41,4 +41,5 @@ class GCN(Stack):
         """A later layer; a hidden layer's output is mixed with a share ``residual`` of its input."""
         assert isinstance(conv, Linear)
         share = 0.0 if number == len(self.blocks) - 1 else self.shape.residual
-        return Convolution(number, activation, conv.weight, conv.weight_self, conv.bias, 1 - share, share)
+        own = conv.weight, conv.weight_self, conv.bias
+        return Convolution(number, activation, *own, 1 - share, share, self.shape.narrow)

@@ -28,7 +28,10 @@ NORMS = ("auto", "layer", "none")
 
 @dataclass(frozen=True)
 class Shape:
-    """The sizes of a model: ``in -> hidden -> ... -> hidden -> out`` through ``layers`` graph layers."""
+    """The sizes of a model: ``in -> hidden -> ... -> hidden -> out`` through ``layers`` graph layers.
+
+    ``narrow``: a layer that narrows its rows multiplies them before they travel, so that narrower ones travel.
+    """
 
     in_channels: int
     hidden_channels: int
@@ -38,6 +41,7 @@ class Shape:
     norm: str = "auto"
     residual: float = 0.0
     heads: int = 1
+    narrow: bool = True
 
     def __post_init__(self) -> None:
         if self.norm not in NORMS:
@@ -210,8 +214,10 @@ class Stack(Model):
 
     @classmethod
     def sent_widths(cls, shape: Shape) -> list[int]:
-        """``min(in, out)`` of every layer; ``out`` of the last layer counts all its heads."""
+        """``min(in, out)`` of every layer, or ``in``; ``out`` of the last layer counts all its heads."""
         widths = _widths(shape)
+        if not shape.narrow:
+            return widths[1:-1]
         widths[-1] *= shape.heads if cls.takes_heads else 1
         return [min(widths[layer], widths[layer + 1]) for layer in range(1, shape.num_layers)]
 

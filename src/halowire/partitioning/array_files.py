@@ -1,12 +1,12 @@
 """Arrays in .npy files, each with an entry that says what the file must look like; read in one pass, then mapped.
 
-The pass computes the checksum and looks at the values while a piece of the file is in the processor's cache.
+The pass (see `file_pass.py`) looks at the values while a piece of the file is in the processor's cache.
 """
 
 from __future__ import annotations
 
 import mmap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -18,7 +18,8 @@ from torch import Tensor
 from halowire.errors import InputError, in_one_line
 from halowire.graph import NpyHeader, read_npy_header
 from halowire.inputs import file_size, open_file
-from halowire.kernels import Kind, Rule, look
+from halowire.kernels import Kind, Rule
+from halowire.partitioning.file_pass import FilePass
 from halowire.partitioning.schema import Check, listed, named, record, text, whole
 
 PIECE_BYTES = 1 << 22
@@ -26,21 +27,23 @@ PIECE_BYTES = 1 << 22
 microseconds for each piece whatever its size."""
 ALIGNED = 64
 """NumPy fills up headers, so that the values begin at a multiple of so many bytes."""
+LIMIT = 2**63 - 1
 REMEDY = "partition the graph again or copy the folder again"
 
 
 @dataclass(frozen=True)
 class Values:
-    """Which values an array may hold: the ``rule``, and its ``words`` for messages."""
+    """Which values an array may hold: the ``rule``, and its ``words`` for messages; the lengths of its ``runs``."""
 
     words: str
     rule: Rule
+    runs: tuple[int, ...] = ()
 
 
-def between(low: int, high: int) -> Values:
-    """Whole numbers from ``low`` to ``high - 1``."""
+def between(low: int, high: int, runs: Sequence[int] = ()) -> Values:
+    """Whole numbers from ``low`` to ``high - 1``; the checksums of ``runs`` are wanted."""
     words = f"whole numbers from {low} to {high - 1}" if high > low else "no entry, because there is nothing to name"
-    return Values(words, Rule(Kind.RANGE, low, high))
+    return Values(words, Rule(Kind.RANGE, low, high), tuple(runs))
 
 
 def finite(positive: bool = False) -> Values:
@@ -51,7 +54,14 @@ def finite(positive: bool = False) -> Values:
 
 def rising(last: int) -> Values:
     """Whole numbers that begin at 0, never fall and end at ``last``; where they do must be asked of the array."""
-    return Values(f"whole numbers that rise from 0 to {last}", Rule(Kind.RISING))
+    return Values(f"whole numbers that rise from 0 to {last}", Rule(Kind.RISING, 0, LIMIT))
+
+
+def ordered(high: int, runs: Sequence[int], words: str) -> Values:
+    """Whole numbers from 0 to ``high - 1`` that never fall within one of the ``runs``; ``words`` name the runs."""
+    return Values(
+        f"whole numbers from 0 to {high - 1} that rise within {words}", Rule(Kind.RISING, 0, high), tuple(runs)
+    )
 
 
 @dataclass(frozen=True)
@@ -72,6 +82,14 @@ class Expected:
     def __str__(self) -> str:
         sizes = ["any" if size is None else str(size) for size in self.shape] + ["..."] * self.further
         return f"{' or '.join(self.dtypes) or 'numbers'} [{', '.join(sizes)}]"
+
+
+class Arrays(dict[str, Tensor]):
+    """Arrays by their names, and the checksums of the runs of each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.digests: dict[str, list[int]] = {}
 
 
 def entries_check() -> Check:
@@ -98,7 +116,7 @@ def write_arrays(folder: Path, arrays: Mapping[str, Tensor]) -> dict[str, dict[s
 
 def read_arrays(
     folder: Path, entries: Mapping[str, Mapping[str, Any]], verify: bool, expected: Mapping[str, Expected]
-) -> dict[str, Tensor]:
+) -> Arrays:
     """Memory-map the arrays of ``entries``, none of which may be other than ``expected``.
 
     Types and sizes are always checked; checksums and values, which read every byte, on ``verify``; small files are then
@@ -110,31 +128,35 @@ def read_arrays(
             raise InputError(f"{path} is no array of such a folder, expected one of {', '.join(expected)}: {REMEDY}")
         if not wanted.fits(entry["dtype"], entry["shape"]):
             raise InputError(f"{path} holds {entry['dtype']} {entry['shape']}, expected {wanted}: {REMEDY}")
-    return {
-        name: _read_array(folder / f"{name}.npy", entry, expected[name].values, verify)
-        for name, entry in entries.items()
-    }
+    arrays = Arrays()
+    for name, entry in entries.items():
+        arrays[name], arrays.digests[name] = _read_array(folder / f"{name}.npy", entry, expected[name].values, verify)
+    return arrays
 
 
 def checksum(path: Path) -> int:
     """The CRC-32 checksum of a file."""
+    size = file_size(path)
     with open_file(path) as file:
-        return _pass(file, None, None, torch.empty(PIECE_BYTES, dtype=torch.uint8))[0]
+        return _pass(file, size, None, None, torch.empty(PIECE_BYTES, dtype=torch.uint8)).checksum
 
 
-def _read_array(path: Path, entry: Mapping[str, Any], values: Values | None, verify: bool) -> Tensor:
+def _read_array(path: Path, entry: Mapping[str, Any], values: Values | None, verify: bool) -> tuple[Tensor, list[int]]:
+    """The array, and the checksums of its runs on ``verify``."""
+    bad, digests = None, []
     try:
         size = file_size(path)
         if size != entry["bytes"]:
             raise InputError(f"{path} has {size} bytes, but the manifest says {entry['bytes']}: {REMEDY}")
         with open_file(path) as file:
-            bad, piece = None, torch.empty(min(size, PIECE_BYTES), dtype=torch.uint8)
+            piece = torch.empty(min(size, PIECE_BYTES), dtype=torch.uint8)
             if verify:
                 # Before the header is parsed: what does not match its checksum is damaged, whatever else it is.
                 header = _header(file, size, entry["dtype"])
-                found, bad = _pass(file, header, values, piece)
-                if found != entry["crc32"]:
+                seen = _pass(file, size, header, values, piece)
+                if seen.checksum != entry["crc32"]:
                     raise InputError(f"{path} does not match its checksum, so its content has changed: {REMEDY}")
+                bad, digests = seen.bad, seen.digests
             header = _aligned(read_npy_header(file, size))
             if header.dtype.name != entry["dtype"] or list(header.shape) != entry["shape"]:
                 raise InputError(
@@ -151,7 +173,7 @@ def _read_array(path: Path, entry: Mapping[str, Any], values: Values | None, ver
         raise InputError(f"{path} cannot be read ({in_one_line(error)}): {REMEDY}") from None
     if values is not None and bad is not None:
         raise InputError(f"{path} holds {array.flatten()[bad]} at place {bad}, expected {values.words}: {REMEDY}")
-    return array
+    return array, digests
 
 
 def _header(file: IO[bytes], size: int, dtype: str) -> NpyHeader | None:
@@ -172,28 +194,18 @@ def _aligned(header: NpyHeader) -> NpyHeader:
     return header
 
 
-def _pass(file: IO[bytes], header: NpyHeader | None, values: Values | None, buffer: Tensor) -> tuple[int, int | None]:
-    """Read a file once, piece by piece, each into the ``buffer``, which holds all of a file that fits.
-
-    Returns the checksum, and the first place whose value breaks the rule ``values``.
-    """
-    memory = buffer.numpy().data
-    crc, before, place, bad = 0, 0, 0, None
-    start = 0 if header is None else header.offset
+def _pass(file: IO[bytes], size: int, header: NpyHeader | None, values: Values | None, buffer: Tensor) -> FilePass:
+    """Read a file once, piece by piece, each into the ``buffer``, which holds all of a file that fits."""
     kind = None if header is None or values is None else getattr(torch, header.dtype.name, None)
-    rule = Rule() if kind is None or values is None else values.rule
+    if header is None or values is None or kind is None:
+        seen = FilePass(size, 0, torch.uint8, Rule())
+    else:
+        seen = FilePass(size, header.offset, kind, values.rule, values.runs)
+    memory = buffer.numpy().data
     while count := file.readinto(memory):  # type: ignore[attr-defined]
-        piece = buffer[:count]
-        if rule.kind == Kind.ANY or kind is None or bad is not None or start >= count:
-            crc, _ = look(piece, 0, torch.uint8, Rule(), crc)
-        else:
-            crc, found = look(piece, start, kind, rule, crc, before)
-            bad = None if found is None else place + found
-            place += (count - start) // kind.itemsize
-            before = int(piece[-8:].view(torch.int64)) if rule.kind == Kind.RISING else 0
-        start = max(0, start - count)
+        seen.take(buffer[:count])
     file.seek(0)
-    return crc, bad
+    return seen
 
 
 def _values(source: IO[bytes] | memoryview, header: NpyHeader) -> Tensor:

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from halowire.errors import InputError
-from halowire.kernels import Csr, first_fall, first_outside, mark, peer_digests
-from halowire.partitioning.array_files import REMEDY, Expected, between, finite, rising
+from halowire.kernels import Csr, first_outside, mark, peer_digests
+from halowire.partitioning.array_files import LIMIT, REMEDY, Expected, between, finite, ordered, rising
 from halowire.partitioning.shard import Shard
 
 EDGE = "tensor_"
@@ -26,7 +26,7 @@ NEEDED = (
     "halo_indptr", "halo_indices",
 )  # fmt: skip
 MASKS = ("train_mask", "val_mask", "test_mask")
-LIMIT = 2**63 - 1
+RUNS_OF_ROWS = "boundary and interior"
 SPARSE = 64
 """Bytes of the largest table for each number that is marked in it: no number from a file decides what is allocated."""
 NUMBERS = (
@@ -41,15 +41,17 @@ def expected_arrays(manifest: Mapping[str, Any], entry: Mapping[str, Any], part:
     if missing:
         raise InputError(f"{part / missing[0]}.npy is not listed as a list in the manifest, expected one: {REMEDY}")
     sizes = {name: files[name]["shape"][0] for name in NEEDED}
-    n, h = sizes["rows"], sizes["halo_ids"]
+    n, h, boundary = sizes["rows"], sizes["halo_ids"], entry["num_boundary"]
+    _check_sizes(entry, part, n, h)
     id_, degree = between(0, LIMIT), finite(positive=True)
     wanted = {
         "ids": Expected(("int64",), (n,), id_),
-        "rows": Expected(("int64",), (n,), between(0, manifest["num_nodes"])),
-        "halo_ids": Expected(("int64",), (h,), id_),
+        # Rows rise within the boundary and within the interior, which the order of halos relies on.
+        "rows": Expected(("int64",), (n,), ordered(manifest["num_nodes"], (boundary, n - boundary), RUNS_OF_ROWS)),
+        "halo_ids": Expected(("int64",), (h,), between(0, LIMIT, entry["recv_counts"])),
         "degree": Expected(("float32",), (n,), degree),
         "symmetric_degree": Expected(("float32",), (n + h,), degree),
-        "send_index": Expected(("int64",), (sum(entry["send_counts"]),), between(0, min(entry["num_boundary"], n))),
+        "send_index": Expected(("int64",), (sum(entry["send_counts"]),), between(0, boundary)),
     }
     wanted["halo_covered"] = Expected(("bool",), (h,), between(0, 2))
     wanted |= _matrix("inner", n, n, sizes["inner_indices"]) | _matrix("halo", n, h, sizes["halo_indices"])
@@ -58,6 +60,15 @@ def expected_arrays(manifest: Mapping[str, Any], entry: Mapping[str, Any], part:
     edges = sizes["inner_indices"] + sizes["halo_indices"]
     tensors = [name for name in files if name.startswith(EDGE)]
     return wanted | {name: Expected(NUMBERS, (edges,), further=True) for name in tensors}
+
+
+def _check_sizes(entry: Mapping[str, Any], part: Path, owned: int, halo: int) -> None:
+    """The boundary is a part of the owned rows, and the halo is what the peers send."""
+    boundary, received = entry["num_boundary"], sum(entry["recv_counts"])
+    if boundary > owned:
+        raise InputError(f"{part} has {boundary} boundary rows by the manifest, expected at most its {owned}: {REMEDY}")
+    if received != halo:
+        raise InputError(f"{part / 'halo_ids.npy'} holds {halo} nodes, but the manifest says {received}: {REMEDY}")
 
 
 def _matrix(name: str, rows: int, cols: int, nnz: int) -> dict[str, Expected]:
@@ -91,14 +102,16 @@ def _labels(manifest: Mapping[str, Any], files: Mapping[str, Any], n: int) -> Ex
     return Expected(("int64",), (n,), between(-1, classes))
 
 
-def check_shard(shard: Shard, entry: Mapping[str, Any], part: Path) -> None:
-    """Refuse a shard whose arrays, each good by itself, do not fit each other; the values of each are in range."""
+def check_shard(shard: Shard, entry: Mapping[str, Any], digests: Mapping[str, Sequence[int]], part: Path) -> None:
+    """Refuse a shard whose arrays, each good by itself, do not fit each other; the values of each are in range.
+
+    ``digests`` are the checksums of the runs of arrays, from the pass that read them.
+    """
     for name, matrix in (("inner", shard.inner), ("halo", shard.halo), ("x", shard.x)):
         if isinstance(matrix, Csr):
             _check_ends(part / f"{name}_indptr.npy", matrix.indptr, matrix.nnz)
-    _check_rows(shard, part)
     _check_ids(shard, part)
-    _check_exchange(shard, entry, part)
+    _check_exchange(shard, entry, digests["halo_ids"], part)
     _check_masks(shard, part)
 
 
@@ -106,22 +119,6 @@ def _check_ends(path: Path, indptr: Tensor, nnz: int) -> None:
     ends = int(indptr[0]), int(indptr[-1])
     if ends != (0, nnz):
         raise InputError(f"{path} runs from {ends[0]} to {ends[1]}, expected 0 to {nnz}: {REMEDY}")
-
-
-def _check_rows(shard: Shard, part: Path) -> None:
-    """Rows rise within the boundary and within the interior, which the order of halos relies on."""
-    boundary = shard.num_boundary
-    if boundary > shard.num_owned:
-        raise InputError(
-            f"{part} has {boundary} boundary rows by the manifest, expected at most its {shard.num_owned}: {REMEDY}"
-        )
-    for rows in (shard.rows[:boundary], shard.rows[boundary:]):
-        place = first_fall(rows)
-        if place is not None:
-            raise InputError(
-                f"{part / 'rows.npy'} falls to {int(rows[place])} after {int(rows[place - 1])}, expected rows in "
-                f"ascending order within boundary and interior: {REMEDY}"
-            )
 
 
 def _check_ids(shard: Shard, part: Path) -> None:
@@ -152,33 +149,31 @@ def _all_distinct(lists: Sequence[Tensor], num_nodes: int) -> bool:
 
 def _marked(lists: Sequence[Tensor], size: int) -> int | None:
     """How many different numbers below ``size`` are in the ``lists``; None if one is outside."""
-    table = torch.zeros(size, dtype=torch.uint8)
-    counts = [mark(places, table) for places in lists]
-    return None if None in counts else sum(count for count in counts if count is not None)
+    table = torch.zeros(size, dtype=torch.bool)
+    return _count(table) if all(mark(places, table) for places in lists) else None
 
 
-def _check_exchange(shard: Shard, entry: Mapping[str, Any], part: Path) -> None:
-    """The rows for each peer are those that it expects, and the halo's rows those that its owners send."""
-    if sum(shard.recv_counts) != shard.num_halo:
-        raise InputError(
-            f"{part / 'halo_ids.npy'} holds {shard.num_halo} nodes, but the manifest says "
-            f"{sum(shard.recv_counts)}: {REMEDY}"
-        )
+def _count(flags: Tensor) -> int:
+    """How many of the ``flags`` are true; NumPy counts them ten times as fast as torch."""
+    return int(np.count_nonzero(flags.numpy()))
+
+
+def _check_exchange(shard: Shard, entry: Mapping[str, Any], received: Sequence[int], part: Path) -> None:
+    """The rows for each peer are those that it expects, and the halo's rows, ``received``, those that owners send."""
+    sent = torch.zeros(shard.num_owned, dtype=torch.bool)
     lists = (
-        ("send_index", "goes to", shard.ids, shard.send_index, shard.send_counts, entry["send_crc32"]),
-        ("halo_ids", "comes from", shard.halo_ids, None, shard.recv_counts, entry["recv_crc32"]),
+        ("send_index", "goes to", peer_digests(shard.ids, shard.send_index, shard.send_counts, sent), "send_crc32"),
+        ("halo_ids", "comes from", received, "recv_crc32"),
     )
-    for name, way, ids, index, counts, wanted in lists:
-        found = peer_digests(ids, index, counts)
-        for peer, (one, other) in enumerate(zip(found, wanted, strict=True)):
+    for name, way, found, wanted in lists:
+        for peer, (one, other) in enumerate(zip(found, entry[wanted], strict=True)):
             if one != other:
                 raise InputError(
                     f"{part / name}.npy names other nodes for what {way} part {peer} (checksum {one}) than the "
                     f"manifest (checksum {other}), expected the same on both sides: {REMEDY}"
                 )
-    sent = torch.zeros(shard.num_boundary, dtype=torch.uint8)
-    if mark(shard.send_index, sent) != shard.num_boundary:
-        row = int(sent.argmin())
+    if _count(sent) != shard.num_boundary:
+        row = int(sent.numpy().argmin())
         raise InputError(
             f"{part / 'send_index.npy'} sends row {row} to no part, expected all {shard.num_boundary} boundary rows: "
             f"{REMEDY}"
@@ -192,7 +187,7 @@ def _check_masks(shard: Shard, part: Path) -> None:
         mask: Tensor | None = getattr(shard, name)
         if mask is None:
             continue
-        held, most = int(np.count_nonzero(mask.numpy())), shard.counts.get(name.removesuffix("_mask"), 0)
+        held, most = _count(mask), shard.counts.get(name.removesuffix("_mask"), 0)
         if held > most:
             raise InputError(f"{part / name}.npy marks {held} nodes, expected at most {most} of all parts: {REMEDY}")
         if shard.y is None and held:

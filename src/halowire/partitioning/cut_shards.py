@@ -10,7 +10,7 @@ from typing import Any
 from halowire.files import folder_written_whole
 from halowire.graph import Graph, LinkSplit
 from halowire.partitioning.links import write_links
-from halowire.partitioning.manifest import require_free
+from halowire.partitioning.manifest import read_manifest, require_free
 from halowire.partitioning.partition import METHODS, METIS_WAYS, Partition, partition
 from halowire.partitioning.quality import Quality, measure
 from halowire.partitioning.store import write_shards
@@ -72,17 +72,19 @@ def cut_shards(
     require_free(out)
     owners = how.owners(graph, num_parts, widths, tell)
     quality = _quality(graph, owners, widths, how.inductive)
+    if links is None:
+        write_shards(graph, owners, out, inductive=how.inductive, quality=quality)
+    else:
+        # The pairs are in the folder before it takes its name: shards without them would be of no use.
+        with folder_written_whole(out.absolute()) as folder:
+            write_shards(graph, owners, folder, inductive=how.inductive, quality=quality)
+            write_links(links, folder)
+    # Only now that the parts are cut is it known what partial sums save.
+    quality = Quality.from_json(read_manifest(out)["quality"])
     for line in quality.lines():
         tell(line)
     for warning in quality.warnings:
         warn(warning)
-    if links is None:
-        write_shards(graph, owners, out, inductive=how.inductive, quality=quality)
-        return out.absolute()
-    # The pairs are in the folder before it takes its name: shards without them would be of no use.
-    with folder_written_whole(out.absolute()) as folder:
-        write_shards(graph, owners, folder, inductive=how.inductive, quality=quality)
-        write_links(links, folder)
     return out.absolute()
 
 

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from halowire.errors import InputError, size_text
 from halowire.graph import Graph
-from halowire.kernels import Packing
 from halowire.partitioning.owned_rows import group_by_owner
 from halowire.partitioning.part_load import DEFAULT_WIDTHS, PartLoad, imbalance
 from halowire.partitioning.partition import Partition
+from halowire.partitioning.reductions import AT_HOME, BOTH, COVER, FLAGS, Bytes, exchange_bytes, reduced_bytes
 from halowire.partitioning.schema import Check, listed, number, record, text, whole
 
 # Above this, the largest part clearly sets the pace of all workers.
 LARGE_IMBALANCE = 1.5
-
-
-def row_bytes(width: int, bits: int) -> int:
-    """Bytes of one row of ``width`` values on the wire: ``4 k`` at 32 bits, else the bytes of the packed row."""
-    return 4 * width if bits == 32 else Packing(bits).row_bytes(width)
 
 
 @dataclass(frozen=True)
@@ -43,6 +38,9 @@ class Quality:
         warnings: what the user should know before training.
         cover_rows: rows and partial sums that every part needs in the place of its halo rows (``--wire.cover``); empty
             in manifests that lack them.
+        exchanged: halo rows of all parts in one exchange of an epoch, and the rows and partial sums in their place;
+            where training leaves out nodes, without theirs. Empty in manifests that lack them.
+        reduced_bytes: ``bytes_per_epoch`` after every exact reduction, see :mod:`halowire.partitioning.reductions`.
         choices: why this method and this weighting were chosen, where there was a choice.
     """
 
@@ -66,6 +64,13 @@ class Quality:
     memory_imbalance: float = 0.0
     choices: tuple[str, ...] = ()
     cover_rows: tuple[int, ...] = ()
+    exchanged: tuple[int, ...] = ()
+    reduced_bytes: dict[str, Bytes] = field(default_factory=dict)
+
+    def with_cover(self, cover_rows: Sequence[int], exchanged: tuple[int, int]) -> Quality:
+        """These numbers, now that it is known what partial sums save; see the attributes of these names."""
+        reduced = reduced_bytes(*exchanged, self.widths)
+        return replace(self, cover_rows=tuple(cover_rows), exchanged=exchanged, reduced_bytes=reduced)
 
     def to_json(self) -> dict[str, Any]:
         """All fields as plain JSON values."""
@@ -105,11 +110,23 @@ class Quality:
             f"both together {self.work_imbalance:.2f}{self._memory()} (largest / mean)",
             *(f"choice      {sentence}" for sentence in self.choices),
             f"per epoch   {self._traffic()}",
+            *self._reductions(),
             self.meaning(),
         ]
 
     def _cover(self) -> str:
         return f"; {sum(self.cover_rows):,} with partial sums (--wire.cover)" if self.cover_rows else ""
+
+    def _reductions(self) -> list[str]:
+        """A line for every reduction: its bytes, its rows per layer, its setting."""
+        if not self.reduced_bytes or not self.widths or self.num_parts == 1:
+            return []
+        rows, covered = (f"{count:,} rows per layer" for count in self.exchanged)
+        left = {COVER: covered, AT_HOME: f"{rows} but the first", BOTH: f"{covered} but the first"}
+        return [
+            f"            {_two_sizes(self.reduced_bytes[name])} with {words} ({FLAGS[name]})"
+            for name, words in left.items()
+        ]
 
     def _memory(self) -> str:
         return f", memory {self.memory_imbalance:.2f}" if self.memory_imbalance else ""
@@ -119,15 +136,15 @@ class Quality:
             return "no halo rows"
         if not self.widths:
             return "nothing: a model of one layer exchanges no rows in training"
-        full, least = (size_text(self.bytes_per_epoch[bits]) for bits in ("32", "1"))
         columns = ", ".join(map(str, self.widths))
-        return f"{full} at 32 bits, {least} at 1 bit (rows of {columns} columns, both directions)"
+        return f"{_two_sizes(self.bytes_per_epoch)} (rows of {columns} columns, both directions)"
 
 
 def measure(graph: Graph, partition: Partition, widths: Sequence[int] = DEFAULT_WIDTHS) -> Quality:
     """Measure ``partition`` on ``graph`` for a model that exchanges rows of ``widths`` columns, forward and backward.
 
-    ``bytes = 2 * (sum of halo rows) * (sum over widths of row_bytes)``
+    ``bytes = 2 * (sum of halo rows) * (sum over widths of row_bytes)``; what reductions save is added by
+    :meth:`Quality.with_cover`.
     """
     adj, owner, parts = graph.adj, partition.owner, partition.num_parts
     partition.require_fit(graph)
@@ -154,9 +171,7 @@ def measure(graph: Graph, partition: Partition, widths: Sequence[int] = DEFAULT_
         work_imbalance=work,
         memory_imbalance=imbalance(load.memory()),
         widths=tuple(widths),
-        bytes_per_epoch={
-            str(bits): 2 * sum(load.halo_rows) * sum(row_bytes(width, bits) for width in widths) for bits in (32, 1)
-        },
+        bytes_per_epoch=exchange_bytes(sum(load.halo_rows), widths),
         warnings=tuple(_warnings(None if train_mask is None else train, work)),
         choices=partition.choices,
     )
@@ -173,8 +188,12 @@ def _mismatch(values: Any) -> str | None:
         "bytes_per_epoch": record({"32": count, "1": count}), "warnings": listed(text),
     }  # fmt: skip
     # Manifests of earlier versions lack these.
-    later = {"memory_imbalance": number, "choices": listed(text), "cover_rows": counts}
-    checks |= {name: check for name, check in later.items() if isinstance(values, dict) and name in values}
+    sizes = record({"32": count, "1": count})
+    later = {
+        "memory_imbalance": number, "choices": listed(text), "cover_rows": counts, "exchanged": counts,
+        "reduced_bytes": record({COVER: sizes, AT_HOME: sizes, BOTH: sizes}),
+    }  # fmt: skip
+    checks |= {name: check for name, check in later.items() if isinstance(values, dict) and values.get(name)}
     if mismatch := record(checks)(values, ""):
         return mismatch
     short = [name for name in lists if len(values[name]) != values["num_parts"]]
@@ -192,6 +211,10 @@ def _warnings(train: list[int] | None, work_imbalance: float) -> list[str]:
     if work_imbalance > LARGE_IMBALANCE:
         found.append(f"the largest part has {work_imbalance:.1f} times the mean work: it sets the pace of all workers")
     return found
+
+
+def _two_sizes(sizes: Bytes) -> str:
+    return f"{size_text(sizes['32'])} at 32 bits, {size_text(sizes['1'])} at 1 bit"
 
 
 def _span(counts: Sequence[int]) -> str:

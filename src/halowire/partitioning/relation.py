@@ -17,6 +17,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from halowire.partitioning.owned_edges import owned_edges
+
 EdgeType = tuple[str, str, str]
 """Source type, name and target type of the edges, as in PyG."""
 
@@ -26,7 +28,7 @@ class Relation:
     """The edges of one type into one worker's rows, and the rows that it sends and receives; see `HaloLists`.
 
     Attributes:
-        edges: the worker's edges as places in the whole list of this edge type, int64 ``[e]``, ascending.
+        edges: the worker's edges as places in the whole list of this edge type, int64 ``[e]`` (`owned_edges`).
         edge_index: their ends, int64 ``[2, e]``; sources are owned rows, then halo rows; targets are owned rows.
     """
 
@@ -98,9 +100,9 @@ def cut_types(edges: Mapping[EdgeType, Tensor], owner: Mapping[str, Tensor], ran
         peer, node = wanted[kind]
         mine, theirs = node[source[node] == rank], node[peer == rank]
         halo = theirs[torch.argsort(source[theirs], stable=True)]
-        edge = (target[ends[1]] == rank).nonzero()[:, 0]
         held = torch.cat([rows[kind[0]], halo])
         at_source, at_target = _places(held, source.numel()), _places(rows[kind[2]], target.numel())
+        edge = owned_edges(ends, target, rank, at_target)
         relations[kind] = Relation(
             rank=rank,
             ids=rows[kind[0]],

@@ -51,8 +51,12 @@ def write_shards(
         parts = _write_parts(temporary, graph, partition, inductive)
         fields = {"graph": graph.name, **{name: getattr(graph, name) for name in OF_GRAPH}}
         fields |= {name: getattr(partition, name) for name in OF_PARTITION}
-        counted = tuple(sum(part["shard"]["cover_counts"]) for part in parts)
-        quality = replace(quality or measure(graph, partition), cover_rows=counted)
+        trained = [part.get("train", part["shard"]) for part in parts]
+        exchanged = (
+            sum(sum(entry["recv_counts"]) for entry in trained), sum(sum(entry["cover_counts"]) for entry in trained),
+        )  # fmt: skip
+        quality = quality or measure(graph, partition)
+        quality = quality.with_cover([sum(part["shard"]["cover_counts"]) for part in parts], exchanged)
         fields |= {"inductive": inductive, "quality": quality.to_json(), "parts": parts}
         write_manifest(temporary, fields)
     return target
@@ -93,7 +97,7 @@ def read_shard(folder: Path | str, rank: int, verify: bool = True, train: bool =
     except (KeyError, TypeError, AttributeError) as error:
         raise InputError(f"the manifest of {folder} is damaged ({error!r}): partition the graph again") from None
     if verify:
-        check_shard(shard, entry, place)
+        check_shard(shard, entry, arrays.digests, place)
     return shard
 
 

@@ -11,7 +11,9 @@ from halowire.proving.kernel_proof import kernel_rates, prove_kernels
 from halowire.proving.link_rates import host_rates, wire_rates
 from halowire.proving.recipe_proof import count_waits, prove_recipes, small_run
 from halowire.proving.subject import Subject
-from halowire.wire import Transport
+from halowire.wire import NcclTransport, PinnedTransport, Transport
+
+NOT_BY_NCCL = "not run: one GPU for several workers, and NCCL needs one for each"
 
 
 @dataclass(frozen=True)
@@ -22,11 +24,8 @@ class Examination:
     failed: int
 
 
-def examine(transport: Transport, subject: Subject, wire: str) -> Examination:
-    """Compare and measure everything on the device of every worker; all workers call this together.
-
-    ``wire`` names what carries rows between the devices.
-    """
+def examine(transport: Transport, subject: Subject) -> Examination:
+    """Compare and measure everything on the device of every worker; all workers call this together."""
     device = subject.device
     kernels = prove_kernels(subject)
     recipes = prove_recipes(transport, subject)
@@ -36,19 +35,13 @@ def examine(transport: Transport, subject: Subject, wire: str) -> Examination:
     lines = [
         f"kernels         {used}{f' ({why})' if why else ''}",
         *_section("kernels against the CPU's", kernels, short=True),
-        *_section(f"recipes against the CPU, {transport.size} workers over {wire}", recipes),
+        *_section(f"recipes against the CPU, {_workers(transport, subject)}", recipes),
         *(f"  {name}: not run, it takes another number of workers" for name in others),
-        "host waits in an epoch:",
+        f"host waits in an epoch{_more_waits(transport)}:",
         *(f"  {one.name}: {one.apart:.0f}{'' if one.good else f', more than {one.allowed:.0f}'}" for one in waits),
-        "rates of kernels:",
-        *(f"  {name}: {rate / 1e9:.1f} GB/s" for name, rate in kernel_rates(subject).items()),
-        "links:",
-        *(f"  {name}: {rate / 1e9:.1f} GB/s" for name, rate in host_rates(device).items()),
+        *_own_rates(transport, subject),
+        *_wire_lines(transport, subject),
     ]
-    if transport.size > 1:
-        found = wire_rates(transport, device)
-        lines.append(f"  {wire} round trip: {1e6 * found['round trip']:.0f} us")
-        lines.append(f"  {wire} all to all, each worker: {found['all to all'] / 1e9:.2f} GB/s")
     return Examination(lines, sum(not one.good for one in (*kernels, *recipes, *waits)))
 
 
@@ -59,3 +52,46 @@ def _section(title: str, findings: list[Finding], short: bool = False) -> Iterab
     for one in findings:
         if not one.good or not short:
             yield f"  {'' if one.good else 'WRONG: '}{one.words()}"
+
+
+def _workers(transport: Transport, subject: Subject) -> str:
+    """How many workers there are, and what carries rows between their devices."""
+    if transport.size == 1:
+        return "1 worker, so that nothing travels"
+    return f"{transport.size} workers{' that share a GPU' if subject.shared else ''} over {_carrier(transport)}"
+
+
+def _carrier(transport: Transport) -> str:
+    if isinstance(transport, NcclTransport):
+        return "NCCL"
+    return "Gloo, through the host's memory" if isinstance(transport, PinnedTransport) else "Gloo"
+
+
+def _more_waits(transport: Transport) -> str:
+    return ", some for copies to the host's memory" if isinstance(transport, PinnedTransport) else ""
+
+
+def _own_rates(transport: Transport, subject: Subject) -> list[str]:
+    """The rates of kernels and of the link to the host, which rank 0 measures while the others leave the GPU alone."""
+    lines = []
+    if transport.rank == 0:
+        lines = [
+            "rates of kernels:",
+            *(f"  {name}: {rate / 1e9:.1f} GB/s" for name, rate in kernel_rates(subject).items()),
+            "links:",
+            *(f"  {name}: {rate / 1e9:.1f} GB/s" for name, rate in host_rates(subject.device).items()),
+        ]
+    transport.barrier("rates of rank 0")
+    return lines
+
+
+def _wire_lines(transport: Transport, subject: Subject) -> list[str]:
+    """The rates of the link between the devices."""
+    if transport.size == 1:
+        return []
+    found, carrier = wire_rates(transport, subject.device), _carrier(transport)
+    lines = [
+        f"  {carrier}, round trip: {1e6 * found['round trip']:.0f} us",
+        f"  {carrier}, all to all, each worker: {found['all to all'] / 1e9:.2f} GB/s",
+    ]
+    return [*lines, f"  NCCL, round trip: {NOT_BY_NCCL}"] if subject.shared else lines

@@ -8,22 +8,27 @@ from halowire.errors import InputError, TrainingError
 from halowire.launch import Place, joined
 from halowire.proving.examination import examine
 from halowire.proving.subject import Subject, this_gpu
-from halowire.wire import NcclTransport, Transport
+from halowire.wire import Transport
 
 DEADLINE = 120.0
 MOST_WORKERS = 4
 """Workers of a hybrid of two stages and two parts."""
+FEWEST_WORKERS = 2
+"""Workers between whom rows travel."""
 
 
 def proving_workers() -> int:
-    """How many local workers examine this machine's GPUs: one, two or four, each with a GPU of its own."""
+    """How many local workers examine this machine's GPUs: two or four, each with a GPU of its own.
+
+    Two workers share a single GPU: alone, a worker would send nothing.
+    """
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if not count:
         raise InputError(
             f"--gpu needs a GPU, but torch {torch.__version__} sees none; install a CUDA or ROCm build of torch and "
             "its driver, or leave --gpu out"
         )
-    return next(workers for workers in (MOST_WORKERS, 2, 1) if workers <= count)
+    return MOST_WORKERS if count >= MOST_WORKERS else FEWEST_WORKERS
 
 
 def prove_worker(subject: Subject | None = None) -> None:
@@ -31,9 +36,9 @@ def prove_worker(subject: Subject | None = None) -> None:
 
     ``subject`` is the device, by default the GPU of this worker's local rank.
     """
-    subject = subject or this_gpu(Place.here().local_rank)
-    with joined(subject.device, DEADLINE) as (transport, _):
-        found = examine(transport, subject, "NCCL" if isinstance(transport, NcclTransport) else "Gloo")
+    subject = subject or this_gpu(Place.here())
+    with joined(subject.device, DEADLINE, "gloo" if subject.shared else "auto") as (transport, _):
+        found = examine(transport, subject)
         failed = _failures(found.failed, transport)
         if transport.rank == 0:
             print("\n".join([*found.lines, *_verdict(failed)]), flush=True)

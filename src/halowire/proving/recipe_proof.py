@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from halowire.training import (
     pipelined,
     recipe_config,
     refuse,
+    trained_part,
 )
 from halowire.wire import Transport
 
@@ -96,7 +98,7 @@ def small_runner(transport: Transport, config: Config, device: torch.device) -> 
     """This worker's runner on its shard of a small graph."""
     mesh = mesh_of(config, transport.size)
     whole = small_shards(mesh.parts)[mesh.place(transport.rank)[1]]
-    train = whole.isolated() if config.freshness.mode == "never" else whole
+    train = trained_part(whole, config)
     if pipelined(config, mesh):
         return Staged(train, whole, config, mesh, transport, device=device)
     return GraphParallel(train, whole, config, transport, device)
@@ -109,16 +111,22 @@ def small_shards(parts: int) -> list[Shard]:
 
 
 def count_waits(transport: Transport, subject: Subject) -> list[Finding]:
-    """How often the host waits in an epoch of some recipes: the largest number of all epochs but the first."""
+    """How often the host waits in an epoch of some recipes: the largest number of all epochs but the first.
+
+    Where rows travel through the host's memory, every copy there is waited for too.
+    """
     found = []
     for recipe in (name for name in WAITING if name in subject.recipes):
         config = small_run(recipe, 0, transport.size)
         assert config is not None, "recipes of graph parallelism run on any number of workers"
+        before = transport.host_copies
         with tempfile.TemporaryDirectory() as folder:
             trainer = Trainer(small_runner(transport, config, subject.device), config, transport, Path(folder))
             with subject.watch() as watch:
                 trainer.run(Hooks(watch, keep=False))
-        found.append(Finding(recipe, max(watch.per_epoch[1:]), MOST_WAITS))
+        copies = math.ceil((transport.host_copies - before) / config.epochs)
+        # A copy that one epoch asks for may be waited for, in a thread of its own, in the next one.
+        found.append(Finding(recipe, max(watch.per_epoch[1:]), MOST_WAITS + 2 * copies))
     return found
 
 

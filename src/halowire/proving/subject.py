@@ -10,6 +10,7 @@ from typing import Protocol
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
+from halowire.launch import Place
 from halowire.training import RECIPES
 
 WAITS = ("StreamSynchronize", "EventSynchronize", "DeviceSynchronize")
@@ -35,6 +36,7 @@ class Subject:
 
     Attributes:
         device: the device of this worker.
+        shared: another worker has the same device; NCCL refuses that, so that rows travel through the host's memory.
         watch: a block in which host waits are counted; gives the observer that says when an epoch ends.
         widths: columns of the rows of the kernels' cases: a power of two, and a number that fills no tile.
         recipes: the recipes that are compared.
@@ -43,6 +45,7 @@ class Subject:
 
     device: torch.device
     watch: Callable[[], AbstractContextManager[WaitsByEpoch]]
+    shared: bool = False
     widths: tuple[int, ...] = (128, 47)
     recipes: tuple[str, ...] = tuple(RECIPES)
     rows: int = 1 << 19
@@ -90,6 +93,7 @@ def profiled() -> Iterator[Profiled]:
     found.count([(event.name, event.time_range.start) for event in watched.events() or ()])
 
 
-def this_gpu(local_rank: int) -> Subject:
-    """The GPU of the worker with this rank on its machine; where there is one GPU, workers share it."""
-    return Subject(torch.device("cuda", local_rank % torch.cuda.device_count()), profiled)
+def this_gpu(place: Place) -> Subject:
+    """The GPU of the worker at this ``place``; where its machine has fewer GPUs than workers, they share them."""
+    count = torch.cuda.device_count()
+    return Subject(torch.device("cuda", place.local_rank % count), profiled, shared=place.local_size > count)

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from halowire.errors import InputError
-from halowire.pyg.edges import Edges, changed, leaves, unmarked
+from halowire.pyg.edges import Edges, unmarked
+from halowire.pyg.leaves import changed, leaves
 
 NAMES = {"adj_t": True, "adj": False}
 """Names of a sparse adjacency, and whether its rows are the edges' targets."""

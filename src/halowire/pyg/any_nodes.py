@@ -113,6 +113,18 @@ class Directory:
         places = torch.where(here, self.place[asked], torch.searchsorted(wanted, keys) + halo.num_owned)
         return Edges.of(places.view(nodes.shape).to(nodes.device), DrawnBridge(halo, self.bridge), (True,))
 
+    def named_rows(self, nodes: Tensor) -> Tensor:
+        """Those of this worker's rows that some worker names by its ``nodes``, numbers in the whole graph; ascending.
+
+        All workers call this together, each with nodes of its own.
+        """
+        asked = torch.unique(nodes.as_subclass(Tensor).cpu())
+        here = self.owner[asked] == self.bridge.transport.rank
+        others = asked[~here]
+        halo = self._halo(others[torch.argsort(self.owner[others], stable=True)])
+        rows: Tensor = torch.unique(torch.cat([self.place[asked[here]], halo.send_index]))
+        return rows
+
     def _halo(self, nodes: Tensor) -> DrawnHalo:
         """Tell the owners of ``nodes`` that this worker needs their rows, and hear which of its rows others need."""
         shard, transport = self.bridge.shard, self.bridge.transport

@@ -11,8 +11,9 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from halowire.events import TRAIN
+from halowire.events import SETUP, TRAIN
 from halowire.partitioning import HaloLists
+from halowire.pyg.home_rows import HomeRows, bare
 from halowire.pyg.model_pass import ModelPass, carries_gradient, in_backward
 from halowire.pyg.typed_rows import ExtendTyped, SumTyped, fetch_halo
 from halowire.wire import Crossing, Extend, HaloExchange, Policy, Transport, sent_over
@@ -80,16 +81,37 @@ class Bridge:
         held = self.held(values) if dim == 0 or self.transport.size == 1 else None
         return self._fetched(values, dim) if held is None else held
 
+    def fetch_once(self, rows: Tensor) -> Tensor:
+        """The halo's rows ``[h, k]`` of the matrix with the owned ``rows``, which stay the same: for set-up."""
+        with self.transport.ledger.account(SETUP):
+            found = self._exact.fetch_once(rows)
+        assert isinstance(found, Tensor)
+        return found
+
+    def kept_halo(self, values: Tensor) -> Tensor | None:
+        """The halo's rows of ``values`` ``[n, ...]`` where they are kept, up to date; else None."""
+        extended = self._up_to_date(values)
+        return None if extended is None else extended[self.num_owned :]
+
+    def _up_to_date(self, values: Tensor) -> Tensor | None:
+        """``values`` with the halo's rows where these are kept; they are fetched again if ``values`` were changed."""
+        kept = next((kept for kept in self._kept if kept.rows is values), None)
+        if kept is None or carries_gradient(values):
+            return None
+        if kept.rows._version != kept.version:
+            kept.extended = self._fetched(kept.rows.detach(), 0)
+            kept.version = kept.rows._version
+        return kept.extended
+
     def held(self, values: Tensor) -> Tensor | None:
         """``values`` ``[n, ...]`` with the halo's rows; None where a message must fetch them."""
         self.passing.refuse_outside(values)
-        kept = next((kept for kept in self._kept if kept.rows is values), None)
-        if kept is not None and not carries_gradient(values):
-            if kept.rows._version != kept.version:
-                kept.extended = self._fetched(kept.rows.detach(), 0)
-                kept.version = kept.rows._version
-            return kept.extended
-        return values if self.transport.size == 1 else None
+        if isinstance(values, HomeRows):
+            if values.knows(self):
+                return values.read()
+            values = bare(values)
+        extended = self._up_to_date(values)
+        return values if extended is None and self.transport.size == 1 else extended
 
     def crossing(self, rows: Tensor) -> Crossing:
         """The next crossing of this pass, which carries ``rows`` ``[n, k]``.

@@ -16,12 +16,13 @@ from halowire.pyg.adjacency import Adjacency
 from halowire.pyg.any_nodes import Directory
 from halowire.pyg.bridge import Bridge
 from halowire.pyg.data_habits import whole_only
-from halowire.pyg.edges import Edges, leaves
+from halowire.pyg.edges import Edges
 from halowire.pyg.gathering import Gathering
 from halowire.pyg.hetero_data import HeteroShardData
+from halowire.pyg.leaves import leaves
 from halowire.pyg.losses import Losses
 from halowire.pyg.model_pass import ModelPass
-from halowire.pyg.node_index import refuse_no_index, translated
+from halowire.pyg.node_index import refuse_no_index, row_places, translated
 from halowire.pyg.own_rows import Owner, OwnIndex, OwnRows, plain
 from halowire.pyg.whole_loss import Reduction
 from halowire.wire import HaloExchanges, Policy, Transport
@@ -51,9 +52,9 @@ def standing_in(data: ShardData | HeteroShardData, graph: Any) -> Iterator[None]
 class ShardData(Gathering, Losses):
     """One worker's part of a graph under PyG's names: ``x``, ``edge_index``, ``y``, masks, edge tensors.
 
-    Node tensors hold the ``n`` owned rows; edge tensors hold the edges into these rows, in the user's order.
-    ``rows`` are the owned rows' places in the user's graph and ``edge_rows`` those of the edges, ``num_nodes`` is
-    ``n``, ``keys`` are the tensors' names.
+    Node tensors hold the ``n`` owned rows; edge tensors hold the edges into these rows, in the user's order, or by
+    owned row where the user's edges are sorted by target. ``rows`` are the owned rows' places in the user's graph and
+    ``edge_rows`` those of the edges, ``num_nodes`` is ``n``, ``keys`` are the tensors' names.
     """
 
     shard: Shard
@@ -144,9 +145,7 @@ class ShardData(Gathering, Losses):
 
     def places(self) -> Tensor:
         """This worker's row of every node of the whole graph, int64 ``[N]``; -1 for nodes of other workers."""
-        place = torch.full((self.shard.num_nodes,), -1)
-        place[self.rows] = torch.arange(self.num_nodes)
-        return place
+        return row_places(self.rows, self.shard.num_nodes)
 
     def rows_of(self, values: Tensor, nodes: Tensor) -> Tensor:
         """The rows of any ``nodes``, by their numbers in the whole graph, of ``values`` ``[n, ...]``, such as outputs.

@@ -13,23 +13,25 @@ from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
 from halowire.errors import InputError
 from halowire.events import EVAL, SETUP, TRAIN
-from halowire.launch import agreed
 from halowire.pyg.adjacency import take_adjacency
 from halowire.pyg.autoencoders import spread_autoencoder
 from halowire.pyg.data_part import ShardData, part_of
 from halowire.pyg.edge_forms import EdgeForm
-from halowire.pyg.edges import changed
 from halowire.pyg.entries import MethodEntry, ModuleEntry, own_methods
 from halowire.pyg.fast_path import LayerPath, use_fast_paths
 from halowire.pyg.hetero_data import HeteroShardData
+from halowire.pyg.home_choice import rehearsed_at_home
+from halowire.pyg.home_rows import Home, bare
+from halowire.pyg.leaves import changed
+from halowire.pyg.light_gcn import rows_entry, spread_light_gcn
 from halowire.pyg.model_pass import ModelPass
 from halowire.pyg.node_weights import NodeWeights, WholeTables, guesses
 from halowire.pyg.own_rows import OwnRows, is_marked, plain
-from halowire.pyg.rehearsal import UncheckableError, call_on_random, in_thread, rehearse
+from halowire.pyg.rehearsal import UncheckableError, call_on_random, in_thread
 from halowire.pyg.trial import Call, Rehearsed, needed_inputs
 from halowire.pyg.whole_layers import refuse_unsupported, refuse_wrapped, spread_norms
 from halowire.pyg.whole_loss import Guarded
-from halowire.training import Config, Situation, agree, model_facts, policy_of, recipe_config, refuse, settled
+from halowire.training import Config, Situation, agree, agreed, model_facts, policy_of, recipe_config, refuse, settled
 from halowire.wire import HaloExchanges, RowCodec, agree_on_codec, sample_size
 
 ATTRIBUTE = "_halowire"
@@ -181,12 +183,16 @@ class Attachment:
         data.reduction.compares_weights |= bool(self.weights.dims)
         self._watch_weights()
         spread_autoencoder(model, data)
+        spread_light_gcn(model, data)
         take_adjacency(model)
+        rows = rows_entry(model)
         for name, module in model.named_modules():
+            if not name and rows:
+                continue  # forward is no pass itself: it calls the method that gives rows
             entry = ModuleEntry(self, name)
             module.register_forward_pre_hook(entry.before, with_kwargs=True)
             module.register_forward_hook(entry.after, always_call=True)
-        for name in own_methods(model):
+        for name in (*own_methods(model), *([rows] if rows else [])):
             # An attribute of the instance is found before the method of its class; parameters and buffers stay.
             object.__setattr__(model, name, MethodEntry(self, name, model))
 
@@ -225,7 +231,7 @@ class Attachment:
         for guess in choices if args else ():
             self._guess(guess)
             try:
-                self.exchange_of(args)
+                self.exchange_of(args, entry=rows_entry(self._model))
             except InputError as error:
                 failures.append(error)
             else:
@@ -267,8 +273,14 @@ class Attachment:
             self._around.enter_context(torch.no_grad())
         self._around.enter_context(self._part.transport.ledger.account(TRAIN if training else EVAL))
         self._forms = known.forms[0 if self._model.training else 1]
-        self._part.passing.begin(exchange, *((self.epoch, known.widths) if training else ()))
+        home = None
+        if known.saved and isinstance(self._part, ShardData):
+            home = Home(self._part.bridge, (self._config.seed, self.epoch))
+        epoch, widths = (self.epoch, known.widths) if training else (None, None)
+        self._part.passing.begin(exchange, epoch, widths, home)
         self.epoch += training
+        if home is not None:
+            return tuple(home.welcome(plain((args, kwargs))))
         return (plain(args), plain(kwargs)) if is_marked((args, kwargs)) else None
 
     def end(self, out: Any) -> Any:
@@ -276,7 +288,7 @@ class Attachment:
         self._part.passing.end()
         self._around.close()
         forms = iter(self._forms)
-        return None if out is None else changed(out, lambda leaf: self._guarded(leaf, forms))
+        return None if out is None else changed(bare(out), lambda leaf: self._guarded(leaf, forms))
 
     def _watch_weights(self) -> None:
         """Sum the gradients of the weights that all workers share; those of the rows of nodes are complete."""
@@ -295,9 +307,11 @@ class Attachment:
             return part.give(guarded, form)
         return OwnRows.of(guarded, part.owner) if out.shape[:1] == (part.num_nodes,) else guarded
 
-    def exchange_of(self, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> HaloExchanges:
-        """The exchange for calls with such arguments."""
-        return self._exchange(self._known(args, kwargs or {}))
+    def exchange_of(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None, entry: str = ""
+    ) -> HaloExchanges:
+        """The exchange for calls of ``entry`` with such arguments."""
+        return self._exchange(self._known(args, kwargs or {}, entry))
 
     def _known(self, args: tuple[Any, ...], kwargs: dict[str, Any], entry: str = "") -> Rehearsed:
         """What the rehearsal found for such a call; the first call of a kind is rehearsed, by all workers at once."""
@@ -313,7 +327,8 @@ class Attachment:
         part = self._part
         if (part.passing, known) not in self._exchanges:
             here = Situation(caller="fit", codec=self._codec is not None, drops=known.drops)
-            used = settled(self._config, here)
+            # What is computed at home is not among the widths.
+            used = settled(self._config, here).replace({"wire.first_layer": "exchange", "wire.link": 0.0})
             sizes = self._halo_sizes(used.rate.rows)
             rows, pairs = ([sizes[name][place] for name in known.halos] for place in range(2))
             policy = replace(policy_of(used, known.widths, rows, pairs=pairs), codec=self._codec)
@@ -344,7 +359,7 @@ class Attachment:
             if call.doubt is not None:
                 raise call.doubt
             # A thread of its own has none of the modes that the caller is in, such as autocast and inference mode.
-            known = in_thread(lambda: rehearse(self._pristine, call, most, self.weights))
+            known = in_thread(lambda: rehearsed_at_home(self._pristine, call, most, self.weights, self._config))
         except InputError as error:
             failure = error
         uncheckable = isinstance(failure, UncheckableError)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -15,8 +14,9 @@ from torch.autograd.function import once_differentiable
 from halowire.errors import InputError
 from halowire.pyg.bridge import Bridge
 from halowire.pyg.edge_forms import ALL_EDGES
+from halowire.pyg.leaves import changed, leaves
 from halowire.pyg.stacked import Stacked
-from halowire.pyg.written import written
+from halowire.pyg.written import Asked
 
 KEEPING = {"clone", "detach", "contiguous", "to", "long", "cpu", "cuda", "requires_grad_", "alias", "int"}
 """Operations that leave the numbers and their places as they are."""
@@ -88,31 +88,6 @@ class Edges(Tensor):
         raise _refusal(name)
 
 
-def leaves(value: Any) -> Iterator[Any]:
-    """Everything in ``value`` that is no tuple, list or dictionary; the keys of dictionaries are left out."""
-    if isinstance(value, dict):
-        for item in value.values():
-            yield from leaves(item)
-    elif isinstance(value, tuple | list):
-        for item in value:
-            yield from leaves(item)
-    else:
-        yield value
-
-
-def changed(value: Any, change: Callable[[Any], Any]) -> Any:
-    """``value`` with every leaf replaced by ``change(leaf)``, in containers of the same types."""
-    if isinstance(value, dict):
-        filled = copy.copy(value)
-        for key, item in value.items():
-            filled[key] = changed(item, change)
-        return filled
-    if isinstance(value, tuple | list):
-        items = [changed(item, change) for item in value]
-        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
-    return change(value)
-
-
 def unmarked(value: Any) -> Any:
     """``value``, also inside tuples, lists and dictionaries, without marks."""
     return changed(value, _unmark)
@@ -136,9 +111,16 @@ def _refusal(name: str) -> InputError:
             "torch.compile cannot follow edges to other workers; after halowire.distribute, compile the layers that "
             "are not called with edge_index instead, such as model.mlp.compile()"
         )
+    asked = Asked.here()
+    if "negative_sampling" in asked.function or asked.layer == "SuperGATConv":
+        return InputError(
+            f"{asked.words(name)} is for drawn pairs of nodes, and every worker would draw others; in forward, draw "
+            "them with halowire.Random: self.random.negatives(edge_index, x.size(0)), and pass them on (SuperGATConv "
+            "takes them as neg_edge_index)"
+        )
     return InputError(
-        f"{written(name)} depends on how a worker numbers its nodes; a model can index nodes by edges, add to nodes by "
-        "edges, remove or add edges and self loops. Where a function wants to know the number of nodes, pass "
+        f"{asked.words(name)} depends on how a worker numbers its nodes; a model can index nodes by edges, add to "
+        "nodes by edges, remove or add edges and self loops. Where a function wants to know the number of nodes, pass "
         "num_nodes=x.size(0); do everything else before the graph is cut"
     )
 

@@ -15,8 +15,10 @@ from halowire.kernels import MOST_HEADS
 from halowire.layers import Attending, AttentionGradients, Incoming, Summing, empty_rows, gather_whole, scatter_whole
 from halowire.pyg.bridge import Bridge
 from halowire.pyg.edges import Edges, unmarked
+from halowire.pyg.home_rows import HomeRows, bare, product
 from halowire.pyg.pattern import Pattern, Weighted
 from halowire.pyg.stacked import Stacked
+from halowire.pyg.steady_norm import SteadyNorm
 from halowire.schedules import NOT_HIDDEN, plain_overlap
 from halowire.wire import Crossing
 
@@ -27,6 +29,8 @@ WEIGHTS = {
 }  # fmt: skip
 """Layers of ``torch_geometric.nn`` with messages ``weight_e x_j``, and the name of their weight (empty: it is 1)."""
 SUMS = ("add", "sum", "mean")
+STEADY = ("GCNConv", "SAGEConv", "GraphConv", "GINConv")
+"""Layers whose weights of edges stay the same tensor from pass to pass, so that a sum of features is kept."""
 HOOKS = [
     f"_{method}_forward{when}_hooks" for method in ("propagate", "message", "aggregate", "edge_update")
     for when in ("_pre", "")
@@ -107,6 +111,8 @@ def use_fast_paths(model: nn.Module) -> dict[str, LayerPath]:
             path.reason = "" if layer.aggr in SUMS else f"aggr is {layer.aggr}"
             if not path.reason:
                 layer.propagate = FastSum(layer, path, weights[kind])
+            if kind in (package.GCNConv, package.GCN2Conv):
+                layer.register_forward_pre_hook(SteadyNorm(), with_kwargs=True)
         elif kind is package.GATConv:
             path.reason = _misfit_of_gat(layer)
             if not path.reason:
@@ -163,6 +169,7 @@ class FastSum(FastPath):
     def __init__(self, layer: Any, path: LayerPath, weight_name: str) -> None:
         super().__init__(layer, path)
         self._weight_name = weight_name
+        self._sums: tuple[tuple[Weighted, Tensor], Tensor, Tensor] | None = None
 
     def __call__(self, edge_index: Any, size: Any = None, **inputs: Any) -> Tensor:
         """The layer's aggregated messages."""
@@ -181,10 +188,35 @@ class FastSum(FastPath):
             return usual
         weights = None if weight is None else weight.detach().reshape(-1)
         matrices = self._sorted(edge_index).weighted(weights, layer.aggr == "mean")
+        if isinstance(rows, HomeRows) and rows.knows(edge_index.bridge):
+            summed = self._home_sum(rows, matrices)
+            if summed is not None:
+                return summed
         held = edge_index.bridge.held(rows)
+        rows = bare(rows)
         given = (rows, matrices, edge_index.bridge.crossing(rows)) if held is None else (held, matrices, None)
         out: Tensor = WeightedSum.apply(*given)  # type: ignore[no-untyped-call]
         return out
+
+    def _home_sum(self, rows: HomeRows, matrices: Weighted) -> HomeRows | None:
+        """The sum of features, or of their products with a weight, ``A x W = (A x) W``, which knows its halo too.
+
+        ``A x`` is added up once, and its halo rows come from their owners once; None where ``rows`` are others.
+        """
+        origin = (rows, None) if rows.constant else rows.origin
+        if origin is None or type(self._layer).__name__ not in STEADY:
+            return None
+        features, weight = origin
+        place = (matrices, features.halo)
+        if self._sums is None or any(one is not other for one, other in zip(self._sums[0], place, strict=True)):
+            own = matrices.rows.sum(bare(features), features.halo)
+            halo = features.home.bridge.fetch_once(own)
+            self._sums = place, own, halo
+        found = HomeRows.of(*self._sums[1:], features.home, constant=True)
+        if weight is None:
+            return found
+        rows.home.saved.append(rows.shape[1])
+        return product(found, weight)
 
 
 class FastAttention(FastPath):
@@ -241,8 +273,9 @@ class WeightedSum(Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         """Send the halo's gradients, sum those of owned rows meanwhile, then add the gradients that arrive."""
         grad = grads[0].contiguous()
-        if ctx.summing is None:  # one worker: of rows that were already there, those with a halo have no gradient
-            return ctx.edges.inner_t.matmul(grad), None, None
+        if ctx.summing is None:
+            own, edges = ctx.edges.inner_t.matmul(grad), ctx.edges
+            return torch.cat([own, edges.halo_t.matmul(grad)]) if edges.halo.num_cols else own, None, None
         with ctx.crossing.backward():
             return scatter_whole(ctx.summing, grad, None, ctx.crossing.exchange), None, None
 

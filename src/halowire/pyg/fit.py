@@ -76,6 +76,7 @@ def fit(
     inputs: Sequence[str] | None = None,
     decoder: Decoder | None = None,
     codec: RowCodec | None = None,
+    node_weights: Sequence[str] | None = None,
     settings: Mapping[str, Any] | None = None,
     out: str | Path | None = None,
     resume: bool = False,
@@ -104,6 +105,7 @@ def fit(
         decoder: for links, ``decoder(sources, targets)`` gives a score for each pair of rows. It is a function, or a
             module, which is trained too. By default: the dot product of the two rows.
         codec: a codec of one's own for the rows that the recipe would send in float32 (`halowire.RowCodec`).
+        node_weights: names of the weights that have a row for each node, as for `halowire.distribute`.
         settings: overrides with the names of the command line, such as ``{"epochs": 100, "optim.lr": 0.005}``.
         out: the run folder; by default a new one under ``runs/``.
         resume: go on from the newest whole checkpoint in ``out`` with the same model, data and settings (more epochs
@@ -122,7 +124,8 @@ def fit(
     refuse_unsupported(model)
     tensors, graph, links = _read(data, config, _needs_types(model, inputs))
     names = tensors.names if isinstance(tensors, TypedTensors) else tuple(tensors)
-    packed = HandOver(model, loss, _inputs(model, inputs, names), decoder, codec).packed()
+    rows = None if node_weights is None else tuple(node_weights)
+    packed = HandOver(model, loss, _inputs(model, inputs, names), decoder, codec, rows).packed()
     run = run_folder(out, f"graph-{recipe}", resume, overwrite)
     place = run, "graph", "graph", run / "shards"
     job = Job(*place, workers, config, resume, quiet=quiet, table=not quiet, own_model=True)
@@ -183,7 +186,7 @@ def _read(data: Any, config: Config, types: bool) -> tuple[dict[str, Any] | Type
             raise InputError(f"{name} has {mask.shape[1]} splits; choose one: data.{name} = data.{name}[:, 0]")
     known: dict[str, Any] = {name: tensors.get(name) for name in names}
     graph = check(Graph.from_edge_index(tensors["edge_index"], num_nodes, **known, regression=regression))
-    refuse_untrainable(graph, links is not None)
+    refuse_untrainable(graph, links is not None, features=False)  # whether the model takes x, its inputs say
     return tensors, graph, links
 
 

@@ -30,13 +30,14 @@ DEEPEST = 12
 
 @dataclass(frozen=True)
 class HandOver:
-    """The model, its loss or decoder, the names of its inputs, and the codec."""
+    """The model, its loss or decoder, the names of its inputs, the codec, and the names of weights of nodes."""
 
     model: nn.Module
     loss: LossFunction | None
     inputs: tuple[str, ...]
     decoder: Decoder | None = None
     codec: RowCodec | None = None
+    node_weights: tuple[str, ...] | None = None
 
     def packed(self) -> bytes:
         """This object as bytes for the workers; a piece that cannot be packed is refused, before any other work."""

@@ -18,14 +18,15 @@ from torch import Tensor
 
 from halowire.errors import InputError
 from halowire.events import SETUP
-from halowire.launch import agreed
 from halowire.partitioning import EdgeType, HaloLists, Shard, TypedPart, cut_types, type_owners
 from halowire.pyg.bridge import Bridge
 from halowire.pyg.edges import Edges
 from halowire.pyg.losses import Losses
 from halowire.pyg.model_pass import ModelPass
+from halowire.pyg.node_index import names_nodes, row_places, translated
 from halowire.pyg.same_graph import require_same_graph
 from halowire.pyg.whole_loss import Reduction
+from halowire.training import agreed
 from halowire.wire import HaloExchanges, Policy, Transport
 
 ASKED = frozenset({
@@ -39,7 +40,7 @@ class HeteroShardData(Losses):
     """One worker's part of a graph of several node types: ``x_dict``, ``data["paper"].x``, ``edge_index_dict``.
 
     Tensors of nodes hold the owned rows of their type, ``data["paper"].rows`` says which rows of the user's graph these
-    are; tensors of edges hold the edges into owned rows, in the user's order.
+    are; tensors of edges hold the edges into owned rows, in the user's order, or by owned row if that is by target.
     """
 
     def __init__(self, part: TypedPart, passing: ModelPass, store: Any) -> None:
@@ -183,8 +184,12 @@ def local_store(data: Any, part: TypedPart, device: torch.device) -> Any:
     local = copy.copy(data)
     for name in data.node_types:
         store = local[name]
+        count, rows = part.num_nodes[name], part.rows[name]
         for key, value in list(store.items()):
-            store[key] = _placed(value, part.num_nodes[name], part.rows[name], f"{key} of {name!r}", device)
+            if names_nodes(key, value, count):
+                store[key] = translated(value, row_places(rows, count), f"{key} of {name!r}")
+            else:
+                store[key] = _placed(value, count, rows, f"{key} of {name!r}", device)
         store.num_nodes = part.rows[name].numel()
         store.rows = part.rows[name]
     for kind, relation in part.relations.items():
@@ -235,6 +240,11 @@ def _placed(value: Any, count: int, rows: Tensor, name: str, device: torch.devic
     if not isinstance(value, Tensor):
         return value
     key = name.partition(" ")[0]
+    if key.endswith("edge_label_index"):
+        raise InputError(
+            f"{name} holds pairs of nodes of two types, whose rows are not fetched from other workers; split one graph "
+            "of all types instead: RandomLinkSplit()(data.to_homogeneous()), or remove it before halowire.shard"
+        )
     if key.endswith(("_index", "_idx")):
         raise InputError(
             f"{name} names nodes of the whole graph, which have other numbers on every worker; turn it into a mask of "

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from halowire.errors import InputError
+from halowire.partitioning import is_by_target, target_order
 from halowire.pyg.edges import Edges, unmarked
 from halowire.pyg.hetero_data import HeteroShardData, halo_name
 from halowire.pyg.row_numbers import TypedRows
@@ -110,7 +111,7 @@ def draw_hetero(call: Call, generator: torch.Generator, size: Size) -> tuple[Any
         real = unmarked(data[kind].edge_index)
         if kind[0] == kind[2] and not bool((real[0] == real[1]).any()):
             ends[1] = torch.where(ends[0] == ends[1], (ends[1] + 1) % counts[1], ends[1])
-        graph[kind].edge_index = ends
+        graph[kind].edge_index = ends[:, target_order(ends)] if is_by_target(real) else ends
     for label, (kind, value) in call.samples.items():
         count = graph[kind].num_nodes if isinstance(kind, str) else size.edges
         graph[kind][label.removeprefix(f"{kind}.")] = sampled_rows(value, count, isinstance(kind, str), generator)
@@ -136,10 +137,13 @@ def turn_hetero(graph: Any) -> Any:
         for key, value in graph[name].items():
             turned[name][key] = value.flip(0) if isinstance(value, Tensor) else value
     for kind in graph.edge_types:
-        for key, value in graph[kind].items():
-            turned[kind][key] = value
         last = torch.tensor([[graph[kind[0]].num_nodes - 1], [graph[kind[2]].num_nodes - 1]])
-        turned[kind].edge_index = last - graph[kind].edge_index
+        ends = last - graph[kind].edge_index
+        sort = is_by_target(graph[kind].edge_index)
+        order = target_order(ends) if sort else torch.arange(ends.shape[1])
+        for key, value in graph[kind].items():
+            turned[kind][key] = value[order] if isinstance(value, Tensor) and key != "edge_index" else value
+        turned[kind].edge_index = ends[:, order]
     return turned
 
 

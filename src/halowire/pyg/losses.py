@@ -48,6 +48,16 @@ class Losses:
             )
         return self._whole(values, _number_of(values), penalty)
 
+    def ratio(self, values: Tensor, count: int) -> Tensor:
+        """The sum of all workers' ``values`` divided by the sum of their ``count``, as a loss of the whole graph.
+
+        For losses with more values than rows that count, such as a penalty on rows that is divided by the pairs.
+
+        Example:
+            >>> loss = data.ratio(torch.cat([values, 1e-4 * rows.square().sum(1)]), values.numel())
+        """
+        return self._whole(values, torch.full((), float(count), dtype=torch.float64, device=values.device), 0.0)
+
     def loss(
         self, function: Callable[..., Tensor], out: Tensor, y: Tensor, mask: Any = None, *,
         penalty: Tensor | float = 0.0, **options: Any,

@@ -10,6 +10,7 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from halowire.errors import InputError
+from halowire.pyg.home_rows import Home
 from halowire.wire import HaloExchanges, Transport
 
 FIRST_EXACT = 10_000
@@ -34,6 +35,7 @@ class ModelPass:
         self.inside = False
         self.exchanges: HaloExchanges | None = None
         self.epoch: int | None = None
+        self.home: Home | None = None
         self._expected_widths: tuple[int, ...] | None = None
         self._num_exact = 0
 
@@ -42,17 +44,23 @@ class ModelPass:
         return self
 
     def begin(
-        self, exchanges: HaloExchanges | None = None, epoch: int | None = None, widths: tuple[int, ...] | None = None
+        self,
+        exchanges: HaloExchanges | None = None,
+        epoch: int | None = None,
+        widths: tuple[int, ...] | None = None,
+        home: Home | None = None,
     ) -> None:
         """Begin a pass over ``exchanges`` in training epoch ``epoch``; without both, all rows of the pass are exact.
 
-        ``widths`` are the widths of the coded exchanges that the policy was made for, in their order.
+        ``widths`` are the widths of the coded exchanges that the policy was made for, in their order. ``home`` is what
+        rows share that know their halo, where the pass has such rows.
         """
         self.inside = True
         self.coded_widths = []
         self.coded_halos = []
         self.exchanges = exchanges
         self.epoch = epoch
+        self.home = home
         self._expected_widths = widths
         self._num_exact = 0
 
@@ -81,6 +89,12 @@ class ModelPass:
             return value
         out: Tensor = WholeSum.apply(value, self.transport)  # type: ignore[no-untyped-call]
         return out
+
+    def whole_max(self, value: int) -> int:
+        """The largest ``value`` of all workers."""
+        values = torch.zeros(self.transport.size, dtype=torch.int64)
+        values[self.transport.rank] = value
+        return int(self.transport.all_reduce(values, "largest value of all workers", account=None).max())
 
     def coded_number(self, width: int, halo: str) -> int:
         """The number of the next coded crossing, which carries ``width`` columns of the rows of ``halo``."""

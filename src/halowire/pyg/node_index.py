@@ -49,6 +49,13 @@ def translated(value: Any, place: Tensor, name: str = "index") -> Any:
     return rows[rows >= 0].to(value.device)
 
 
+def row_places(rows: Tensor, num_nodes: int) -> Tensor:
+    """The place of every one of ``num_nodes`` nodes among the owned ``rows``, int64 ``[N]``; -1 for all others."""
+    place = torch.full((num_nodes,), -1)
+    place[rows] = torch.arange(rows.numel())
+    return place
+
+
 def refuse_no_index(value: Any, num_nodes: int, name: str) -> Tensor:
     """``value`` as whole numbers from 0 to ``num_nodes - 1``, or a refusal."""
     index = torch.as_tensor(value)

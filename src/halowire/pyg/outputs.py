@@ -11,7 +11,8 @@ from torch import Tensor
 
 from halowire.errors import InputError
 from halowire.pyg.edge_forms import EdgeForm, form_of
-from halowire.pyg.edges import Edges, leaves, unmarked
+from halowire.pyg.edges import Edges, unmarked
+from halowire.pyg.leaves import leaves
 from halowire.pyg.row_numbers import RowNumbers, count_text, numbers_in_part, whole_count
 
 

@@ -19,6 +19,7 @@ from halowire.pyg.distribute import attach, layer_paths, state_of
 from halowire.pyg.drop_edges import DropEdges
 from halowire.pyg.fast_path import NATIVE, overlap_by_layer
 from halowire.pyg.hetero_data import HeteroShardData
+from halowire.pyg.light_gcn import rows_entry
 from halowire.pyg.module_watch import modules_watched
 from halowire.pyg.random_draws import Random
 from halowire.pyg.trial import needed_inputs
@@ -59,7 +60,9 @@ class OwnModel(nn.Module):
         self.train(epoch is not None)
         state_of(self.model).epoch = epoch or 0
         args, kwargs = self.call_inputs()
-        out = self._data.task_rows(self.model(*args, **kwargs))
+        entry = rows_entry(self.model)
+        called = getattr(self.model, entry) if entry else self.model
+        out = self._data.task_rows(called(*args, **kwargs))
         if self._one_value and isinstance(out, Tensor) and out.dim() == 1:
             out = out[:, None]
         if not isinstance(out, Tensor) or out.dim() != 2:
@@ -97,8 +100,10 @@ class OwnRunner(Runner):
         self.task = task
         self.peers = data.transport
         self.num_features = data.task_shard.num_features
-        self.exchange = state_of(model.model).exchange_of(*model.call_inputs())
+        args, kwargs = model.call_inputs()
+        self.exchange = state_of(model.model).exchange_of(args, kwargs, rows_entry(model.model))
         self.parameters = {name: value for name, value in model.named_parameters() if value.requires_grad}
+        self.row_weights = frozenset(f"{PREFIX}{name}" for name in state_of(model.model).weights.dims)
 
     def forward_backward(self, epoch: int, complete: Complete) -> Tensor:
         """Run the user's code forward, and backward by autograd, whose hooks tell which gradients are complete."""
@@ -137,6 +142,16 @@ class OwnRunner(Runner):
         own = ("passes.", "random")
         self.exchange.load_state({name: value for name, value in state.items() if not name.startswith(own)})
 
+    def whole_rows(self, name: str, value: Tensor) -> Tensor:
+        """``value`` of a weight with a row for each node, with the rows of all nodes in the user's order."""
+        attached = state_of(self._own)
+        return attached.tables.whole(value, attached.weights.dims[name.removeprefix(PREFIX)])
+
+    def own_rows(self, name: str, value: Tensor) -> Tensor:
+        """The rows of this worker's nodes of what :meth:`whole_rows` gave."""
+        attached = state_of(self._own)
+        return attached.tables.part(name, value, attached.weights.dims[name.removeprefix(PREFIX)])
+
     def start_afresh(self, epoch: int, seed: int) -> None:
         """Forget the exchange's state, and let this worker draw random numbers that no earlier epoch used."""
         super().start_afresh(epoch, seed)
@@ -164,9 +179,13 @@ def own_runner(
     inputs: Sequence[str],
     links: LinkTask | None = None,
     codec: RowCodec | None = None,
+    node_weights: Sequence[str] | None = None,
 ) -> OwnRunner:
-    """Attach ``model`` to the shard and wrap it for the training loop; it learns ``links`` if they are given."""
-    attach(model, data, config, codec, node_weights=())
+    """Attach ``model`` to the shard and wrap it for the training loop; it learns ``links`` if they are given.
+
+    ``node_weights`` are the weights with a row for each node; None: they are guessed.
+    """
+    attach(model, data, config, codec, node_weights)
     data.reduction.hand_over()
     decoder = None if links is None else links.decoder
     own = OwnModel(model, data, inputs, decoder)

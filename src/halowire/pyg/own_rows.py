@@ -16,7 +16,7 @@ from torch import Tensor
 
 from halowire.errors import InputError
 from halowire.pyg.edge_forms import ALL_EDGES, EdgeForm
-from halowire.pyg.edges import changed, leaves
+from halowire.pyg.leaves import changed, leaves
 from halowire.pyg.model_pass import ModelPass
 
 FINDING = {"nonzero", "argwhere", "where"}
@@ -152,7 +152,9 @@ def _marked_result(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], out
     # A list of tensors, or a plain tensor with as many rows, may come first: torch.cat([rows, more], 1), 1 - rows.
     for value in leaves((args, kwargs)):
         if isinstance(value, OwnRows | OwnEdges) and out.shape[0] == value.owner.owned:
-            return (OwnRows if isinstance(value, OwnRows) else OwnEdges).of(out, value.owner)
+            # Not `type(value)`: rows of a device may have a class of the device, and the result may be on the host.
+            kind = OwnEdges if isinstance(value, OwnEdges) else OwnRows
+            return kind.of(out, value.owner)
     return out
 
 

@@ -17,7 +17,8 @@ from torch import Tensor
 from halowire.errors import InputError
 from halowire.events import SETUP
 from halowire.partitioning import Shard
-from halowire.pyg.edges import ASKING, KEEPING, changed
+from halowire.pyg.edges import ASKING, KEEPING
+from halowire.pyg.leaves import changed
 from halowire.pyg.own_rows import plain
 from halowire.training import PairRows
 from halowire.wire import Transport

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from halowire.errors import InputError
+from halowire.partitioning import is_by_target, target_order
 from halowire.pyg.adjacency import NAMES as SPARSE
 from halowire.pyg.adjacency import plain_adjacency, take_adjacency
 from halowire.pyg.data_part import ShardData
@@ -57,7 +58,7 @@ class Difference(Exception):  # noqa: N818
 SMALL = Size(NODES, EDGES, gradients=True)
 
 
-def rehearse(model: nn.Module, call: Call, most: int, weights: NodeWeights) -> Rehearsed:
+def rehearse(model: nn.Module, call: Call, most: int, weights: NodeWeights, at_home: bool = False) -> Rehearsed:
     """Compare ``model`` on whole random graphs and on the same graphs cut in two; return what is known of such a call.
 
     On a small graph, forward in training and evaluation mode, all weight gradients and all buffers are compared,
@@ -65,13 +66,13 @@ def rehearse(model: nn.Module, call: Call, most: int, weights: NodeWeights) -> R
     compared on ever larger graphs. These grow to the size of the real graph, or until they have nodes below and above
     every number that the model hands to torch and that could be the number of a node or an edge: every number below
     ``most``, the nodes and edges of the whole graph. Those ``weights`` that have a row for each node get as many rows
-    as the random graph has nodes.
+    as the random graph has nodes. ``at_home``: workers compute the rows of their halo themselves, where they can.
     """
     notes = Notes()
     model, call = _checkable(model, call)
-    known = _majority(SMALL, lambda seed: _attempt(model, call, seed, SMALL, notes, weights))
+    known = _majority(SMALL, lambda seed: _attempt(model, call, seed, SMALL, notes, weights, at_home))
     for size in _larger(_telling_size(notes.numbers, model, call, most)):
-        _majority(size, lambda seed, size=size: _attempt(model, call, seed, size, Notes(), weights))  # type: ignore[misc]
+        _majority(size, lambda seed, size=size: _attempt(model, call, seed, size, Notes(), weights, at_home))  # type: ignore[misc]
     return known
 
 
@@ -151,7 +152,9 @@ def _telling_size(numbers: set[float], model: nn.Module, call: Call, most: int) 
     return max(full, largest + largest // 4 + NODES if largest else 0)
 
 
-def _attempt(model: nn.Module, call: Call, seed: int, size: Size, notes: Notes, weights: NodeWeights) -> Rehearsed:
+def _attempt(
+    model: nn.Module, call: Call, seed: int, size: Size, notes: Notes, weights: NodeWeights, at_home: bool
+) -> Rehearsed:
     """Compare the model on one random graph of ``size``; raises `Difference` where the cut model differs."""
     generator = torch.Generator().manual_seed(seed)
     graph, owner = _random(call, generator, size, bool(weights.dims))
@@ -166,7 +169,7 @@ def _attempt(model: nn.Module, call: Call, seed: int, size: Size, notes: Notes, 
         spread_norms(own, part.passing)
         use_fast_paths(own)
         take_adjacency(own)
-        return try_pass(own, call, part, rows, size, Notes())
+        return try_pass(own, call, part, rows, size, Notes(), at_home)
 
     try:
         parts = run_threads(PARTS, work)
@@ -209,6 +212,8 @@ def _random(call: Call, generator: torch.Generator, size: Size, numbered: bool) 
     edges = draw(size.nodes, 2, size.edges)
     if not bool((unmarked(call.data.edge_index)[0] == unmarked(call.data.edge_index)[1]).any()):
         edges[1] = torch.where(edges[0] == edges[1], (edges[1] + 1) % size.nodes, edges[1])
+    if is_by_target(unmarked(call.data.edge_index)):
+        edges = edges[:, target_order(edges)]
     graph: dict[str, Any] = {"edge_index": edges}
     for name, (kind, value) in call.samples.items():
         count = size.nodes if kind == "node" else size.edges
@@ -290,7 +295,11 @@ def _turned(call: Call, graph: Any) -> Any:
         for name, value in graph.items()
     }
     turned["edge_index"] = NODES - 1 - graph["edge_index"]
-    return turned
+    if not is_by_target(graph["edge_index"]):
+        return turned
+    order = target_order(turned["edge_index"])
+    edges = {name: turned[name][order] for name, (kind, _) in call.samples.items() if kind == "edge"}
+    return turned | edges | {"edge_index": turned["edge_index"][:, order]}
 
 
 def _compare(want: Outcome, parts: list[Outcome], rounding: dict[str, float], weights: NodeWeights) -> None:

@@ -13,8 +13,8 @@ from halowire.errors import InputError
 from halowire.events import SETUP
 from halowire.graph import Graph, homogeneous, is_hetero, load
 from halowire.kernels import Csr
-from halowire.launch import Place, agreed, choose_device, join
-from halowire.partitioning import Partition, Shard, cut, cut_links, is_shard_folder, partition, read_shard
+from halowire.launch import Place, choose_device, join
+from halowire.partitioning import Partition, Shard, cut, cut_links, is_shard_folder, owned_edges, partition, read_shard
 from halowire.pyg.adjacency import NAMES as SPARSE
 from halowire.pyg.adjacency import Adjacency, with_edges
 from halowire.pyg.bridge import Bridge
@@ -25,7 +25,7 @@ from halowire.pyg.model_pass import ModelPass
 from halowire.pyg.node_index import names_nodes
 from halowire.pyg.pairs import pair_names
 from halowire.pyg.same_graph import require_same_graph
-from halowire.training import Config, Decoder, LinkTask, Situation, dot_product, hold_out, refuse
+from halowire.training import Config, Decoder, LinkTask, Situation, agreed, dot_product, hold_out, refuse
 from halowire.wire import Transport
 
 
@@ -200,7 +200,7 @@ def local_tensors(
     place = torch.full((num_nodes,), -1)
     held = torch.cat([shard.rows, shard.halo_ids])
     place[held] = torch.arange(held.numel())
-    mine = (owner[edge_index[1]] == shard.rank).nonzero()[:, 0]
+    mine = owned_edges(edge_index, owner, shard.rank, place)
     kinds = tensor_kinds(tensors, num_nodes, edge_index.shape[1], node_index)
     chosen = {"node": shard.rows, "edge": mine}
     parts = {

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from halowire.pyg.edges import changed
+from halowire.pyg.leaves import changed
 from halowire.pyg.own_rows import plain
 
 

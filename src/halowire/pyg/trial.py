@@ -18,9 +18,11 @@ from halowire.pyg.adjacency import Adjacency
 from halowire.pyg.data_part import ShardData, holds_graph, standing_in
 from halowire.pyg.drop_edges import DropEdges
 from halowire.pyg.edge_forms import EdgeForm
-from halowire.pyg.edges import Edges, leaves
+from halowire.pyg.edges import Edges
 from halowire.pyg.hetero_data import HeteroShardData
 from halowire.pyg.hetero_trial import HeteroSlots
+from halowire.pyg.home_rows import Home, bare, changing
+from halowire.pyg.leaves import leaves
 from halowire.pyg.model_pass import ModelPass
 from halowire.pyg.outputs import Held, Output
 from halowire.pyg.own_rows import plain
@@ -103,6 +105,13 @@ class Call:
             )
         return asked
 
+    @property
+    def kept_names(self) -> list[str]:
+        """Names of the graph's tensors whose halo rows are kept: features that never change."""
+        if not isinstance(self.data, ShardData):
+            return []
+        return [name for name, (_, value) in self.samples.items() if self.data.bridge.kept_halo(value) is not None]
+
     def on(self, graph: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """``args`` and ``kwargs`` with the tensors of another ``graph``, which has them as attributes."""
         args = tuple(fill(value, graph) for value in self.args)
@@ -167,6 +176,8 @@ class Rehearsed:
     """What is known of a kind of call: the ``widths`` of its coded exchanges, whether values or edges are dropped
     before one of them (``drops``), and the names of the ``halos`` whose rows they carry.
 
+    ``saved`` are the widths of the exchanges that are not needed because workers compute the rows of their halo
+    themselves.
     ``forms`` are the lists of edges that the outputs belong to (None: to nodes), in training and in evaluation.
     """
 
@@ -174,6 +185,7 @@ class Rehearsed:
     drops: bool
     halos: tuple[str, ...] = ()
     forms: tuple[tuple[EdgeForm | None, ...], ...] = field(default=((), ()), compare=False)
+    saved: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -201,7 +213,9 @@ class Outcome:
     known: Rehearsed
 
 
-def try_pass(model: nn.Module, call: Call, graph: Any, rows: RowNumbers, size: Size, notes: Notes) -> Outcome:
+def try_pass(
+    model: nn.Module, call: Call, graph: Any, rows: RowNumbers, size: Size, notes: Notes, at_home: bool = False
+) -> Outcome:
     """Run forward and, if asked for, backward in training mode, then forward in evaluation mode, on the CPU.
 
     Args:
@@ -211,6 +225,7 @@ def try_pass(model: nn.Module, call: Call, graph: Any, rows: RowNumbers, size: S
         rows: the numbers of the graph's nodes in the whole graph.
         size: the size of the whole graph.
         notes: takes the notes of this pass.
+        at_home: whether a worker computes the rows of its halo itself, where it can.
     """
     model.cpu()
     trace: dict[tuple[str, int], Tensor] = {}
@@ -219,18 +234,23 @@ def try_pass(model: nn.Module, call: Call, graph: Any, rows: RowNumbers, size: S
     leaf_tensors = {name: getattr(graph, name).detach().clone().requires_grad_() for name in call.with_gradient}
     for name, leaf in leaf_tensors.items():
         setattr(graph, name, leaf)
+    if at_home and isinstance(graph, ShardData):
+        for name in call.kept_names:
+            graph.bridge.keep(getattr(graph, name))
     args, kwargs = call.on(graph)
     passing: ModelPass | None = getattr(graph, "passing", None)
 
     held = Held.of(graph, rows, size.nodes, size.edges)
 
     def run() -> list[Output]:
+        home = Home(graph.bridge) if at_home and isinstance(graph, ShardData) else None
+        given = (args, kwargs) if home is None else home.welcome((args, kwargs))
         if passing is not None:
-            passing.begin()
+            passing.begin(home=home)
         with Still(notes, lambda: 0 if passing is None else len(passing.coded_widths)):
             with standing_in(call.data, graph):
-                out = call.function(model)(*args, **kwargs)
-            return held.outputs(out)
+                out = call.function(model)(*given[0], **given[1])
+            return held.outputs(bare(out))
 
     model.train()
     with torch.set_grad_enabled(size.gradients):
@@ -283,9 +303,11 @@ class Still(TorchFunctionMode):
         """Call ``func``, unless it draws random numbers."""
         kwargs, name = kwargs or {}, getattr(func, "__name__", "")
         if "dropout" in name:
+            given = args[0] if args else kwargs["input"]
             if _drops(args, kwargs):
                 self._notes.drops.add(self._count_exchanges())
-            return args[0] if args else kwargs["input"]
+                return changing(given)
+            return given
         if name in DRAWS:
             raise InputError(
                 f"the model's forward draws random numbers (torch's `{name}`), and every worker would draw others; for "
@@ -310,7 +332,9 @@ def _known(model: nn.Module, passing: ModelPass | None, notes: Notes) -> Rehears
     halos = () if passing is None else tuple(passing.coded_halos)
     drops_edges = any(isinstance(module, DropEdges) and module.p > 0 for module in model.modules())
     drops_values = min(notes.drops, default=len(widths)) < len(widths)
-    return Rehearsed(widths, bool(widths) and (drops_edges or drops_values), halos)
+    home = None if passing is None else passing.home
+    known = Rehearsed(widths, bool(widths) and (drops_edges or drops_values), halos)
+    return known if home is None else replace(known, saved=tuple(home.saved))
 
 
 def _tracer(name: str, trace: dict[tuple[str, int], Tensor]) -> Callable[[nn.Module, Any, Any], None]:
@@ -319,6 +343,6 @@ def _tracer(name: str, trace: dict[tuple[str, int], Tensor]) -> Callable[[nn.Mod
     def note(module: nn.Module, args: Any, out: Any) -> None:
         if isinstance(out, Tensor) and not isinstance(out, Edges):
             label = f"{name} ({type(module).__name__})" if name else "the output"
-            trace[label, next(calls)] = out.detach().clone()
+            trace[label, next(calls)] = bare(out).detach().clone()
 
     return note

@@ -15,10 +15,12 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
 from halowire.errors import InputError
+from halowire.pyg.edge_lists import pad_alike
 from halowire.pyg.global_attention import polynormer, sgformer
 from halowire.pyg.graph_norms import BATCH_NORMS, GraphMeans
 from halowire.pyg.model_pass import ModelPass
 from halowire.pyg.semantic_attention import WholeHan
+from halowire.pyg.typed_norm import typed_batch_norm
 
 POOLING = (
     "it makes one graph of another, and every worker sees only its own nodes; leave it out, or train on one worker"
@@ -27,10 +29,10 @@ NEIGHBOURS = "it finds neighbours itself, among the nodes of this worker only; g
 REFUSED = {
     "TopKPooling": POOLING, "SAGPooling": POOLING, "ASAPooling": POOLING, "EdgePooling": POOLING,
     "PANPooling": POOLING, "MemPooling": POOLING, "ClusterPooling": POOLING,
-    "HeteroBatchNorm": "its statistics by type of node are not gathered from all workers; use BatchNorm",
     "DynamicEdgeConv": NEIGHBOURS, "XConv": NEIGHBOURS, "GravNetConv": NEIGHBOURS,
     "SyncBatchNorm": "halowire spreads BatchNorm1d over the workers itself; use that",
     "GPSConv": "its attention is over all nodes, and every worker sees only its own; use TransformerConv",
+    "MeshCNNConv": "it needs four edges into every node, in the order of a mesh; use EdgeConv or train on one worker",
     "Node2Vec": "it has one weight row per node of the whole graph; use a model of (x, edge_index)",
 }  # fmt: skip
 """Layers that cannot run on a shard, each with the reason."""
@@ -64,6 +66,16 @@ def refuse_unsupported(model: nn.Module) -> None:
                 f"layer {name!r} is ChebConv without normalization, which takes the largest degree that it sees "
                 'for that of the whole graph; use normalization="sym" or "rw"'
             )
+        if kind == "CorrectAndSmooth" and module.autoscale:
+            raise InputError(
+                f"layer {name or kind!r} is CorrectAndSmooth with autoscale, which takes the mean error of the nodes "
+                "that it sees; use autoscale=False and a scale of your own"
+            )
+        if kind == "EGConv" and module.add_self_loops and "symnorm" not in module.aggregators:
+            raise InputError(
+                f"layer {name!r} is EGConv, which adds self loops up to the largest number of a node that it sees; use "
+                'an aggregator "symnorm" too, or add_self_loops=False and AddSelfLoops before the graph is cut'
+            )
     for name, value in [*model.named_parameters(), *model.named_buffers()]:
         if isinstance(value, UninitializedParameter | UninitializedBuffer):
             raise InputError(
@@ -73,21 +85,23 @@ def refuse_unsupported(model: nn.Module) -> None:
 
 
 def spread_norms(model: nn.Module, passing: ModelPass) -> None:
-    """Give every normalisation layer, linear attention over all nodes and ``HANConv`` the sums of the whole graph."""
+    """Give norms, linear attention over all nodes, ``HANConv`` and padding aggregations what the whole graph has."""
     known: dict[type, Any] = {nn.BatchNorm1d: column_norm}
     if (package := sys.modules.get("torch_geometric.nn")) is not None:
         known |= {getattr(package, name): norm for name, norm in NORMS.items()}
-    attention: dict[type, Any] = {}
+    whole: dict[type, Any] = {} if package is None else {package.HeteroBatchNorm: typed_batch_norm}
     if (attentions := sys.modules.get("torch_geometric.nn.attention")) is not None:
-        attention = {attentions.SGFormerAttention: sgformer, attentions.PolynormerAttention: polynormer}
+        whole |= {attentions.SGFormerAttention: sgformer, attentions.PolynormerAttention: polynormer}
     for module in model.modules():
         if type(module) in known:
             # An attribute of the instance comes before the method of its class; parameters and buffers stay.
             module.forward = partial(_forward, known[type(module)], module, passing)
-        elif type(module) in attention:
-            module.forward = partial(attention[type(module)], module, passing)
+        elif type(module) in whole:
+            module.forward = partial(whole[type(module)], module, passing)
         elif package is not None and type(module) is package.HANConv:
             module.forward = WholeHan(module, passing)
+        elif (padded := pad_alike(module, passing)) is not None:
+            module.forward = padded
 
 
 def _forward(

@@ -15,7 +15,7 @@ from torch.autograd import Function, Variable
 
 from halowire.errors import InputError
 from halowire.events import SETUP, TRAIN
-from halowire.pyg.edges import changed, leaves
+from halowire.pyg.leaves import changed, leaves
 from halowire.pyg.outside_weights import RowTensors, leaf_tensors, told_apart
 from halowire.wire import HaloExchanges, Transport, vector_on
 

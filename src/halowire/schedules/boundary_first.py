@@ -27,7 +27,7 @@ from halowire.layers import Aggregation, Entry, Gathering, Incoming, Inputs, Kep
 from halowire.schedules.departure import Departure
 from halowire.schedules.halo_copies import HaloCopies
 from halowire.schedules.stage import Stage
-from halowire.wire import Message
+from halowire.wire import FORWARD, Message
 
 Complete = Callable[[nn.Parameter], None]
 """A function that is called with every parameter whose gradient is complete."""
@@ -111,7 +111,8 @@ class BoundaryFirst:
             if before is None and part.copies is not None and segment.following is not None:
                 incoming = run.with_copies(part.copies)
             elif segment.following is not None:
-                incoming = run.boundary_first()
+                travels = part.aggregation.exchange.sends(FORWARD)
+                incoming = run.boundary_first() if travels else run.alone()
             else:
                 run.interior_first()
             passed.segments.append(run.between)
@@ -194,6 +195,14 @@ class _ForwardSegment:
         between.gathering = copies.aggregation.gather(layer, between.a, self._rows.training)
         rows, between.copied = copies.forward(self._segment, self._rows)
         return Incoming(rows=rows)
+
+    def alone(self) -> Incoming:
+        """Run over all rows; nothing travels, and the sums after it go without halo rows."""
+        layer, between = self._segment.following, self.between
+        assert layer is not None and between.a is not None
+        self.interior_first()
+        between.gathering = self._aggregation.gather(layer, between.a, self._rows.training)
+        return Incoming()
 
     def interior_first(self) -> None:
         """Run over the interior while the halo rows travel, then over the boundary."""

@@ -8,6 +8,7 @@ from halowire.training.config import Config, GraphConfig, ModelConfig, ModelName
 from halowire.training.earlier_run import bring_back, earlier_run_kept, forget_earlier, holds_run, set_aside
 from halowire.training.generators import generator_states, restore_generators
 from halowire.training.graph_parallel import GraphParallel
+from halowire.training.home_price import ETHERNET, LOOPBACK, Surroundings
 from halowire.training.job import PREDICTIONS, Job, graph_sizes, holds_parts, refuse_other_job, refuse_other_sizes
 from halowire.training.link_task import Decoder, LinkTask, PairRows, dot_product
 from halowire.training.loop import EXTRAS, Hooks, Silent, Trainer
@@ -16,6 +17,7 @@ from halowire.training.model_setup import policy_of, travelling_widths
 from halowire.training.outcome import Run, finished, worker_error
 from halowire.training.predict import check_format, gather_predictions, predict, write_predictions
 from halowire.training.recipes import RECIPES, recipe_config
+from halowire.training.row_age import trained_part
 from halowire.training.rule import Kind, Rule, Situation, dashed, mesh_of, pipelined
 from halowire.training.rules import RULES, refuse, settled
 from halowire.training.runner import Runner
@@ -32,10 +34,13 @@ from halowire.training.source import (
 )
 from halowire.training.staged import Staged
 from halowire.training.task import Learnt, Task
+from halowire.training.telling import agreed
 from halowire.training.worker_memory import free_memory, peak_memory
 
 __all__ = [
+    "ETHERNET",
     "EXTRAS",
+    "LOOPBACK",
     "PREDICTIONS",
     "RECIPES",
     "RULES",
@@ -62,10 +67,12 @@ __all__ = [
     "Silent",
     "Situation",
     "Staged",
+    "Surroundings",
     "Task",
     "TaskConfig",
     "Trainer",
     "agree",
+    "agreed",
     "best_weights",
     "bring_back",
     "check_format",
@@ -110,6 +117,7 @@ __all__ = [
     "restore_generators",
     "set_aside",
     "settled",
+    "trained_part",
     "travelling_widths",
     "worker_error",
     "write_predictions",

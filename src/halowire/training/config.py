@@ -128,25 +128,35 @@ class RateConfig:
 
 @dataclass(frozen=True)
 class WireConfig:
-    """Rows that need not travel; the result stays exact."""
+    """Rows that need not travel, and which rows do; the result stays exact."""
 
-    first_layer: Literal["exchange", "local"] = "exchange"
+    first_layer: Literal["auto", "exchange", "local"] = "auto"
     """the halo's rows of the first layer that exchanges rows. `exchange`: sent in every epoch; `local`: computed by
-    every worker itself, from features and their sums that are sent once"""
-    cover: Literal["off", "auto", "on"] = "off"
+    every worker itself, from features and their sums that are sent once; `auto`: as `local` where that is predicted to
+    take less time than sending them. What it saves and costs is printed before the run"""
+    cover: Literal["auto", "off", "on"] = "auto"
     """`on`: where it makes fewer rows, the sender adds up the rows that a node of another worker reads, and sends the
     sum (a minimum vertex cover of the edges between each two workers decides); exact for all models but gat.
     `auto`: on where at least 5 per cent of the rows are saved"""
+    rows: Literal["auto", "narrow", "hidden"] = "auto"
+    """rows of a layer that narrows them. `narrow`: multiplied by its weights before they travel; `hidden`: as they are,
+    which are more bytes, but suit one bit and late rows; `auto`: hidden with --freshness.mode late-rows, else narrow"""
+    plain: bool = False
+    """all halo rows travel themselves, in every layer: neither of the above, whatever `auto` would choose"""
+    link: float = 0.0
+    """speed in Mbit/s of the network by which a worker sends, from which --wire.first-layer auto predicts; 0: 1000
+    between machines, 8000 within one"""
 
 
 @dataclass(frozen=True)
 class FreshnessConfig:
     """How old a halo row may be."""
 
-    mode: Literal["fresh", "delayed", "adaptive", "never"] = "fresh"
-    """`fresh`: this epoch's rows; `delayed`: last epoch's;
+    mode: Literal["fresh", "delayed", "adaptive", "late-rows", "never"] = "fresh"
+    """`fresh`: this epoch's rows and gradients; `delayed`: last epoch's;
     `adaptive`: delayed until --rate.base raises the bits, then fresh until it lowers them;
-    `never`: train without the edges between workers"""
+    `late-rows`: last epoch's rows, sent before dropout and corrected, and gradients as --freshness.gradients says;
+    `never`: train without the edges between workers; with --wire.first-layer local, without those of later layers"""
     sync_every: int = 0
     """delayed: one epoch in this many uses its own rows (with smoothing, its rows enter the mean at once); 0: never"""
     smoothing: float = 0.0
@@ -154,6 +164,15 @@ class FreshnessConfig:
     threshold: float = 0.0
     """delayed: synchronise the next epoch when the rows of the first exchange (before dropout) changed by more than
     this share of their norm; 0: off"""
+    gradients: Literal["none", "fresh", "late"] = "none"
+    """late-rows: gradients of halo rows. `none`: they do not travel; `fresh`: this epoch's; `late`: last epoch's"""
+    damping: float = 1.0
+    """late-rows: factor of late gradients, 0 < d <= 1"""
+    correction: Literal["none", "mean", "affine"] = "affine"
+    """late-rows: how late rows are corrected by the change of the worker's own rows since the last epoch. `mean`: the
+    change of their mean; `affine`: the affine map that fits it best"""
+    layers: str = ""
+    """late-rows: another correction for single layers: LAYER:CORRECTION pairs, such as 2:mean,3:none"""
 
 
 @dataclass(frozen=True)
@@ -180,6 +199,11 @@ class MeshConfig:
     """where the costs of the layers, by which they are split, come from: their sizes, or a short run at set-up"""
     split: str = ""
     """number of layers of every stage, such as 8,8,16; by default the slowest stage is made as fast as possible"""
+    hosts: int = 0
+    """machines that the workers are on, neighbours in rank together: a row that several workers of a machine need is
+    sent there once and handed on, and their gradients are added up before they return; 0: found from torchrun's local
+    world size, and published recipes (sylvie-*, varco, pipegcn, bns, gnnpipe) share no rows; 1: no machines are told
+    apart"""
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from halowire.training.row_gradients import RowGradients, not_finite
 from halowire.wire import GradientCodec, Pending, Transport, vector_on
 
 SMALLEST_PIECE = 1 << 18
@@ -121,28 +122,28 @@ class FlatGradients:
             self._under_way.append(self._transport.start_reduce(piece.values, self.where))
         self._next = max(self._next, stop)
 
-    def clip(self, largest: float, line: Transport | None = None) -> None:
-        """Scale the gradient down to the norm ``largest`` if it is longer; the workers of ``line`` hold its rest."""
-        if largest > 0:
-            norm = torch.linalg.vector_norm(self.gradients)
-            if line is not None and line.size > 1:
-                norm = line.all_reduce(norm.square()[None], "norm of the gradient")[0].sqrt()
-            self.gradients.mul_(torch.clamp(largest / (norm + 1e-12), max=1.0))
+    def clip(self, largest: float, line: Transport | None = None, rows: RowGradients | None = None) -> None:
+        """Scale the gradient down to the norm ``largest`` if it is longer.
 
-
-def not_finite(tensors: Sequence[Tensor]) -> Tensor:
-    """1 if a value of the ``tensors``, all on one device, is NaN or infinite, else 0; float32, without a dimension.
-
-    It is found in one pass without a matrix of answers, and the host does not wait for it.
-    """
-    ends = [end for values in tensors if values.numel() for end in values.detach().aminmax()]  # NaN beats every number
-    if not ends:
-        return torch.zeros(())
-    return (~torch.stack(ends).isfinite()).any().float()
+        The workers of ``line`` hold its rest; ``rows`` are the gradients of weights that have a row for each node.
+        """
+        if largest <= 0:
+            return
+        norm = torch.linalg.vector_norm(self.gradients)
+        if line is not None and line.size > 1:
+            norm = line.all_reduce(norm.square()[None], "norm of the gradient")[0].sqrt()
+        if rows is not None and (squares := rows.squares()) is not None:
+            norm = (norm.square() + squares).sqrt()
+        factor = torch.clamp(largest / (norm + 1e-12), max=1.0)
+        self.gradients.mul_(factor)
+        if rows is not None:
+            rows.scale(factor)
 
 
 def broadcast_parameters(parameters: list[nn.Parameter], transport: Transport) -> None:
     """Give every worker rank 0's weights, in one message."""
+    if not parameters:
+        return
     with torch.no_grad():
         flat = torch.cat([p.reshape(-1) for p in parameters])
         transport.broadcast(flat, "broadcast of the weights")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,12 +14,18 @@ from halowire.layers import Inputs, Model, Rows, Sum
 from halowire.partitioning import Shard
 from halowire.schedules import AT_HOME, BOUNDARY_FIRST, BoundaryFirst, Complete, HaloCopies, Part, Stage, Watch, watched
 from halowire.training.config import Config
-from halowire.training.model_setup import FIRST_EXCHANGE, build_model, output_width, policy_for
+from halowire.training.first_layer_choice import FIRST_EXCHANGE
+from halowire.training.home_price import Surroundings
+from halowire.training.model_setup import build_model, output_width, policy_for, sends_narrow, sends_undropped
+from halowire.training.rule import Situation
+from halowire.training.rules import refuse
 from halowire.training.runner import Runner, loss_gradient, overlap_of
+from halowire.training.savings import choose_savings, silent
 from halowire.training.task import Learnt, Task
 from halowire.wire import HaloExchange, Transport
 
 CPU = torch.device("cpu")
+NOWHERE = Surroundings()
 
 
 class GraphParallel(Runner):
@@ -34,11 +40,14 @@ class GraphParallel(Runner):
         device: torch.device = CPU,
         task: Learnt | None = None,
         exchange: type[HaloExchange] = HaloExchange,
+        around: Surroundings = NOWHERE,
+        tell: Callable[[str], None] = silent,
     ) -> None:
         """Make the runner; all workers call this together.
 
         ``train`` and ``whole`` are one shard unless training leaves out nodes or edges. ``task`` replaces the task that
-        the nodes' labels define. ``exchange`` carries the rows while training; a subclass can watch them.
+        the nodes' labels define. ``exchange`` carries the rows while training; a subclass can watch them. ``tell`` gets
+        a line on every choice of what need not travel, which ``around`` and the settings decide, before anything does.
         """
         self._config = config
         self._ledger = transport.ledger
@@ -46,11 +55,15 @@ class GraphParallel(Runner):
         self.shard = whole
         self.num_features = whole.num_features
         outputs = output_width(config, whole.num_classes)
-        self.model: Model = build_model(config.model, self.num_features, outputs, config.seed).to(device)
-        policy = policy_for(train, config, transport, self.num_features, whole=True)
-        stage = Stage.of(self.model, 0, len(self.model.blocks), policy.decay is not None)
+        narrow = sends_narrow(config)
+        self.model: Model = build_model(config.model, self.num_features, outputs, config.seed, narrow).to(device)
+        refuse(config, Situation(outputs=outputs))
+        stage = Stage.of(self.model, 0, len(self.model.blocks), sends_undropped(config))
         self.parameters = stage.parameters
-        self._copies = config.wire.first_layer == "local" and transport.size > 1
+        self.savings = choose_savings(train, config, transport, stage, around)
+        self.savings.say(tell)
+        chosen = self.savings.settle(config)
+        policy = policy_for(train, chosen, transport, self.num_features, cover=self.savings.covers)
         self.exchange = exchange(train, transport, device, policy)
         self._train = self._part(train, self.exchange)
         self._evaluation = self._train
@@ -64,7 +77,7 @@ class GraphParallel(Runner):
     def _part(self, shard: Shard, exchange: HaloExchange) -> Part:
         """Make ``shard`` ready; features that the model reads over edges cross the wire here, and only here."""
         edges = self.model.aggregation(shard, exchange)
-        inputs = Inputs.of(shard, edges, self.model.aggregates_input, self._copies)
+        inputs = Inputs.of(shard, edges, self.model.aggregates_input, self.savings.at_home)
         copies = None
         if inputs.copies is not None:
             over_rows = edges.over_rows() if isinstance(edges, Sum) else edges
@@ -108,4 +121,8 @@ class GraphParallel(Runner):
         if self._train.copies is not None:
             overlap |= {str(FIRST_EXCHANGE): AT_HOME}
         edges = self._train.aggregation
-        return {"overlap": overlap, "interior_share": edges.interior_share, "wire_rows": edges.exchange.num_halo}
+        arriving = {layer: 0 if way == AT_HOME else edges.exchange.num_halo for layer, way in overlap.items()}
+        found: dict[str, Any] = {"overlap": overlap, "interior_share": edges.interior_share, "wire_rows": arriving}
+        if self.peers.machines.count > 1:
+            found |= dict(zip(("machine_rows", "carried_rows"), edges.exchange.machine_rows(), strict=True))
+        return found

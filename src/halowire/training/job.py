@@ -18,7 +18,7 @@ from halowire.training.rules import refuse
 
 PREDICTIONS = "predictions.npy"
 """The file of a run folder with the predictions of a user's own model, which `halowire predict` cannot build."""
-MESH_SHAPE = ("mesh.stages", "mesh.parts", "mesh.chunks", "mesh.split")
+MESH_SHAPE = ("mesh.stages", "mesh.parts", "mesh.chunks", "mesh.split", "mesh.hosts")
 """Settings of the mesh that a resumed run may change; then the wire starts afresh."""
 MAY_CHANGE = (
     "epochs", "early_stop", "threads", "device", "deadline", "on_nan", "eval.every", "checkpoint.every",
@@ -47,6 +47,11 @@ class Job:
     def parts(self) -> int:
         """How many parts the graph is cut into."""
         return mesh_of(self.config, self.workers).parts
+
+    @property
+    def joining(self) -> tuple[float, str, int]:
+        """How the workers join: the deadline, what carries rows between devices, and the number of machines."""
+        return self.config.deadline, self.config.transport, self.config.mesh.hosts
 
     def write(self) -> None:
         """Write `config.json`: the settings, and under ``run`` everything else."""

@@ -24,7 +24,7 @@ def layer_bits(rate: RateConfig, layers: Collection[int], sent: Collection[int] 
     bits = {(layer, FORWARD): int(rate.bits) for layer in layers}
     bits |= {(layer, BACKWARD): int(rate.backward_bits or rate.bits) for layer in layers if layer > 0}
     form = "LAYER:BITS or LAYER:FORWARD/BACKWARD"
-    for layer, value in _pairs("--rate.layers", rate.layers, layers if sent is None else sent, form, "8/4"):
+    for layer, value in layer_pairs("--rate.layers", rate.layers, layers if sent is None else sent, form, "8/4"):
         forward, slash, backward = value.partition("/")
         if layer == 0 and slash:
             raise InputError(f"--rate.layers gives layer 0 {value!r} bits; raw features have no gradient, give 0:BITS")
@@ -47,7 +47,7 @@ def layer_ratios(rate: RateConfig, layers: Collection[int], sent: Collection[int
     """
     ratios = {}
     named = layers if sent is None else sent
-    for layer, value in _pairs("--rate.layer-ratios", rate.layer_ratios, named, "LAYER:RATIO", "4"):
+    for layer, value in layer_pairs("--rate.layer-ratios", rate.layer_ratios, named, "LAYER:RATIO", "4"):
         try:
             ratios[layer] = float(value)
         except ValueError:
@@ -60,7 +60,7 @@ def layer_ratios(rate: RateConfig, layers: Collection[int], sent: Collection[int
     return ratios
 
 
-def _pairs(flag: str, text: str, layers: Collection[int], form: str, example: str) -> Iterator[tuple[int, str]]:
+def layer_pairs(flag: str, text: str, layers: Collection[int], form: str, example: str) -> Iterator[tuple[int, str]]:
     """(layer, value) of every pair in ``text``."""
     seen: set[int] = set()
     for part in text.split(",") if text else ():

@@ -13,15 +13,16 @@ import torch
 from torch import Tensor, nn
 
 from halowire.errors import InputError, NotFiniteError
-from halowire.events import EVAL, GRADIENT, SETUP, STAGE, TRAIN, EventLog, LedgerEntry, clock_of, is_better
+from halowire.events import EVAL, GRADIENT, LOCAL, SETUP, STAGE, TRAIN, EventLog, LedgerEntry, clock_of, is_better
 from halowire.schedules import Watch
 from halowire.training.checkpoint import Progress
 from halowire.training.checkpoint_choice import Found
 from halowire.training.config import Config, OptimConfig
-from halowire.training.flat import FlatGradients, broadcast_parameters, not_finite
+from halowire.training.flat import FlatGradients, broadcast_parameters
 from halowire.training.generators import generator_states, restore_generators
 from halowire.training.not_finite import Finding, look_at_inputs, look_at_pass, share, words
 from halowire.training.outcome import summarise, total_sent
+from halowire.training.row_gradients import RowGradients, not_finite
 from halowire.training.run_state import NOTES, RunState
 from halowire.training.runner import Runner
 from halowire.training.worker_memory import largest_memory, peak_memory
@@ -86,12 +87,12 @@ class Trainer:
         self.runner = runner
         self.model = runner.model
         self.parameters = list(runner.parameters.values())
-        broadcast_parameters(list(self.model.parameters()), transport)
+        self.rows = RowGradients([runner.parameters[name] for name in runner.row_weights], transport)
+        broadcast_parameters(self.rows.others(self.model.parameters()), transport)
         bits = config.rate.weights
         codec = None if bits == 32 else GradientCodec(bits, runner.peers, config.seed)
-        self.flat = FlatGradients(
-            self.parameters, EXTRAS, transport, codec, runner.peers, runner.one_backward, device=runner.device
-        )
+        shared, peers = self.rows.others(self.parameters), runner.peers
+        self.flat = FlatGradients(shared, EXTRAS, transport, codec, peers, runner.one_backward, device=runner.device)
         # A stage without parameters takes every step with the others, but Adam refuses an empty list.
         trained = self.parameters or [nn.Parameter(torch.empty(0))]
         optim = config.optim
@@ -175,6 +176,7 @@ class Trainer:
         The weight gradients gather in ``self.flat``. Its ``reduce`` must follow: some of them are under way already.
         """
         self.flat.zero()
+        self.rows.zero()
         self.flat.where = f"epoch {epoch}, weight gradients"
         return self.runner.forward_backward(epoch, self.flat.complete)
 
@@ -193,14 +195,18 @@ class Trainer:
         with ledger.account(TRAIN):
             mine: list[float | Tensor] = [self.forward_backward(epoch)]
             mine += [float(self.hooks.should_stop()), float(wire_bytes(ledger.now)), *self.exchange.take_change()]
-            mine += [self._seconds_since(start) if self.transport.rank == 0 else 0.0, *self._state.notes(), 0.0]
+            mine += [
+                self._seconds_since(start) if self.transport.rank == 0 else 0.0,
+                *self._state.notes(),
+                self.rows.lost(),
+            ]
             with ledger.phase("reduce"):
                 loss, stop, sent, change, norm, clock, *self._notes, lost = self.flat.reduce(mine, epoch)
             if lost or not math.isfinite(loss):
                 raise self._not_finite(f"epoch {epoch}", self._pass_again(epoch), loss)
             self.steer(loss, clock, change, norm)
             with ledger.phase("optimise"):
-                self.flat.clip(self.config.optim.clip, self.runner.line)
+                self.flat.clip(self.config.optim.clip, self.runner.line, self.rows)
                 self.optimiser.param_groups[0]["lr"] = rate
                 self.optimiser.step()
         entry = ledger.take()  # a device has done all its work of this epoch when this returns
@@ -208,6 +214,7 @@ class Trainer:
         log.write(
             "epoch", epoch=epoch, loss=loss, lr=rate, seconds=seconds, phases=dict(entry.phases),
             wire_bytes=wire_bytes(entry), stage_bytes=entry.sent[STAGE], gradient_bytes=entry.sent[GRADIENT],
+            local_bytes=entry.sent[LOCAL],
             exchanges=entry.exchange_list(), **wire,
         )  # fmt: skip
         if (more := self.runner.events(epoch)) is not None:
@@ -297,7 +304,8 @@ class Trainer:
         Later epochs would show it in their loss, but the last epoch has none after it.
         """
         lost = torch.tensor([float(not_finite(self.parameters))])
-        if self.runner.peers.size < self.transport.size:  # the other stages train other weights
+        # Other stages train other weights, and every worker has rows of its own.
+        if self.runner.peers.size < self.transport.size or self.rows.values:
             self.transport.all_reduce(lost, "check of the weights", account=None)
         if lost:
             after = f"after epoch {self.progress.epoch - 1}"

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from halowire.kernels import MOST_HEADS
 from halowire.layers import MODELS, Shape
 from halowire.schedules import parse_split
 from halowire.training.config import Config, MeshConfig
 from halowire.training.cover_choice import against_cover
+from halowire.training.first_layer_choice import against_home
+from halowire.training.machine_choice import against_once
 from halowire.training.rule import UNKNOWN, Situation, excludes, idle, needs, pipelined, readable, within
 from halowire.training.wire_rules import changes, late
 
@@ -46,23 +50,20 @@ def _can_resend_input(config: Config, here: Situation) -> bool:
 
 
 def _local(config: Config) -> bool:
-    """Whether every worker computes the first hidden rows of its halo itself."""
+    """Whether every worker computes the first hidden rows of its halo itself, whatever that costs."""
     return config.wire.first_layer == "local"
-
-
-def _can_copy(config: Config) -> bool:
-    """Whether a halo node's first hidden row follows from its features and their sum."""
-    return _has(config, "sums_input") or not _has(config, "aggregates_input")
 
 
 def _only_narrowed_rows(config: Config, outputs: int | None) -> bool:
     """Whether the only rows that travel are those of the second layer, which its weights have made narrower."""
-    if outputs is None or config.mesh != MeshConfig() or config.model.layers != 2:
+    if outputs is None or replace(config.mesh, hosts=0) != MeshConfig() or config.model.layers != 2:
         return False
     shape = Shape(1, config.model.hidden, outputs, config.model.layers, heads=config.model.heads)
     return all(width < config.model.hidden for width in MODELS[config.model.name].sent_widths(shape))
 
 
+LATE_MODES = "freshness.mode=delayed freshness.mode=adaptive freshness.mode=late-rows"
+"""The settings with which rows of the last epoch are used."""
 MESH = (
     readable("mesh.stages", "be at most --model.layers", _stages_fit),
     needs("task.kind=link", "one stage and one chunk", lambda c, here: c.task.kind == "link" and _pipelined(c, here),
@@ -107,6 +108,18 @@ MODEL = (
         lambda c, here: c.wire.cover == "on" and _pipelined(c, here),
         "--wire.cover on needs all halo rows of a layer at once, but chunks and stages send theirs one after another",
         "use --wire.cover off, or one stage and one chunk"),
+    within("mesh.hosts", "be at least 1, or 0: as torchrun says", lambda hosts: hosts >= 0),
+    needs("mesh.hosts", "as many workers", lambda c, here: 0 < here.mesh.workers < c.mesh.hosts,
+        "--mesh.hosts {mesh.hosts} asks for more machines than there are workers, {workers}", "use fewer",
+        lambda c, here: {"workers": here.mesh.workers}),
+    excludes("mesh.hosts", "rows that every worker must get itself",
+        lambda c, here: c.mesh.hosts > 1 and bool(against_once(c)),
+        "--mesh.hosts {mesh.hosts} sends a row to a machine once, but {why}", "use --mesh.hosts 1",
+        lambda c, here: {"why": against_once(c)}),
+    excludes("mesh.hosts", "several stages or chunks", lambda c, here: c.mesh.hosts > 1 and _pipelined(c, here),
+        "--mesh.hosts {mesh.hosts} shares the halo rows of a whole part among the workers of a machine, but chunks and "
+        "stages send theirs one after another",
+        "use --mesh.hosts 1, or one stage and one chunk"),
     needs("rate.resend_input", "a model that sums its input, without --model.residual, in one stage and one chunk",
         lambda c, here: c.rate.resend_input and not _can_resend_input(c, here),
         "--rate.resend-input belongs to plain {models} in one stage", "leave it out",
@@ -119,25 +132,25 @@ MODEL = (
         words=lambda c, here: {"outputs": here.outputs}),
 )  # fmt: skip
 FIRST_LAYER = (
-    needs("wire.first_layer=local", "a model whose first layer is a sum of features, or no sum",
-        lambda c, here: _local(c) and not here.own_model and not _can_copy(c),
-        "--wire.first-layer local computes a halo node's first row from the sum of its neighbours' features, but the "
-        "first layer of --model.name {model.name} weights its neighbours anew in every epoch",
-        "use exchange, or another model"),
+    excludes("wire.first_layer=local", "rows that must be exchanged",
+        lambda c, here: _local(c) and not here.own_model and bool(against_home(c)),
+        "--wire.first-layer local computes the halo's first rows on every worker, but {why}",
+        "use --wire.first-layer exchange", lambda c, here: {"why": against_home(c)}),
     needs("wire.first_layer=local", "one stage and one chunk", lambda c, here: _local(c) and _pipelined(c, here),
         "--wire.first-layer local runs in one stage and one chunk", "leave --mesh.* out, or use exchange"),
-    excludes("wire.first_layer=local rate.resend_input", "", lambda c, here: _local(c) and c.rate.resend_input,
-        "--rate.resend-input sends the features anew in every epoch, --wire.first-layer local never does", "drop one"),
-    excludes("wire.first_layer=local freshness.threshold", "", lambda c, here: _local(c) and c.freshness.threshold > 0,
-        "--freshness.threshold measures how the rows of the first exchange change, which --wire.first-layer local "
-        "leaves out", "use --freshness.sync-every, or --wire.first-layer exchange"),
-    idle("wire.first_layer", "with --freshness.mode never, which sends no rows",
-        lambda c, here: c.freshness.mode == "never"),
     idle("wire.first_layer", "on a model of one layer, which exchanges no rows",
-        lambda c, here: not here.own_model and c.model.layers == 1 and _has(c, "aggregates_input")),
+        lambda c, here: _local(c) and not here.own_model and c.model.layers == 1 and _has(c, "aggregates_input")),
+    excludes("wire.plain wire.first_layer=local", "", lambda c, here: c.wire.plain and _local(c),
+        "--wire.plain sends the rows of every layer, and --wire.first-layer local those of the first one never",
+        "drop one"),
+    excludes("wire.plain wire.cover=on", "", lambda c, here: c.wire.plain and c.wire.cover == "on",
+        "--wire.plain sends all rows themselves, and --wire.cover on sums of them", "drop one"),
+    idle("wire.link", "without --wire.first-layer auto, or on a model of one's own",
+        lambda c, here: here.own_model or c.wire.plain or c.wire.first_layer != "auto" or bool(against_home(c))),
+    within("wire.link", "be at least 0 and finite", lambda speed: 0 <= speed < float("inf")),
 )  # fmt: skip
 WIRE_ON_MESH = (
-    excludes("freshness.mode=delayed freshness.mode=adaptive", "several stages",
+    excludes(LATE_MODES, "several stages",
         lambda c, here: here.mesh.stages > 1 and late(c),
         "--freshness.mode {freshness.mode} has no meaning between stages: a stage cannot go on without its input",
         "use fresh rows, or one stage"),
@@ -170,7 +183,7 @@ WIRE_ON_MESH = (
         "--rate.decay {rate.decay:g} does not go with several chunks in several parts: chunks send halo rows after "
         "dropout, not their changes",
         "turn it off with --rate.decay -1, or use --mesh.chunks 1 or --mesh.parts 1"),
-    excludes("freshness.mode=delayed freshness.mode=adaptive", "several chunks in several parts",
+    excludes(LATE_MODES, "several chunks in several parts",
         lambda c, here: _chunk_halos(here) and late(c),
         "--freshness.mode {freshness.mode} does not go with several chunks in several parts: halo rows of chunks are "
         "this epoch's",

@@ -12,12 +12,14 @@ from halowire.events import SETUP
 from halowire.layers import MODELS, Model, Shape
 from halowire.partitioning import Shard
 from halowire.training.config import Config, ModelConfig
-from halowire.training.cover_choice import use_cover
+from halowire.training.first_layer_choice import FIRST_EXCHANGE
+from halowire.training.machine_choice import use_once
 from halowire.training.rate_plan import BorderRows, GradeCounts, RatePlan, Traffic, by_layer, ratio_schedule
+from halowire.training.row_age import freshness_of
 from halowire.training.rule import Situation
 from halowire.training.rules import refuse
 from halowire.wire import (
-    Freshness,
+    BACKWARD,
     Policy,
     Rate,
     Transport,
@@ -26,16 +28,23 @@ from halowire.wire import (
     sample_size,
 )  # fmt: skip
 
-FIRST_EXCHANGE = 1
-"""The number of the first layer that exchanges rows."""
+
+def sends_narrow(config: Config) -> bool:
+    """Whether a layer that narrows its rows does so before they travel; late rows are corrected as hidden rows."""
+    return config.wire.rows == "narrow" or (config.wire.rows == "auto" and config.freshness.mode != "late-rows")
 
 
-def build_model(config: ModelConfig, num_features: int, num_outputs: int, seed: int) -> Model:
+def sends_undropped(config: Config) -> bool:
+    """Whether rows travel before dropout, where they are no products: their changes do, and late rows."""
+    return config.rate.decay >= 0 or config.freshness.mode == "late-rows"
+
+
+def build_model(config: ModelConfig, num_features: int, num_outputs: int, seed: int, narrow: bool = True) -> Model:
     """The model that the settings describe, with weights drawn from ``seed``."""
-    return MODELS[config.name](shape_of(config, num_features, num_outputs), seed)
+    return MODELS[config.name](shape_of(config, num_features, num_outputs, narrow), seed)
 
 
-def shape_of(config: ModelConfig, num_features: int, num_outputs: int) -> Shape:
+def shape_of(config: ModelConfig, num_features: int, num_outputs: int, narrow: bool = True) -> Shape:
     """The sizes of the model that the settings describe."""
     return Shape(
         num_features,
@@ -46,12 +55,13 @@ def shape_of(config: ModelConfig, num_features: int, num_outputs: int) -> Shape:
         config.norm,
         config.residual,
         config.heads,
+        narrow,
     )
 
 
-def travelling_widths(config: ModelConfig, num_features: int, num_outputs: int) -> list[int]:
+def travelling_widths(config: ModelConfig, num_features: int, num_outputs: int, narrow: bool = True) -> list[int]:
     """Number of columns of the rows that travel between parts, for every exchange of an epoch in one direction."""
-    return MODELS[config.name].sent_widths(shape_of(config, num_features, num_outputs))
+    return MODELS[config.name].sent_widths(shape_of(config, num_features, num_outputs, narrow))
 
 
 def output_width(config: Config, num_classes: int) -> int:
@@ -65,16 +75,15 @@ def policy_for(
     transport: Transport,
     num_features: int,
     links: Sequence[BorderRows] = (),
-    whole: bool = False,
+    cover: bool = False,
 ) -> Policy:
     """The policy of a shard's wire; ``transport`` joins the workers that exchange its halos, ``links`` join stages.
 
-    ``whole``: all halo rows travel together, so that partial sums can travel in their place.
+    ``cover``: partial sums travel in the place of halo rows.
     """
     outputs = output_width(config, shard.num_classes)
     refuse(config, Situation(outputs=outputs))
-    widths = travelling_widths(config.model, num_features, outputs)
-    cover = whole and use_cover(shard, config, transport)
+    widths = travelling_widths(config.model, num_features, outputs, sends_narrow(config))
     counts = shard.cover_counts() if cover else shard.recv_counts
     travelling = sum(sample_size(count, config.rate.rows) for count in counts)
     sizes = torch.tensor([travelling, sum(count > 0 for count in counts)])
@@ -111,7 +120,8 @@ def policy_of(
     any_halo = any(rows_of.values())
     refuse(config)
     plan = RatePlan.of(rate, layers, {link.layer for link in links} if links and not any_halo else set(layers))
-    traffic = Traffic(layers, rows_of, pairs_of, tuple(links), grades)
+    fresh = freshness_of(config, set(layers))
+    traffic = Traffic(layers, rows_of, pairs_of, tuple(links), grades, fresh.sends(BACKWARD))
     ratios = ratio_schedule(rate, config.epochs, partial(traffic.cost, plan) if any_halo or links else None)
 
     def rates(epoch: int, layer: int, direction: str) -> Rate:
@@ -119,12 +129,9 @@ def policy_of(
 
     for place in plan.bits:  # an impossible rate is refused before any work is done
         rates(0, *place)
-    fresh = config.freshness
-    adaptive = fresh.mode == "adaptive"
-    delayed = adaptive or fresh.mode == "delayed"
     return Policy(
         rates,
-        Freshness(delayed, fresh.sync_every, fresh.smoothing, fresh.threshold, adaptive),
+        fresh,
         config.seed,
         rate.rescale,
         decay=rate.decay if rate.decay >= 0 else None,
@@ -132,4 +139,5 @@ def policy_of(
         resend_input=rate.resend_input,
         gain=rate.gain,
         first_columns=rate.columns == "first",
+        once_per_machine=use_once(config),
     )

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from halowire.errors import Interrupted, NotFiniteError, TrainingError, WorkerError
-from halowire.events import ACCOUNTS, EVAL, GRADIENT, SETUP, STAGE, TRAIN
+from halowire.events import ACCOUNTS, EVAL, GRADIENT, LOCAL, NETWORK, SETUP, STAGE, TRAIN
 from halowire.kernels import kernels_in_use, why_twins
 from halowire.training.checkpoint import Progress, newest_checkpoint
 from halowire.training.config import Config
@@ -88,8 +88,9 @@ def summarise(
         "epoch_seconds": _median(progress.epoch_seconds), "wait_seconds": _median(progress.wait_seconds),
         "wire_bytes_per_epoch": (sent[TRAIN] + sent[STAGE]) / epochs,
         "halo_bytes_per_epoch": sent[TRAIN] / epochs, "stage_bytes_per_epoch": sent[STAGE] / epochs,
-        "wire_bytes_total": sum(sent.values()), "setup_wire_bytes": sent[SETUP], "eval_wire_bytes": sent[EVAL],
-        "gradient_bytes_per_epoch": sent[GRADIENT] / epochs,
+        "wire_bytes_total": sum(sent[account] for account in NETWORK),
+        "setup_wire_bytes": sent[SETUP], "eval_wire_bytes": sent[EVAL],
+        "gradient_bytes_per_epoch": sent[GRADIENT] / epochs, "local_bytes_per_epoch": sent[LOCAL] / epochs,
         "peak_memory_bytes": memory, "device": device.type, "kernels": kernels_in_use(device),
         "why_twins": why_twins(device), "best_epoch": progress.best_epoch,
         "other_metrics": {name: value for name, value in progress.best.items() if name not in SPLITS},

@@ -87,6 +87,7 @@ class Traffic:
         pairs: messages of the exchange of every layer, in one direction.
         links: the borders of the stages.
         grades: how many halo rows each grade of a base has; only graded rates need it.
+        returns: whether gradients of halo rows travel.
     """
 
     layers: Mapping[int, int]
@@ -94,15 +95,18 @@ class Traffic:
     pairs: Mapping[int, int]
     links: tuple[BorderRows, ...]
     grades: GradeCounts | None
+    returns: bool = True
 
     def cost(self, plan: RatePlan, share: float) -> int:
         """Bytes of an epoch in which this ``share`` of the columns travels."""
         rates = partial(plan.at, _ratio(share))
         rows = self.halo_rows
-        halo = sum(epoch_bytes(rates, {at: width}, rows[at], self.grades) for at, width in self.layers.items())
+        halo = sum(
+            epoch_bytes(rates, {at: width}, rows[at], self.grades, self.returns) for at, width in self.layers.items()
+        )
         # Between stages every row travels, forward and backward.
         stages = sum(epoch_bytes(rates, {link.layer: link.width}, link.rows) for link in self.links)
-        messages = sum((2 if layer > 0 else 1) * self.pairs[layer] for layer in self.layers)
+        messages = sum((2 if layer > 0 and self.returns else 1) * self.pairs[layer] for layer in self.layers)
         return halo + stages + HEADER_BYTES * (messages + 2 * sum(link.messages for link in self.links))
 
 
@@ -135,8 +139,14 @@ def _ratio(share: float) -> float:
     return 1 / max(share, 1e-9)
 
 
-def epoch_bytes(rates: LayerRate, widths: Mapping[int, int], halo_rows: int, grades: GradeCounts | None = None) -> int:
-    """Bytes that all workers send in one epoch, forward and backward.
+def epoch_bytes(
+    rates: LayerRate,
+    widths: Mapping[int, int],
+    halo_rows: int,
+    grades: GradeCounts | None = None,
+    returns: bool = True,
+) -> int:
+    """Bytes that all workers send in one epoch, forward and, where gradients return, backward.
 
     ``widths`` are the columns of every layer that exchanges rows, ``halo_rows`` the halo rows of all workers that
     travel, ``grades`` how many of them each grade of a base has (needed for graded rates). The columns of a backward
@@ -147,7 +157,7 @@ def epoch_bytes(rates: LayerRate, widths: Mapping[int, int], halo_rows: int, gra
         forward = rates(layer, FORWARD)
         columns = forward.columns(width)
         # Layer 0 holds the raw features, which have no gradient.
-        for rate in (forward, rates(layer, BACKWARD)) if layer > 0 else (forward,):
+        for rate in (forward, rates(layer, BACKWARD)) if layer > 0 and returns else (forward,):
             total += _message_bytes(rate, columns, halo_rows, grades)
     return total
 

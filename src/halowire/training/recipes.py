@@ -22,8 +22,14 @@ class Recipe:
     optional: tuple[str, ...] = ()
 
 
-def _recipe(name: str, summary: str, optional: tuple[str, ...] = (), **settings: object) -> Recipe:
-    flat = {key.replace("__", "."): value for key, value in settings.items()}
+AS_PUBLISHED = {"wire.first_layer": "exchange", "wire.cover": "off"}
+"""Published methods send every halo row, in every layer; our own recipes leave out what need not travel."""
+
+
+def _recipe(
+    name: str, summary: str, optional: tuple[str, ...] = (), published: bool = False, **settings: object
+) -> Recipe:
+    flat = {key.replace("__", "."): value for key, value in settings.items()} | (AS_PUBLISHED if published else {})
     return Recipe(name, summary, Config(recipe=name).replace(flat), optional)
 
 
@@ -32,16 +38,24 @@ RECIPES: dict[str, Recipe] = {
     for recipe in (
         _recipe("exact", "float32 halo rows of this epoch: the single-machine result, whatever the number of workers"),
         _recipe("half", "bf16 halo rows of this epoch: half the bytes", rate__bits=16),
-        _recipe("sylvie-s", "Sylvie: one bit per value, fresh", rate__bits=1),
-        _recipe("sylvie-a", "Sylvie: one bit per value, one epoch late", rate__bits=1, freshness__mode="delayed"),
+        _recipe("sylvie-s", "Sylvie: one bit per value, fresh", rate__bits=1, published=True),
+        _recipe("sylvie-a", "Sylvie: one bit per value, one epoch late", rate__bits=1, freshness__mode="delayed",
+            published=True),
         _recipe("sylvie-3d",
             "Sylvie, adaptive: bits by in-degree and by how fast the loss falls, fresh from a rise to the next fall",
-            rate__bits=1, rate__nodes="degree", rate__base="loss", freshness__mode="adaptive"),
-        _recipe("pipegcn", "PipeGCN: float32, one epoch late", freshness__mode="delayed"),
-        _recipe("bns", "BNS-GCN: a tenth of the halo rows, sampled anew every epoch", rate__rows=0.1),
+            rate__bits=1, rate__nodes="degree", rate__base="loss", freshness__mode="adaptive", published=True),
+        _recipe("pipegcn", "PipeGCN: float32, one epoch late", freshness__mode="delayed", published=True),
+        _recipe("bns", "BNS-GCN: a tenth of the halo rows, sampled anew every epoch", rate__rows=0.1, published=True),
         _recipe("varco", "VARCO: a random subset of the columns that grows from 1 in 128 to all",
-            rate__schedule="linear", rate__spare_last=True),
+            rate__schedule="linear", rate__spare_last=True, published=True),
         _recipe("isolated", "no exchange: the edges between workers are left out in training", freshness__mode="never"),
+        _recipe("first-layer",
+            "the first layer at home, and nothing else sent: later layers train without the edges between workers",
+            wire__first_layer="local", freshness__mode="never"),
+        _recipe("halowire-late",
+            "one bit, one epoch late, corrected: changes of hidden rows, no gradients, the first layer at home",
+            wire__first_layer="local", freshness__mode="late-rows", rate__bits=1, rate__code="levels",
+            rate__decay=0.8),
         _recipe("halowire",
             "one bit per value, more where rows are narrow, fresh: changes of rows, gradients clipped to their bulk",
             optional=("rate.decay", "rate.gain"), rate__bits=1, rate__share=0.05, rate__backward_code="clipped",
@@ -52,7 +66,7 @@ RECIPES: dict[str, Recipe] = {
             rate__bits=1, rate__code="levels", rate__decay=0.8),
         _recipe("gnnpipe",
             "GNNPipe: the layers split over the workers, chunks of the graph through them one after another",
-            mesh__stages=0, mesh__parts=1),
+            mesh__stages=0, mesh__parts=1, published=True),
         _recipe("hybrid", "GNNPipe with two parts: stages of two workers that exchange halo rows",
             mesh__stages=0, mesh__parts=2),
         _recipe("gnnpipe-1bit",
@@ -73,7 +87,7 @@ def recipe_config(name: str) -> Config:
 
 @cache
 def filled_groups() -> frozenset[str]:
-    """The groups of settings that recipes fill: rate, freshness, mesh."""
+    """The groups of settings that recipes fill: rate, freshness, wire, mesh."""
     default = Config().flat()
     filled = (item for recipe in RECIPES.values() for item in recipe.config.flat().items())
     return frozenset(name.partition(".")[0] for name, value in filled if value != default[name] and "." in name)

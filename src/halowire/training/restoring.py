@@ -7,7 +7,7 @@ together from several runs, or changed on purpose.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -69,23 +69,25 @@ def restore(
     tensors: dict[str, Tensor],
     model: nn.Module,
     optimiser: torch.optim.Optimizer,
-    places: list[int],
+    own_part: Callable[[int, dict[str, Tensor]], tuple[int, dict[str, Tensor]] | None],
     device: torch.device,
 ) -> None:
     """Put the ``tensors`` of a checkpoint into ``model``, ``optimiser`` and the best weights of ``progress``.
 
-    ``places`` are the places in the model of the parameters that ``optimiser`` steps, ``device`` is where they are.
+    ``own_part`` gives, for a parameter's place in the model and the state of all of it, its place among those that
+    ``optimiser`` steps, and the state of this worker's rows; None where it is not stepped here. ``device`` is where the
+    parameters are.
     """
     with understood(STATE):
         weights, best = under(tensors, "model."), under(tensors, "best.")
         _load_weights(model, weights)
         if best:
             _require_like(best, weights)
-        states: dict[int, dict[str, Tensor]] = {}
+        saved: dict[int, dict[str, Tensor]] = {}
         for name, value in under(tensors, "optim.").items():
             index, _, key = name.partition(".")
-            if int(index) in places:
-                states.setdefault(places.index(int(index)), {})[key] = value
+            saved.setdefault(int(index), {})[key] = value
+        states = dict(part for index, state in saved.items() if (part := own_part(index, state)) is not None)
         for place, state in states.items():
             parameter = optimiser.param_groups[0]["params"][place]
             _require_like(state, {STEP: torch.zeros(()), **dict.fromkeys(MOMENTS, parameter)})

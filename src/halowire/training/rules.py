@@ -125,9 +125,13 @@ TASKS = (
         "--task link learns edges between workers too, which --freshness.mode never leaves out"),
 )  # fmt: skip
 OWN_MODEL = (
-    _unused("distribute", _all_but("rate.", "freshness.", "seed", "epochs"), "a distributed model",
-        "it uses rate.* and freshness.*"),
-    _unused("fit", _all_of("model.", "mesh.", "graph.", "wire."), "a model of one's own"),
+    _unused("distribute", _all_but("rate.", "freshness.", "wire.", "seed", "epochs"), "a distributed model",
+        "it uses rate.*, freshness.* and wire.*"),
+    _unused("fit", _all_of("model.", "mesh.", "graph."), "a model of one's own"),
+    excludes("wire.cover=on", "a model of one's own", lambda c, here: here.own_model and c.wire.cover == "on",
+        "--wire.cover on adds rows up with weights of edges that are known when the run is set up, and the layers of a "
+        "model of one's own bring theirs in every call",
+        "leave it out"),
     _unused("pairs", _all_but("task.", "seed"), "pairs", "they depend on task.* and seed"),
     excludes("task.inductive", "fit", lambda c, here: here.caller == "fit" and c.task.inductive,
         "fit trains a model of one's own in float32 on the whole graph", "leave task.inductive out"),
@@ -137,6 +141,10 @@ OWN_MODEL = (
         lambda c, here: here.own_model and c.freshness.mode == "never",
         "recipe {recipe} leaves out the edges between workers; a model of one's own sees all edges: give it a graph "
         "without them, or another recipe"),
+    excludes("freshness.mode=late-rows", "a model of one's own",
+        lambda c, here: here.own_model and c.freshness.mode == "late-rows",
+        "--freshness.mode late-rows corrects rows before dropout, and a model of one's own drops values where halowire "
+        "does not see it", "use --freshness.mode delayed, or a recipe of fresh rows, such as halowire"),
     excludes("mesh.stages mesh.parts mesh.chunks", "a model of one's own",
         lambda c, here: here.own_model and c.mesh != MeshConfig(),
         "recipe {recipe} splits the layers over the workers; a model of one's own has all of them on every worker: "

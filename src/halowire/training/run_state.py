@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from halowire.errors import InputError
 from halowire.events import SETUP
-from halowire.training.checkpoint import MANIFEST, RECORD, STATE, Progress, wire_file
+from halowire.training.checkpoint import MANIFEST, RECORD, STATE, Manifest, Progress, wire_file
 from halowire.training.checkpoint_choice import Found, find_checkpoint, parse_tensors
 from halowire.training.checkpoint_writer import CheckpointWriter, Content
 from halowire.training.config import Config
@@ -24,14 +24,16 @@ from halowire.training.restoring import MOMENTS, STEP, parse_progress, restore, 
 from halowire.training.rule import mesh_of
 from halowire.training.runner import Runner
 from halowire.training.save_times import SaveTimes
+from halowire.training.telling import agreed
 from halowire.wire import GradientCodec, Transport
 
 FIXED = ("seed", "precision", "model", "optim", "rate", "freshness", "task", "recipe", "mesh")
 """Settings that a resumed run must share with the run that it continues."""
-SHAPE = ("workers", "shape", "split")
-"""Facts that a resumed run may change; then the graph is cut again, and what the wire remembers is lost."""
+SHAPE = ("workers", "shape", "split", "savings", "machines")
+"""Facts that a resumed run may change; then what the wire remembers is lost, and the graph may be cut again."""
 SHARD = "shard"
 """The name of the tensor in a wire file that tells of which shard the wire is."""
+PUT_BACK = "putting back of the checkpoint"
 NOTES = 3
 """How many numbers :meth:`RunState.notes` gives."""
 
@@ -65,7 +67,7 @@ class RunState:
         self._folder = folder
         self.settings_before: dict[str, Any] = {}
         self.recut = ""
-        self._whole = _Whole(runner.model, runner.parameters, runner.peers, transport)
+        self._whole = _Whole(runner, transport)
         self._wire_remembers = runner.remembers or codec is not None
         self._writer = CheckpointWriter(folder, transport, config.checkpoint.keep)
         self._times = SaveTimes(config.checkpoint)
@@ -90,25 +92,31 @@ class RunState:
             return None
         self._writer.damaged.update(found.skipped)
         record = self._transport.broadcast_bytes(found.record, "sharing of the checkpoint")
-        state = parse_tensors(self._transport.broadcast_bytes(found.state, "sharing of the checkpoint"))
-        self.settings_before = found.manifest.settings
-        now = self._settings()
-        with understood(MANIFEST):
-            _refuse_changes(self.settings_before, now)
-            self.recut = _recut_words(self.settings_before, now)
-        progress = parse_progress(record, found.manifest.epoch)
-        restore(progress, state, self._runner.model, self._optimiser, self._whole.own_places, self._runner.device)
-        if self._base is not None:  # before the wire, because the bits of its messages depend on it
-            with understood(STATE):
-                self._base.load_state({name: value for name, value in state.items() if name.startswith("base.")})
-        wire = parse_tensors(found.wire) if found.wire else {}
+        state = self._transport.broadcast_bytes(found.state, "sharing of the checkpoint")
+        # One worker's file may be bad alone, and a stage reads only its own part: all hear of it before they go on.
+        progress = agreed(lambda: self._put_back(found.manifest, record, state), self._transport, PUT_BACK)
+        wire = agreed(lambda: parse_tensors(found.wire) if found.wire else {}, self._transport, PUT_BACK)
         if self._wire_remembers and not self.recut and not self._is_of_this_shard(wire):
             self.recut = "the shards are not those that the run was saved with"
         if self.recut:
             self._start_afresh(progress.epoch)
         elif self._wire_remembers:
-            with understood(wire_file(self._transport.rank)):
-                self._load_wire(wire)
+            agreed(lambda: self._load_wire(wire), self._transport, PUT_BACK)
+        return progress
+
+    def _put_back(self, manifest: Manifest, record: bytes, state: bytes) -> Progress:
+        """Compare the settings with those of the checkpoint, and put its shared state back."""
+        tensors = parse_tensors(state)
+        self.settings_before = manifest.settings
+        now = self._settings()
+        with understood(MANIFEST):
+            _refuse_changes(self.settings_before, now)
+            self.recut = _recut_words(self.settings_before, now)
+        progress = parse_progress(record, manifest.epoch)
+        restore(progress, tensors, self._runner.model, self._optimiser, self._whole.own_part, self._runner.device)
+        if self._base is not None:  # before the wire, because the bits of its messages depend on it
+            with understood(STATE):
+                self._base.load_state({name: value for name, value in tensors.items() if name.startswith("base.")})
         return progress
 
     def notes(self) -> list[float]:
@@ -153,10 +161,11 @@ class RunState:
 
     def _load_wire(self, state: dict[str, Tensor]) -> None:
         weights = {name: value for name, value in state.items() if name.startswith("gradient.")}
-        if self._codec is not None:
-            self._codec.state = weights
         rest = state.keys() - weights.keys() - {SHARD}
-        self._runner.load_state({name: state[name] for name in rest})
+        with understood(wire_file(self._transport.rank)):
+            if self._codec is not None:
+                self._codec.state = weights
+            self._runner.load_state({name: state[name] for name in rest})
 
     def _start_afresh(self, epoch: int) -> None:
         """Let the wire begin as at the start of a run: the next epoch uses its own rows."""
@@ -184,7 +193,10 @@ class RunState:
         stages = {"split": list(self._runner.split)} if self._runner.split else {}
         size = self._transport.size
         shape = {"workers": size, "shape": asdict(mesh_of(self._config, size))}
-        return fixed | length | stages | shape | {"graph": self._runner.shard.graph}
+        if self._transport.machines.shared:
+            shape["machines"] = list(self._transport.machines.of)
+        facts = {"graph": self._runner.shard.graph, "savings": self._runner.savings.chosen}
+        return fixed | length | stages | shape | facts
 
 
 def _shared_files(
@@ -227,27 +239,37 @@ def _recut_words(before: dict[str, Any], now: dict[str, Any]) -> str:
         return f"the run had a mesh of {then}, now {this}"
     if before.get("split") != now.get("split"):
         return f"the stages had {before.get('split')} layers, now {now.get('split')}"
+    if before.get("machines") != now.get("machines"):
+        return f"the machines of the workers were {before.get('machines')}, now they are {now.get('machines')}"
+    if before.get("savings", now["savings"]) != now["savings"]:
+        return "the rows that need not travel are others than before"
     return ""
 
 
 class _Whole:
-    """Puts the whole model and optimiser together from the stages, each of which trains a part.
+    """Puts the whole model and optimiser together from the stages, each of which trains a part, and from the workers,
+    each of which has the rows of its own nodes of weights that have a row for each node."""
 
-    ``own`` are the parameters that this worker trains, by name.
-    """
-
-    def __init__(self, model: nn.Module, own: dict[str, nn.Parameter], peers: Transport, transport: Transport) -> None:
-        self._shapes = {name: value.shape for name, value in model.named_parameters() if value.requires_grad}
+    def __init__(self, runner: Runner, transport: Transport) -> None:
+        self._shapes = {name: value.shape for name, value in runner.model.named_parameters() if value.requires_grad}
         self._names = list(self._shapes)
-        self._own = list(own)
-        self._everywhere = peers.size == transport.size
-        self._speaks = peers.rank == 0
+        self._own = list(runner.parameters)
+        self._everywhere = runner.peers.size == transport.size
+        self._speaks = runner.peers.rank == 0
+        self._runner = runner
         self._transport = transport
 
-    @property
-    def own_places(self) -> list[int]:
-        """The places of this worker's parameters among all that are trained."""
-        return [self._names.index(name) for name in self._own]
+    def own_part(self, place: int, state: dict[str, Tensor]) -> tuple[int, dict[str, Tensor]] | None:
+        """The place of parameter ``place`` of the model among this worker's, and its part of the optimiser's ``state``.
+
+        None where this worker does not train it.
+        """
+        name = self._names[place]
+        if name not in self._own:
+            return None
+        if name in self._runner.row_weights:
+            state = {key: self._runner.own_rows(name, value) if value.dim() else value for key, value in state.items()}
+        return self._own.index(name), state
 
     @torch.no_grad()
     def complete(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -271,7 +293,7 @@ class _Whole:
         """The state of Adam for all parameters, by their places in the model."""
         own = optimiser.state_dict()["state"]
         if self._everywhere:
-            return dict(own)
+            return {place: self._with_all_rows(self._own[place], state) for place, state in own.items()}
         moments = {}
         for key in MOMENTS:
             moments[key] = self.complete({name: own[place][key] for place, name in enumerate(self._own) if own})
@@ -281,3 +303,8 @@ class _Whole:
             place: {STEP: own[0][STEP].clone(), **{key: moments[key][name] for key in MOMENTS}}
             for place, name in enumerate(self._names)
         }
+
+    def _with_all_rows(self, name: str, state: dict[str, Tensor]) -> dict[str, Tensor]:
+        if name not in self._runner.row_weights:
+            return state
+        return {key: self._runner.whole_rows(name, value) if value.dim() else value for key, value in state.items()}

@@ -13,6 +13,7 @@ from halowire.layers import Model
 from halowire.partitioning import Shard
 from halowire.schedules import Complete, Watch
 from halowire.training.config import Config
+from halowire.training.savings import Savings
 from halowire.training.task import Learnt
 from halowire.wire import HaloExchange, HaloExchanges, Transport
 
@@ -28,7 +29,9 @@ class Runner(ABC):
             parameters on the same part.
         exchange: the exchange that carries the halo rows while training.
         one_backward: whether an epoch has one backward pass, after which every gradient is complete.
+        row_weights: names of those parameters that have a row for each node, of which this worker trains its own.
         split: how many blocks of the model every stage has; empty where there are no stages.
+        savings: what the run need not send, as was chosen.
     """
 
     model: nn.Module
@@ -40,7 +43,9 @@ class Runner(ABC):
     line: Transport | None = None
     exchange: HaloExchange | HaloExchanges
     one_backward: bool = True
+    row_weights: frozenset[str] = frozenset()
     split: tuple[int, ...] = ()
+    savings: Savings = Savings()
 
     @abstractmethod
     def forward_backward(self, epoch: int, complete: Complete) -> Tensor:
@@ -75,6 +80,14 @@ class Runner(ABC):
     def load_state(self, state: dict[str, Tensor]) -> None:
         """Go on from what :meth:`state` returned."""
         self.exchange.load_state(state)
+
+    def whole_rows(self, name: str, value: Tensor) -> Tensor:
+        """``value``, which belongs to the rows of ``name`` in ``row_weights``, with all workers' rows; all call it."""
+        return value
+
+    def own_rows(self, name: str, value: Tensor) -> Tensor:
+        """This worker's rows of ``value``, as `whole_rows` gave it."""
+        return value
 
     def forget(self) -> None:
         """Forget what :meth:`state` holds; the next epoch uses its own rows, as a synchronous one does."""

@@ -14,7 +14,7 @@ from halowire.errors import InputError
 from halowire.graph import Graph, LinkSplit, check, load, message_graph, random_split, split_links
 from halowire.partitioning import EDGE, Cutting, cut_shards, is_shard_folder, links_record, read_manifest
 from halowire.training.config import Config, GraphConfig
-from halowire.training.model_setup import output_width, travelling_widths
+from halowire.training.model_setup import output_width, sends_narrow, travelling_widths
 
 
 class Console(Protocol):
@@ -65,9 +65,12 @@ def load_for(graph: Any, config: Config) -> Graph:
     return load_source(graph, config.graph, config.task.kind == "regression")
 
 
-def refuse_untrainable(graph: Graph, link: bool = False) -> None:
-    """Refuse a graph that lacks what training needs; ``link``: its edges are learnt, so that it needs no labels."""
-    names = {"x": "features (x)"}
+def refuse_untrainable(graph: Graph, link: bool = False, features: bool = True) -> None:
+    """Refuse a graph that lacks what training needs.
+
+    ``link``: its edges are learnt, so that it needs no labels; ``features``: the model takes features of the nodes.
+    """
+    names = {"x": "features (x)"} if features else {}
     if not link:
         names |= {"y": "labels (y)", "train_mask": "train_mask", "val_mask": "val_mask", "test_mask": "test_mask"}
     missing = [name for attribute, name in names.items() if getattr(graph, attribute) is None]
@@ -107,7 +110,8 @@ def cut_for(
         links = hold_out(graph.edge_index(), graph.num_nodes, config)
         graph = message_graph(graph, links.message)
     if widths is None:
-        widths = travelling_widths(config.model, graph.num_features, output_width(config, graph.num_classes))
+        sizes = graph.num_features, output_width(config, graph.num_classes)
+        widths = travelling_widths(config.model, *sizes, sends_narrow(config))
     how = Cutting(**vars(config.partition), seed=config.seed, inductive=config.task.inductive, types=types)
     return cut_shards(graph, num_parts, out, how, widths, console.line, console.warn, links)
 

@@ -42,6 +42,7 @@ from halowire.training.config import Config
 from halowire.training.model_setup import build_model, policy_for
 from halowire.training.rate_plan import BorderRows
 from halowire.training.runner import Runner, loss_gradient, overlap_of
+from halowire.training.savings import pipeline_savings, silent
 from halowire.training.task import Task
 from halowire.wire import ChunkExchange, Circle, HaloExchange, Policy, Routes, Transport
 
@@ -65,15 +66,18 @@ class Staged(Runner):
         transport: Transport,
         split: Sequence[int] = (),
         device: torch.device = CPU,
+        tell: Callable[[str], None] = silent,
     ) -> None:
         """Make the runner; all workers call this together.
 
         ``train`` and ``whole`` are one shard unless training leaves out nodes or edges. ``split`` is how many blocks
         every stage has in a run that is resumed; otherwise the split is chosen here. ``device`` is where this worker
-        computes; shards and chunks are planned on the host.
+        computes; shards and chunks are planned on the host. ``tell`` gets a line where rows that need not travel do.
         """
         self._config = config
         self._device = device
+        self.savings = pipeline_savings(config, mesh.parts)
+        self.savings.say(tell)
         self.seat = Seat.of(mesh, transport)
         self.recorded_epoch = TIMELINE_EPOCH
         seat = self.seat
@@ -88,7 +92,7 @@ class Staged(Runner):
             train, whole = replace(train, x=None), replace(whole, x=None)
         train, chunks = self._chunk(train)
         policy = policy_for(train, config, seat.peers, self.num_features, self._links(train))
-        self._stage = Stage.of(self.model, *self._bounds[seat.stage], policy.decay is not None)
+        self._stage = Stage.of(self.model, *self._bounds[seat.stage], policy.undropped)
         self.parameters = self._stage.parameters
         self._timeline = Timeline(transport.ledger)
         side, self.exchange, exact = self._side(train, chunks, policy)

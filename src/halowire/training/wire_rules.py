@@ -20,7 +20,17 @@ def changes(config: Config) -> bool:
 
 def late(config: Config) -> bool:
     """Whether the rows of the last epoch may be used."""
-    return config.freshness.mode in ("delayed", "adaptive")
+    return config.freshness.mode in ("delayed", "adaptive", "late-rows")
+
+
+def late_rows(config: Config) -> bool:
+    """Whether rows of the last epoch are used, and gradients by a setting of their own."""
+    return config.freshness.mode == "late-rows"
+
+
+def _corrects(config: Config) -> bool:
+    """Whether late rows of some layer are corrected."""
+    return late_rows(config) and (config.freshness.correction != "none" or bool(config.freshness.layers))
 
 
 def forward_bits(rate: RateConfig) -> set[int]:
@@ -43,7 +53,7 @@ def _layer_bits(rate: RateConfig) -> list[tuple[str, str]]:
 
 
 def _silent(config: Config) -> bool:
-    """Whether no rows are sent: parts exchange no rows, and there are no stages."""
+    """Whether no rows are sent in training: parts exchange no rows, and there are no stages."""
     # With parts but stages 0, the other workers become stages, and rows travel between stages in any case.
     staged = config.mesh.stages > 1 or (not config.mesh.stages and config.mesh.parts > 0)
     return config.freshness.mode == "never" and not staged
@@ -106,6 +116,7 @@ RANGES = (
     within("freshness.sync_every", "be at least 1, or 0 for never", lambda epochs: epochs >= 0),
     within("freshness.smoothing", "lie in 0 <= m < 1", lambda momentum: 0 <= momentum < 1),
     within("freshness.threshold", "be at least 0", lambda share: share >= 0),
+    within("freshness.damping", "lie in 0 < d <= 1", lambda factor: 0 < factor <= 1),
     readable("rate.steps", "be EPOCH:RATIO pairs that start at epoch 0",
         lambda c, here: c.rate.schedule == "steps" and parse_steps(c.rate.steps)),
 )  # fmt: skip
@@ -114,6 +125,24 @@ TOGETHER = (
         "--rate.rows and --rate.decay do not go together: the change of a row not sent is unknown"),
     excludes("rate.rows freshness.smoothing", "", lambda c, here: c.rate.rows < 1 and c.freshness.smoothing > 0,
         "--rate.rows and --freshness.smoothing do not go together: every epoch samples other rows"),
+    excludes("rate.rows freshness.correction", "", lambda c, here: c.rate.rows < 1 and _corrects(c),
+        "--rate.rows and --freshness.correction do not go together: a row that did not travel cannot be corrected",
+        "send all rows, or use --freshness.correction none"),
+    excludes("freshness.smoothing freshness.correction", "", lambda c, here: c.freshness.smoothing > 0 and _corrects(c),
+        "--freshness.smoothing and --freshness.correction do not go together: a mean of many epochs is not one epoch "
+        "late", "leave one out"),
+    needs("freshness.correction", "all columns, or --rate.decay",
+        lambda c, here: _corrects(c) and _drops_columns(c) and not changes(c),
+        "--freshness.correction needs whole rows, but some columns do not travel",
+        "add --rate.decay 0.8, which remembers them, or use --freshness.correction none"),
+    needs("freshness.correction", "--wire.rows hidden or auto",
+        lambda c, here: _corrects(c) and c.wire.rows == "narrow",
+        "--freshness.correction fits how hidden rows change, but --wire.rows narrow sends products of dropped rows",
+        "use --wire.rows hidden, or --freshness.correction none"),
+    excludes("freshness.mode=late-rows freshness.threshold", "",
+        lambda c, here: late_rows(c) and c.freshness.threshold > 0,
+        "--freshness.threshold measures how rows change, which --freshness.mode late-rows corrects",
+        "use --freshness.sync-every, or --freshness.mode delayed"),
     excludes("rate.nodes=degree rate.rows", "", lambda c, here: c.rate.nodes == "degree" and c.rate.rows < 1,
         "bits by degree rank all rows of a list, but only some are sampled", "drop one of the two"),
     excludes("rate.nodes=degree rate.decay", "", lambda c, here: c.rate.nodes == "degree" and changes(c),
@@ -152,6 +181,12 @@ IDLE = (
     idle(RATE, "with --freshness.mode never, which sends no rows", lambda c, here: _silent(c)),
     idle("freshness.sync_every freshness.smoothing freshness.threshold", "without --freshness.mode delayed",
         lambda c, here: not late(c)),
+    idle("freshness.gradients freshness.damping freshness.correction freshness.layers",
+        "without --freshness.mode late-rows", lambda c, here: not late_rows(c)),
+    idle("freshness.damping", "without --freshness.gradients late",
+        lambda c, here: late_rows(c) and c.freshness.gradients != "late"),
+    idle("rate.backward_bits rate.backward_code", "without gradients that travel (--freshness.gradients none)",
+        lambda c, here: late_rows(c) and c.freshness.gradients == "none"),
     *(rule for code, takes in CODE_BITS.items() for rule in _code_rules(code, takes)),
     idle("rate.gain", "without --rate.decay: nothing is kept", lambda c, here: not changes(c)),
     idle("rate.backward_bits rate.layers",

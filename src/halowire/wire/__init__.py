@@ -18,10 +18,24 @@ from halowire.wire.halo_exchange import HaloExchange
 from halowire.wire.halo_exchanges import HaloExchanges
 from halowire.wire.header import HEADER_BYTES, Envelope
 from halowire.wire.in_process import InProcessTransport, run_threads
+from halowire.wire.machines import Machines
 from halowire.wire.message import Arrival, Message
 from halowire.wire.own_codec import Draws, RowCodec, agree_on_codec, check_codec
 from halowire.wire.placement import sent_over, vector_on
-from halowire.wire.policy import BACKWARD, BITS, FORWARD, Freshness, Policy, Rate, codec_of, column_subset
+from halowire.wire.policy import (
+    AFFINE,
+    BACKWARD,
+    BITS,
+    FORWARD,
+    LATE,
+    MEAN,
+    NONE,
+    Freshness,
+    Policy,
+    Rate,
+    codec_of,
+    column_subset,
+)
 from halowire.wire.rate_schedule import BaseBit, Budget, exponential, linear, parse_steps, stepped
 from halowire.wire.route import Piece, row_subset, sample_size
 from halowire.wire.stage_link import StageLink
@@ -31,11 +45,11 @@ from halowire.wire.transport_nccl import NcclTransport
 from halowire.wire.transport_pinned import PinnedTransport
 
 __all__ = [
-    "BACKWARD", "BASES", "BITS", "FORWARD", "HEADER_BYTES", "MEASURED_ROWS", "MEASURE_EVERY", "Arrival", "BaseBit",
-    "Budget", "ChunkExchange", "Circle", "Crossing", "Draws", "Envelope", "Extend", "Freshness", "GradientCodec",
-    "HaloExchange", "HaloExchanges", "InProcessTransport", "Message", "NcclTransport", "Packed", "Pending", "Piece",
-    "PinnedTransport", "Policy", "Rate", "Routes", "RowCodec", "Source", "StageLink", "Transport", "agree_on_codec",
-    "by_base", "check_codec", "codec_of", "column_subset", "exponential", "grade_bits", "grade_counts",
-    "hold_watchdog", "leave_group", "linear", "pairs_of", "parse_steps", "row_subset", "run_threads", "sample_size",
-    "sent_over", "stepped", "transport_on", "vector_on",
+    "AFFINE", "BACKWARD", "BASES", "BITS", "FORWARD", "HEADER_BYTES", "LATE", "MEAN", "MEASURED_ROWS", "MEASURE_EVERY",
+    "NONE", "Arrival", "BaseBit", "Budget", "ChunkExchange", "Circle", "Crossing", "Draws", "Envelope", "Extend",
+    "Freshness", "GradientCodec", "HaloExchange", "HaloExchanges", "InProcessTransport", "Machines", "Message",
+    "NcclTransport", "Packed", "Pending", "Piece", "PinnedTransport", "Policy", "Rate", "Routes", "RowCodec", "Source",
+    "StageLink", "Transport", "agree_on_codec", "by_base", "check_codec", "codec_of", "column_subset", "exponential",
+    "grade_bits", "grade_counts", "hold_watchdog", "leave_group", "linear", "pairs_of", "parse_steps", "row_subset",
+    "run_threads", "sample_size", "sent_over", "stepped", "transport_on", "vector_on",
 ]  # fmt: skip

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -12,6 +13,8 @@ from halowire.wire.codec import Full, Uniform
 from halowire.wire.message import Message
 from halowire.wire.placement import sent_over
 
+Correct = Callable[[Tensor], Tensor]
+"""A function that turns the rows ``[m, k]`` of the previous epoch into those that are used in this one."""
 MEASURE_EVERY = 10
 """Number of epochs from one measurement of the error to the next."""
 MEASURED_ROWS = 256
@@ -43,6 +46,11 @@ class Sample:
         )
 
 
+def as_they_are(rows: Tensor) -> Tensor:
+    """``rows`` without a correction."""
+    return rows
+
+
 class CodeError:
     """Books ``|used - row|^2 / |row|^2`` of the messages of one exchange, over all sampled rows of a message."""
 
@@ -52,10 +60,18 @@ class CodeError:
         self._delayed = delayed
         self._last: dict[tuple[int, str], tuple[int, Sample]] = {}
 
-    def measure(self, message: Message, rows: Tensor, late: bool = False, index: Tensor | None = None) -> None:
+    def measure(
+        self,
+        message: Message,
+        rows: Tensor,
+        late: bool = False,
+        index: Tensor | None = None,
+        correct: Correct = as_they_are,
+    ) -> None:
         """Book the error of a message that was launched from ``rows``, in the epochs in which it is due.
 
         ``late``: the receiver uses the previous message in its place; without a previous message nothing is booked.
+        ``correct`` stands for the receiver's correction of late rows; this worker's own one is as good.
         """
         terms, place = message.terms, message.place
         plain = isinstance(terms.codec, Full) and terms.columns is None and not self._delayed
@@ -69,9 +85,10 @@ class CodeError:
             used = now
             if late and self._delayed:
                 then, used = self._last.pop(place, (None, now))
+                used = replace(used, seen=correct(used.seen))
             if next_due:
                 self._last[place] = terms.epoch, now
             # The rows of one sample are not compared with themselves: on a device the host would wait for it.
-            same = used is now or torch.equal(used.index, now.index)
+            same = used.index is now.index or torch.equal(used.index, now.index)
             if due and then == terms.epoch - 1 and same:
                 self._ledger.error(*place, (used.seen - now.rows).square().sum(), now.rows.square().sum())

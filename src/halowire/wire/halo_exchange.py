@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -13,11 +13,15 @@ from halowire.kernels import Csr, Drop, activate
 from halowire.partitioning import HaloLists, Shard
 from halowire.wire.code_error import CodeError
 from halowire.wire.cover import Cover, Lifted
+from halowire.wire.drift import Drift
 from halowire.wire.graded import HaloCodecs
-from halowire.wire.memory import Memory
+from halowire.wire.hand_on import HandOn
+from halowire.wire.memory import Memory, check_shapes
 from halowire.wire.message import Arrival, Message, Wire
+from halowire.wire.once import sums_by_peer, swap_once
 from halowire.wire.own_codec import RowCodec, check_codec
-from halowire.wire.policy import BACKWARD, FORWARD, Policy
+from halowire.wire.placement import sent_over
+from halowire.wire.policy import BACKWARD, FORWARD, NONE, Policy
 from halowire.wire.route import HaloRoutes, Piece, Route
 from halowire.wire.terms import Draw, Terms
 from halowire.wire.transport import Transport
@@ -47,18 +51,16 @@ class HaloExchange:
         self.policy = policy or Policy()
         self.memory = Memory(device)
         self.num_boundary = shard.num_boundary
-        self.num_halo = shard.num_halo
         self.synchronise_next = False
         self.epoch: int | None = None
         freshness = self.policy.freshness
         # A user's codec may depend on the rows that are encoded together, so its messages leave as a whole.
         cut = device.type == "cpu" and not isinstance(self.policy.codec, RowCodec)
         self._piece_rows = self.policy.piece_rows if cut else None
-        self._routes = HaloRoutes(shard, device, self.policy.seed, self._piece_rows)
         self._plain = shard.send_index, shard.send_counts, shard.recv_counts
         self._cover: Cover | None = None
         self._lifted: Lifted | None = None
-        self.halo_ids = self._routes.halo_ids
+        self._travel_by(shard)
         self.device = self.halo_ids.device
         self._codecs = HaloCodecs(shard, device)
         self._rank = shard.rank
@@ -66,6 +68,7 @@ class HaloExchange:
         # With smoothing, receivers use a running mean, whose delay is not measured: only the error of the code is.
         self._error = CodeError(transport.ledger, freshness.delayed and not freshness.smoothing)
         self._change: Change = (0.0, 0.0)
+        self._drift = Drift(self.memory)
         self._sent: dict[tuple[int, str], Message] = {}
         self._late: dict[tuple[int, str], Message | None] = {}
 
@@ -77,11 +80,34 @@ class HaloExchange:
         message.
         """
         cover = Cover.agree(shard, halo, self.transport)
-        self._routes = HaloRoutes(cover.lists, self.device, self.policy.seed, self._piece_rows, cover.back)
+        self._travel_by(cover.lists, cover.back)
         self._cover = replace(cover, sums=cover.sums.to(self.device))
-        self.halo_ids = self._routes.halo_ids
-        self.num_halo = cover.lists.num_halo
         return cover.halo
+
+    def _travel_by(self, lists: HaloLists, back: Csr | None = None) -> None:
+        """Exchange the rows of ``lists``; ``back`` adds gradients that arrive to owned rows, see `HaloRoutes`.
+
+        Where rows cross the network once per machine, the workers agree here on who carries which.
+        """
+        self.halo_ids = sent_over(lists.halo_ids, self.device)
+        self.num_halo = lists.num_halo
+        self._needed = lists.recv_counts
+        self._hand_on = None
+        if self.policy.once_per_machine:
+            self._hand_on = HandOn.agree(lists, self.transport, self.device)
+        network = lists
+        if self._hand_on is not None:
+            network = self._hand_on.lists
+            back = None if back is None else back.select_columns(self._hand_on.sent)
+        seed, rows = self.policy.seed, self._piece_rows
+        self._routes = HaloRoutes(network, self.device, seed, rows, back, self._hand_on)
+
+    def machine_rows(self) -> tuple[int, int]:
+        """How many rows of other machines this worker needs, and how many of them reach it from their owners."""
+        machines, rank = self.transport.machines, self.transport.rank
+        peers = [peer for peer in range(self.transport.size) if not machines.together(rank, peer)]
+        carried = self._routes.counts[1]
+        return sum(self._needed[peer] for peer in peers), sum(carried[peer] for peer in peers)
 
     def begin(self, epoch: int | None) -> None:
         """Send what follows as messages of training epoch ``epoch``; None: of set-up or evaluation, which are exact."""
@@ -99,13 +125,17 @@ class HaloExchange:
     @property
     def halo_pieces(self) -> tuple[Piece, ...]:
         """The pieces of the halo whose gradients may leave one after another; none where no message is cut."""
-        pieces = self._routes.pieces
+        pieces = None if self._hand_on is not None else self._routes.pieces
         return pieces.arriving if pieces is not None and any(piece.number for piece in pieces.arriving) else ()
 
     @property
     def sends_undropped(self) -> bool:
-        """Whether forward rows travel before dropout: delta coding needs rows that change slowly."""
-        return self.policy.decay is not None
+        """Whether forward rows travel before dropout: changes of rows and late rows need rows that change slowly."""
+        return self.policy.undropped
+
+    def sends(self, direction: str) -> bool:
+        """Whether messages of ``direction`` travel now: all do in set-up and evaluation."""
+        return self.epoch is None or self.policy.freshness.sends(direction)
 
     @property
     def watches(self) -> bool:
@@ -123,12 +153,11 @@ class HaloExchange:
         message.wait()
         return message.rows().clone()
 
-    def fetch_rows(self, rows: Tensor) -> Tensor:
-        """The halo rows ``[h, k]`` themselves, also under a cover: for set-up."""
-        if self._cover is None:
-            return self.fetch(rows)
+    def fetch_once(self, rows: Tensor | Csr) -> Tensor | Csr:
+        """The halo rows ``[h, k]`` themselves, also under a cover, sent in the smallest exact form: for set-up."""
         index, sent, received = self._plain
-        return self.transport.swap(rows[index.to(rows.device)], sent, received, "exchange of the features")
+        own = rows.select_rows(index) if isinstance(rows, Csr) else rows[index.to(rows.device)]
+        return swap_once(own, sent, received, self.transport)
 
     def fetch_sparse(self, rows: Csr) -> Csr:
         """The halo rows ``[h, F]`` of the sparse matrix with the owned ``rows`` ``[n, F]``: for set-up."""
@@ -138,7 +167,7 @@ class HaloExchange:
         lengths = out.indptr.diff()
         where = "exchange of the features"
         arrived = self.transport.swap(lengths, sent, received, where)
-        sizes = _sums(lengths, sent), _sums(arrived, received)
+        sizes = sums_by_peer(lengths, sent), sums_by_peer(arrived, received)
         indices = self.transport.swap(out.indices, *sizes, where)
         weight = None if out.weight is None else self.transport.swap(out.weight, *sizes, where)
         return Csr(torch.nn.functional.pad(arrived.cumsum(0), (1, 0)), indices, weight, rows.num_cols)
@@ -164,8 +193,15 @@ class HaloExchange:
             message.add(self._lifted.rows, max((cut for cut in pieces.cuts if cut <= ready), default=0))
 
     def start_back(self, halo_grad: Tensor, layer: int) -> Message | None:
-        """Launch the gradients of the halo rows ``[h, k]`` to their owners; returns the message that is to be used."""
+        """Launch the gradients of the halo rows ``[h, k]`` to their owners; returns the message that is to be used.
+
+        Where no gradients travel, there is none.
+        """
+        if not self.sends(BACKWARD):
+            return None
         message = self.load(layer, halo_grad.shape[1], direction=BACKWARD)
+        if self._hand_on is not None:
+            halo_grad = self._hand_on.gather(halo_grad, message.hop())
         for piece in message.pieces_back:
             message.add_piece(halo_grad, piece)
         return self.launch(message, halo_grad)
@@ -178,7 +214,7 @@ class HaloExchange:
         if epoch is None:
             return self._open(self._routes.all(direction), Terms.exact(layer, direction, width), EXACT_SLOT)
         route, terms = self._agree(epoch, layer, direction, width, delta)
-        if not freshness.delayed:
+        if not freshness.late(direction):
             return self._open(route, terms, 0)
         # In a delayed epoch the previous message is used in the place of this one.
         previous = self._sent.pop((layer, direction), None)
@@ -209,8 +245,11 @@ class HaloExchange:
             rows, self._lifted = self._lifted.rows, None
         message.launch(rows)
         late = terms.epoch >= 0 and place in self._late
-        self._error.measure(message, rows, late)
-        if terms.epoch >= 0 and self.policy.freshness.delayed:
+        if self._drifts(terms):
+            self._drift.observe(terms.layer, rows, terms.epoch, self.policy.freshness.drift(terms.layer))
+        correct = partial(self._drift.correct, terms.layer, epoch=terms.epoch)
+        self._error.measure(message, rows, late, correct=correct)
+        if terms.epoch >= 0 and self.policy.freshness.late(terms.direction):
             self._sent[place] = message
         return self._late.pop(place) if late else message
 
@@ -226,7 +265,7 @@ class HaloExchange:
         with self._wire.packing():
             if drop is None and not self._keeps_rows(message.terms):
                 return Arrival(message)
-            rows = self._rows(message)
+            rows = self._used_rows(message)
             return Arrival(message, rows if drop is None else activate(rows, None, None, False, drop)[0])
 
     def finish_rows(self, message: Message | None, width: int) -> Tensor:
@@ -235,13 +274,16 @@ class HaloExchange:
             return torch.zeros(self.num_halo, width, device=self.device)
         message.wait()
         with self._wire.packing():
-            return self._rows(message)
+            return self._used_rows(message)
 
     def finish_back(self, message: Message | None, out: Tensor) -> None:
         """Wait, and add the gradients of ``message`` to the owned rows ``out`` ``[n, k]``."""
         if message is not None:
-            assert message.route.sums is not None
-            self.arrive(message).add(message.route.sums, out[: self.num_boundary])
+            sums = message.route.sums
+            assert sums is not None
+            damped = message.terms.epoch != self.epoch and self.policy.freshness.damping != 1
+            sums = sums.scaled(self.policy.freshness.damping) if damped else sums
+            self.arrive(message).add(sums, out[: self.num_boundary])
 
     def state(self) -> dict[str, Tensor]:
         """Everything that the next epoch depends on, messages under way included, which are waited for."""
@@ -263,6 +305,7 @@ class HaloExchange:
         now = check_codec(self.policy.codec) if isinstance(self.policy.codec, RowCodec) else b""
         if bytes(state.get("codec", torch.empty(0)).tolist()) != now:
             raise InputError("the run to resume had another codec, or none; resume with the one it had")
+        check_shapes(state, send=self.num_boundary, recv=self.num_halo)
         self.synchronise_next = "synchronise_next" in state
         for name, value in state.items():
             kind, _, rest = name.partition(".")
@@ -319,8 +362,20 @@ class HaloExchange:
         self._sent[layer, direction] = Message.restored(self._wire, *agreed, data)
 
     def _keeps_rows(self, terms: Terms) -> bool:
-        """Whether the rows must be written to memory, because they are averaged or coded as changes."""
-        return terms.epoch >= 0 and (terms.delta is not None or self.policy.freshness.smoothing > 0)
+        """Whether the rows must be written to memory, because they are averaged, corrected or coded as changes."""
+        averaged = terms.epoch >= 0 and self.policy.freshness.smoothing > 0
+        return averaged or terms.delta is not None or self._drifts(terms)
+
+    def _drifts(self, terms: Terms) -> bool:
+        """Whether rows of such a message are corrected where they are used late."""
+        forward = terms.epoch >= 0 and terms.direction == FORWARD
+        return forward and self.policy.freshness.drift(terms.layer) != NONE
+
+    def _used_rows(self, message: Message) -> Tensor:
+        """The rows ``[h, width]`` of a message that has arrived; rows of the previous epoch are corrected."""
+        rows, terms = self._rows(message), message.terms
+        late = self.epoch is not None and terms.epoch == self.epoch - 1
+        return self._drift.correct(terms.layer, rows, terms.epoch + 1) if late else rows
 
     def _rows(self, message: Message) -> Tensor:
         """The rows ``[h or m, width]`` of a message that has arrived, after delta coding and smoothing."""
@@ -343,8 +398,3 @@ class HaloExchange:
         last = self.memory.matrix("last", *rows.shape)
         self._change = ((rows - last).square().sum(), rows.square().sum())
         last.copy_(rows)
-
-
-def _sums(lengths: Tensor, counts: Sequence[int]) -> list[int]:
-    """For every peer ``p``, the sum of its ``counts[p]`` ``lengths``."""
-    return [int(part.sum()) for part in torch.split(lengths, list(counts))]

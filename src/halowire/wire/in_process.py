@@ -13,6 +13,7 @@ from halowire.errors import LateError
 from halowire.events import Ledger
 from halowire.wire.deadline import Wait
 from halowire.wire.header import Envelope
+from halowire.wire.machines import Machines
 from halowire.wire.route import Piece
 from halowire.wire.transport import Pending, Transport
 
@@ -62,6 +63,7 @@ class InProcessTransport(Transport):
         self.run = 0
         self.rank = rank
         self.members = tuple(range(hub.size))
+        self.machines = Machines((0,) * hub.size)
         self._hub = hub
         self._number = 0
         self._outgoing = {}

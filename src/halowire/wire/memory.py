@@ -86,3 +86,15 @@ def add_columns(out: Tensor, columns: Tensor | None, part: Tensor, factor: float
         out.add_(part, alpha=factor)
     else:
         out.index_add_(1, columns, part, alpha=factor)
+
+
+def check_shapes(state: dict[str, Tensor], **rows: int) -> None:
+    """Refuse a memory of delta coding that has not the ``rows`` of a shard by direction, or its layer's columns."""
+    columns: dict[str, int] = {}
+    for way, count in rows.items():
+        for name in (name for name in state if name.startswith(f"delta.{way}.")):
+            shape = tuple(state[name].shape)
+            layer = name.rpartition(".")[2]
+            if len(shape) != 2 or shape[0] != count or columns.setdefault(layer, shape[1]) != shape[1]:
+                want = f"[{count}, {columns.get(layer, 'columns of the layer')}]"
+                raise ValueError(f"{name} is {list(shape)}, expected {want}")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -15,6 +15,7 @@ from torch import Tensor
 from halowire.kernels import Csr, row_range, take_rows
 from halowire.wire.codec import Codec, Packed, Source, Uniform
 from halowire.wire.header import HEADER_BYTES, Envelope, Header, kind_of
+from halowire.wire.hop import Hop
 from halowire.wire.memory import Memory, add_columns
 from halowire.wire.policy import BACKWARD
 from halowire.wire.route import Piece, Route
@@ -78,16 +79,18 @@ class Message:
         self._received: Tensor
         self._envelope: Envelope | None = None
         self._in_place = False
+        self._key: tuple[object, ...] = ()
         self._done = 0
         self._left = 0
 
     @staticmethod
     def restored(wire: Wire, route: Route, terms: Terms, data: Tensor) -> Message:
         """Make a message that arrived before a run was interrupted again, from its bytes ``data``."""
-        message = Message(wire, route, terms, "restored")
-        if data.dtype != torch.uint8 or data.shape != (sum(message._expected_bytes),):
+        message = Message(wire, replace(route, hand_on=None), terms, "restored")
+        expected = sum(message._expected_bytes) if route.hand_on is None else route.size * terms.row_bytes
+        if data.dtype != torch.uint8 or data.shape != (expected,):
             given = f"{data.dtype} {list(data.shape)}"
-            raise ValueError(f"a message is {given}, expected torch.uint8 [{sum(message._expected_bytes)}]")
+            raise ValueError(f"a message is {given}, expected torch.uint8 [{expected}]")
         message._received = data
         message._pending = Pending((), data, data, "restored")
         return message
@@ -104,10 +107,14 @@ class Message:
         from the matrix ``send`` and arrive in ``received``, both contiguous, without a copy.
         """
         transport = self._wire.transport
+        self._key = key
         self._in_place = send is not None or received is not None
         with nullcontext() if self._in_place else self._wire.packing():
             self._send = self._room(send, sum(self._sent_bytes), *key, "send")
-            self._received = self._room(received, sum(self._expected_bytes), *key, "recv")
+            expected = sum(self._expected_bytes)
+            # Behind the rows that come from their owners is room for those that workers of this machine hand on.
+            room = expected if self.route.hand_on is None else self.route.size * self.terms.row_bytes
+            self._received = self._room(received, room, *key, "recv")[:expected]
             transport.settle(self._send)
         if transport.size > 1:
             self._envelope = self._wire.envelope(*key)
@@ -144,9 +151,9 @@ class Message:
                 with self._wire.packing():
                     self._encode(rows, slice(0, len(rows)), [Piece(0, 0, 0, sum(self.route.sent))])
             self.expect()
-        ledger, account = self._wire.transport.ledger, self._wire.account
-        with nullcontext() if account is None or self.terms.epoch < 0 else ledger.account(account):
-            ledger.sent(self._send.numel() + HEADER_BYTES * sum(size > 0 for size in self._sent_bytes), *self.place)
+        transport, account = self._wire.transport, self._wire.account
+        with nullcontext() if account is None or self.terms.epoch < 0 else transport.ledger.account(account):
+            transport.count([size + HEADER_BYTES * (size > 0) for size in self._sent_bytes], *self.place)
 
     def expect(self) -> None:
         """Exchange the bytes as they are now; a worker that only receives calls this instead of :meth:`launch`."""
@@ -157,8 +164,21 @@ class Message:
     def wait(self) -> Tensor:
         """Wait until the message has arrived; returns its bytes."""
         assert self._pending is not None
+        pending, hand_on = self._pending, self.route.hand_on
         with self._wire.transport.ledger.waiting(*self.place):
-            return self._wire.transport.wait(self._pending)
+            self._wire.transport.wait(pending)
+        if hand_on is not None and self._received is pending.received:
+            size = self.terms.row_bytes
+            data = self._room(None, self.route.size * size, *self._key, "recv")
+            self._received = self._room(None, self.route.size * size, *self._key, "halo")
+            hand_on.pass_on(data, size, self._received, self.hop())
+        return self._received
+
+    def hop(self) -> Hop:
+        """A message of this one's place and codec to workers of the same machine."""
+        terms, wire = self.terms, self._wire
+        envelope = wire.envelope("hand on", *self.place)
+        return Hop(wire.transport, wire.memory, self.place, terms.epoch, self._kind(terms.codec), self._where, envelope)
 
     def settle(self) -> None:
         """Wait until the message has left, so that the memory it leaves from may change."""
@@ -237,15 +257,17 @@ class Message:
 
     def _headers(self, codec: Codec, rows: Sequence[int], sizes: Sequence[int]) -> dict[int, Header]:
         """The header of the rows of every peer that sends or gets bytes, coded by ``codec``."""
-        terms, run = self.terms, self._wire.transport.run
-        back, between_stages = terms.direction == BACKWARD, bool(self._wire.label)
-        kind = kind_of(codec.wire_name, back, between_stages, terms.delta is not None)
-        place = run, terms.epoch, terms.layer, kind
+        place = self._wire.transport.run, self.terms.epoch, self.terms.layer, self._kind(codec)
         return {
             peer: Header.of(*place, count, size)
             for peer, (count, size) in enumerate(zip(rows, sizes, strict=True))
             if size
         }
+
+    def _kind(self, codec: Codec) -> int:
+        """What the headers of rows that are coded by ``codec`` say of them."""
+        back, between_stages = self.terms.direction == BACKWARD, bool(self._wire.label)
+        return kind_of(codec.wire_name, back, between_stages, self.terms.delta is not None)
 
     def _values(self) -> Tensor:
         """The values that travelled, ``[m, sent columns]``, times the factor of the terms."""

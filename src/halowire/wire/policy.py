@@ -17,6 +17,8 @@ FORWARD, BACKWARD = "forward", "backward"
 FULL = 32
 BITS = (FULL, 16, 8, 4, 2, 1)
 COLUMN_STREAM = 101
+NONE, LATE, FRESH = "none", "late", "fresh"
+MEAN, AFFINE = "mean", "affine"
 
 
 @dataclass(frozen=True)
@@ -65,17 +67,28 @@ def codec_of(rate: Rate) -> Uniform:
     return Full() if rate.bits == FULL else Packed(Packing(rate.bits, code_for(rate.code, rate.bits)))
 
 
+def uncorrected(layer: int) -> str:
+    """No correction, in any layer."""
+    return NONE
+
+
 @dataclass(frozen=True)
 class Freshness:
     """Which halo rows are used: this epoch's, or the previous epoch's while this epoch's rows are under way.
 
     Attributes:
-        delayed: use the messages of the previous epoch (zeros at first), forward and backward.
+        delayed: use the messages of the previous epoch (zeros at first).
         sync_every: Sylvie's bound: epoch ``t`` (from 0) is synchronous if ``(t + 1) mod sync_every == 0``; 0: never.
         smoothing: PipeGCN's momentum ``m``: ``avg = m avg + (1 - m) received`` is used instead of ``received``; 0: off.
         threshold: synchronise the next epoch when layer 1's halo rows, before dropout, changed by more than this
             share of their norm; 0: off.
         adaptive: Sylvie's adaptive execution: epochs are synchronous from a rise of the base bit to its next fall.
+        gradients: whether halo gradients travel, and which ones are used where rows are delayed: those of the previous
+            epoch (``late``), of this epoch (``fresh``), or ``none``.
+        damping: factor of gradients that are used late.
+        drift: gives for every layer how late rows are corrected, see `Drift`.
+        undropped: rows travel before dropout, where they are no products, and the receiver applies the owner's mask.
+        silent: no rows and no gradients travel in training.
     """
 
     delayed: bool = False
@@ -83,6 +96,19 @@ class Freshness:
     smoothing: float = 0.0
     threshold: float = 0.0
     adaptive: bool = False
+    gradients: str = LATE
+    damping: float = 1.0
+    drift: Callable[[int], str] = uncorrected
+    undropped: bool = False
+    silent: bool = False
+
+    def late(self, direction: str) -> bool:
+        """Whether messages of ``direction`` are used one epoch late, but in synchronous epochs."""
+        return self.delayed and (direction == FORWARD or self.gradients == LATE)
+
+    def sends(self, direction: str) -> bool:
+        """Whether messages of ``direction`` travel in training."""
+        return not self.silent and (direction == FORWARD or self.gradients != NONE)
 
     def synchronous(self, epoch: int) -> bool:
         """Whether ``epoch`` uses its own rows by these settings alone; measured changes may decide so too."""
@@ -114,6 +140,7 @@ class Policy:
         piece_rows: messages of at least this many rows leave in pieces; for smaller ones the pieces cost too much.
         cover: partial sums travel in the place of halo rows where that makes fewer rows, see `Cover`.
         codec: the codec for the values that travel; None: the one for the bits of ``rates``.
+        once_per_machine: a row that several workers of a machine need crosses the network once, see `HandOn`.
     """
 
     rates: Rates = exact_rates
@@ -128,6 +155,12 @@ class Policy:
     piece_rows: int = 8192
     codec: Uniform | None = None
     cover: bool = False
+    once_per_machine: bool = False
+
+    @property
+    def undropped(self) -> bool:
+        """Whether rows travel before dropout, where they are no products."""
+        return self.decay is not None or self.freshness.undropped
 
     def columns(self, epoch: int, layer: int, width: int, key: int) -> Tensor | None:
         """The columns of ``width`` that travel, drawn with ``key``, ascending; None: all of them."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
@@ -14,6 +14,9 @@ from halowire.kernels import Csr, row_keys
 from halowire.partitioning import HaloLists
 from halowire.wire.placement import sent_over
 from halowire.wire.policy import FORWARD
+
+if TYPE_CHECKING:
+    from halowire.wire.hand_on import HandOn
 
 PIECES = 4
 """Number of pieces of a large message to one peer. Computing its rows hides the sending of all but the last piece."""
@@ -100,6 +103,7 @@ class Route:
         sums: on the way back, the matrix ``[n, m]`` that adds arriving gradients to the owned rows; else None.
         share: the share of all rows that travels.
         pieces: the pieces in which the message leaves; None: it leaves as a whole.
+        hand_on: how rows that have arrived are handed on within the machine, and completed; None: they are complete.
     """
 
     ids: Tensor
@@ -112,6 +116,7 @@ class Route:
     sums: Csr | None = None
     share: float = 1.0
     pieces: Pieces | None = None
+    hand_on: HandOn | None = None
 
     @staticmethod
     def to_peer(ids: Tensor, peer: int, peers: int, *, sends: bool) -> Route:
@@ -130,15 +135,23 @@ class HaloRoutes:
     """The routes of a shard: boundary rows to the peers' halos and back, all of them or those sampled in an epoch."""
 
     def __init__(
-        self, shard: HaloLists, device: torch.device, seed: int, piece_rows: int | None, back: Csr | None = None
+        self,
+        shard: HaloLists,
+        device: torch.device,
+        seed: int,
+        piece_rows: int | None,
+        back: Csr | None = None,
+        hand_on: HandOn | None = None,
     ) -> None:
         """``seed`` draws the sampled rows; messages of ``piece_rows`` rows or more leave in pieces (None: none do).
 
         ``back`` ``[rows, m]`` adds the gradients that arrive to owned rows; by default each to the row that was sent.
+        ``hand_on``: how the workers of a machine share the rows of ``shard``.
         """
         # The shard itself, with features and edges, is not kept alive by its routes.
         self._seed = seed
         self._back = back
+        self._hand_on = hand_on
         self.send_index = shard.send_index
         self._send_ids = shard.ids[shard.send_index]
         self._sampled_from = shard.halo_ids
@@ -184,8 +197,11 @@ class HaloRoutes:
         inverse = inverse_of(index, boundary.numel()).to(boundary.device)
         index = sent_over(index, boundary.device)
         places = None if places is None else sent_over(places, boundary.device)
-        out = Route(boundary, index, inverse, sent, received, halo.numel(), places, share=share, pieces=pieces)
-        turned = None if pieces is None else pieces.turned()
+        hand_on = self._hand_on
+        size = halo.numel() if hand_on is None else hand_on.num_halo
+        out = Route(boundary, index, inverse, sent, received, size, places, share=share, pieces=pieces, hand_on=hand_on)
+        # Gradients that are added up on the machine first are all ready at once.
+        turned = None if pieces is None or hand_on is not None else pieces.turned()
         sums = inverse if back is None else back.to(boundary.device)
         home = Route(halo, places, None, received, sent, index.numel(), sums=sums, share=share, pieces=turned)
         return out, home

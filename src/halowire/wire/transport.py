@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Self
@@ -19,6 +20,7 @@ from halowire.events import GRADIENT, Ledger
 from halowire.wire.circle import DEFAULT_DEADLINE, Circle, second_group
 from halowire.wire.deadline import Wait, process_watch, who_is_late
 from halowire.wire.header import Envelope, Header
+from halowire.wire.machines import Machines
 from halowire.wire.route import PIECES, Piece
 
 TAGS_EACH = PIECES + 1
@@ -62,12 +64,14 @@ class Transport:
     Halo messages have a process group, and so connections, of their own: they and the reduction of weight gradients
     never queue behind each other. The ledger counts the bytes that this worker sends: for an all-to-all the bytes for
     the other ranks, for a reduction of ``B`` bytes the ring's ``2 (P - 1) / P * B``, for a broadcast ``B`` for each
-    receiving rank. Every message between two members has a header (see :mod:`halowire.wire.header`), which is checked
-    on arrival.
+    receiving rank. What stays on one of several ``machines`` is counted apart. Every message between two members has a
+    header (see :mod:`halowire.wire.header`), which is checked on arrival.
     """
 
     has_pairs = False
     """Whether messages to single peers travel by process groups of their own, see :meth:`NcclTransport.use_pairs`."""
+    host_copies = 0
+    """How often the host has waited for a copy of a device's rows so far; see :class:`PinnedTransport`."""
 
     def __init__(
         self,
@@ -85,6 +89,7 @@ class Transport:
         self.members = tuple(ranks) if circle is None else circle.members
         self.size = len(self.members)
         self.rank = self.members.index(dist.get_rank()) if dist.is_initialized() else 0
+        self.machines = Machines((0,) * self.size)
         self._group = None if circle is None else circle.group
         self._halos = None
         if self.size > 1:
@@ -97,7 +102,12 @@ class Transport:
 
     def among(self, circle: Circle) -> Self:
         """A transport of the same kind to the members of ``circle``, with the same ledger."""
-        return type(self)(self.ledger, self.deadline, circle, run=self.run)
+        return self._placed(type(self)(self.ledger, self.deadline, circle, run=self.run))
+
+    def _placed(self, made: Self) -> Self:
+        """``made``, a transport to some of the members, with their machines."""
+        made.machines = self.machines.among([self.members.index(member) for member in made.members])
+        return made
 
     def use_pairs(self, pairs: Mapping[int, dist.ProcessGroup]) -> None:
         """Send messages to single peers by the groups ``pairs``; where tags tell messages apart, nothing changes."""
@@ -259,7 +269,9 @@ class Transport:
         """Launch the sum of ``tensor`` over all members, in place; all members launch their sums in the same order."""
         if self.size == 1:
             return Pending((), tensor, tensor, where)
-        self._book(account, 2 * (self.size - 1) * tensor.nbytes // self.size)
+        sent = [0] * self.size
+        sent[self.rank - 1] = 2 * (self.size - 1) * tensor.nbytes // self.size  # Gloo's ring runs from rank to rank - 1
+        self._book(account, sent)
         return self._collective(dist.all_reduce, tensor, where)
 
     def _collective(self, operation: Callable[..., Any], tensor: Tensor, where: str, **more: Any) -> Pending:
@@ -275,7 +287,7 @@ class Transport:
         """Copy the first member's ``tensor`` to all members, in place."""
         if self.size == 1:
             return tensor
-        self._book(account, (self.size - 1) * tensor.nbytes if self.rank == 0 else 0)
+        self._book(account, [tensor.nbytes * (peer > self.rank == 0) for peer in range(self.size)])
         return self.wait(self._collective(dist.broadcast, tensor, where, src=self.members[0]))
 
     def read(self, values: Tensor) -> list[float]:
@@ -301,8 +313,8 @@ class Transport:
         data = rows.contiguous().view(-1).view(torch.uint8)
         width = rows.element_size() * math.prod(rows.shape[1:])
         arrived = torch.empty(sum(received) * width, dtype=torch.uint8, device=rows.device)
-        self.ledger.sent(data.numel())
         sizes = [count * width for count in sent], [count * width for count in received]
+        self.count(sizes[0])
         self.wait(self.all_to_all(data, sizes[0], arrived, sizes[1], where))
         self.settle(data)
         return arrived.view(rows.dtype).view(sum(received), *rows.shape[1:])
@@ -334,12 +346,14 @@ class Transport:
         """Wait until every worker has called this."""
         self.all_reduce(torch.zeros(1), where, account=None)
 
-    def _book(self, account: str | None, nbytes: int) -> None:
-        if account is None:
-            self.ledger.sent(nbytes)
-        else:
-            with self.ledger.account(account):
-                self.ledger.sent(nbytes)
+    def count(self, sizes: Sizes, layer: int = -1, direction: str = "") -> None:
+        """Book the bytes ``sizes[p]`` that leave for every peer ``p``; those for workers of this machine apart."""
+        local = sum(size for peer, size in enumerate(sizes) if self.machines.together(self.rank, peer))
+        self.ledger.sent(sum(sizes) - local, layer, direction, local)
+
+    def _book(self, account: str | None, sizes: Sizes) -> None:
+        with nullcontext() if account is None else self.ledger.account(account):
+            self.count(sizes)
 
     def _finish(self, work: dist.Work, wait: Wait) -> None:
         """Wait for ``work`` until the deadline of ``wait``."""

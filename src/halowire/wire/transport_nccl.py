@@ -19,7 +19,7 @@ from halowire.wire.deadline import process_watch
 from halowire.wire.flights import Flight, Flights
 from halowire.wire.header import Envelope
 from halowire.wire.route import Piece
-from halowire.wire.streams import streams_of
+from halowire.wire.streams import Streams
 from halowire.wire.transport import Pending, Sizes, Transport, Works, whole_pieces
 
 
@@ -45,7 +45,7 @@ class NcclTransport(Transport):
         """Connect the members of ``circle``; ``flights`` watches over the messages of all transports of a worker."""
         super().__init__(ledger, deadline, circle, run=run)
         self.device = device
-        self._streams = streams_of(device)
+        self._streams = Streams(device)
         self._pairs: Mapping[int, dist.ProcessGroup] = {}
         self._groups: list[dist.ProcessGroup | None] = [] if flights is None else flights.groups
         self._groups += [self._group or dist.group.WORLD, self._halos] if self.size > 1 else []
@@ -54,7 +54,7 @@ class NcclTransport(Transport):
     def among(self, circle: Circle) -> Self:
         """A transport to the members of ``circle``, with the same ledger and the same watch."""
         more: dict[str, Any] = {"device": self.device, "run": self.run, "flights": self.flights}
-        return type(self)(self.ledger, self.deadline, circle, **more)
+        return self._placed(type(self)(self.ledger, self.deadline, circle, **more))
 
     def use_pairs(self, pairs: Mapping[int, dist.ProcessGroup]) -> None:
         """Send messages to single peers by the groups ``pairs``, each of this worker and a peer."""

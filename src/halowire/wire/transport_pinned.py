@@ -22,9 +22,11 @@ from halowire.wire.circle import DEFAULT_DEADLINE, Circle
 from halowire.wire.deadline import Wait, seconds_text
 from halowire.wire.header import Envelope
 from halowire.wire.route import Piece, list_pieces
-from halowire.wire.streams import Mark, streams_of
+from halowire.wire.streams import Mark, Streams
 from halowire.wire.transport import Pending, Sizes, Transport, Works
 
+COPIER = "halowire-copies"
+"""The name of the thread that waits for copies."""
 CUT_BYTES = 1 << 20
 """A message of at least this many bytes to one peer is copied and sent in pieces."""
 
@@ -64,13 +66,14 @@ class PinnedTransport(Transport):
     ) -> None:
         super().__init__(ledger, deadline, circle, run=run)
         self.device = device
-        self._streams = streams_of(device)
-        self._poster = ThreadPoolExecutor(1, "halowire-copies")
+        self._streams = Streams(device)
+        self._poster = ThreadPoolExecutor(1, COPIER)
         self._leaving: dict[int, Leaving] = {}
 
     def among(self, circle: Circle) -> Self:
         """A transport to the members of ``circle``, with the same ledger."""
-        return type(self)(self.ledger, self.deadline, circle, device=self.device, run=self.run)
+        made = type(self)(self.ledger, self.deadline, circle, device=self.device, run=self.run)
+        return self._placed(made)
 
     def all_to_all(
         self,
@@ -108,6 +111,7 @@ class PinnedTransport(Transport):
             for piece in pieces:
                 room[piece.at].copy_(send[piece.at], non_blocking=True)
                 copies.append((piece, self._streams.mark()))
+        self.host_copies += len(copies)
         return copies
 
     def _send(
@@ -134,6 +138,7 @@ class PinnedTransport(Transport):
         room.copy_(tensor, non_blocking=True)
         # The operations of a process group have one order on all workers, so none of them leaves from another thread.
         self._streams.mark().synchronize()
+        self.host_copies += 1
         return Staged((), tensor, tensor, where, inner=super()._collective(operation, room, where, **more))
 
     def wait(self, pending: Pending) -> Tensor:

@@ -1,4 +1,7 @@
-"""A worker of `halowire doctor --gpu` whose device is the simulated one; a fault can be put in on purpose."""
+"""A worker of `halowire doctor --gpu` whose device is the simulated one; a fault can be put in on purpose.
+
+With "shared" the workers share one device, as on a machine with one GPU, and their rows travel through the host.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,15 @@ from dataclasses import replace
 import pytest
 import torch
 from tests.support.device_case import EpochCounts
-from tests.support.sim import SIM, Simulation
+from tests.support.sim import SIM, Simulation, StreamWatch
 
 from halowire.cli import main as command
 from halowire.cli.doctor import run
-from halowire.launch import tell_launcher
+from halowire.launch import group, tell_launcher
 from halowire.proving import Subject, kernel_proof
 from halowire.proving.kernel_cases import Found, KernelCase
 from halowire.training import RECIPES
+from halowire.wire import PinnedTransport
 from halowire.worker import leave
 
 
@@ -60,7 +64,13 @@ def main() -> None:
         if fault == "wrong":
             cases = kernel_proof.kernel_cases
             patch.setattr(kernel_proof, "kernel_cases", lambda width: with_a_wrong_byte(cases(width)))
-        subject = replace(sim_subject(simulation), recipes=tuple(recipes or RECIPES))
+        if fault == "shared":
+            # torch's Gloo says that it carries rows of CUDA, and knows nothing of the simulated device.
+            patch.setattr(
+                group, "transport_on", lambda at, limit, run: PinnedTransport(None, limit, device=at, run=run)
+            )
+            simulation.watch_streams(StreamWatch())
+        subject = replace(sim_subject(simulation), recipes=tuple(recipes or RECIPES), shared=fault == "shared")
         code = command._guarded(lambda words: run(words, subject), ["--gpu"])
     if code:
         tell_launcher(f"doctor ended with {code}")

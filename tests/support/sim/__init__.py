@@ -16,8 +16,9 @@ from tests.support.sim.sim_transport import (
     transport_of,
 )
 from tests.support.sim.simulation import Simulation
+from tests.support.sim.stream_watch import StreamWatch
 
 __all__ = [
-    "SIM", "Counts", "DeviceError", "FakeNccl", "SimTensor", "SimTransport", "Simulation", "have_device",
-    "nccl_here", "nccl_simulated", "pinned_simulated", "transport_of",
+    "SIM", "Counts", "DeviceError", "FakeNccl", "SimTensor", "SimTransport", "Simulation", "StreamWatch",
+    "have_device", "nccl_here", "nccl_simulated", "pinned_simulated", "transport_of",
 ]  # fmt: skip

@@ -8,6 +8,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from halowire.wire.transport_pinned import COPIER
+
 HERE = str(Path(__file__).parent)
 LIBRARIES = ("/torch/", "/lib/python", "<")
 
@@ -21,11 +23,13 @@ class Counts:
 
     Attributes:
         waits: the host waited for all work that the device had been given.
+        beside: a thread that gives no work to the device waited for it, while the host went on.
         copies: bytes were copied from one memory to the other, whether or not the host waited.
         messages: a message or a sum left from memory of the device.
     """
 
     waits: Places = field(default_factory=Counter)
+    beside: Places = field(default_factory=Counter)
     copies: Places = field(default_factory=Counter)
     messages: Places = field(default_factory=Counter)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -36,9 +40,14 @@ class Counts:
         with self._lock:
             places[kind, where] += 1
 
+    def note_wait(self, kind: str) -> None:
+        """Count a wait of ``kind`` in this thread."""
+        in_copier = threading.current_thread().name.startswith(COPIER)
+        self.note(self.beside if in_copier else self.waits, kind)
+
     def report(self) -> str:
         """All waits and copies, one per line, the most frequent first."""
-        named = (("wait", self.waits), ("copy", self.copies), ("message", self.messages))
+        named = (("wait", self.waits), ("beside", self.beside), ("copy", self.copies), ("message", self.messages))
         lines = []
         for name, places in named:
             lines += [f"{number:5} {name:8} {where:45} {kind}" for (kind, where), number in places.most_common()]

@@ -10,12 +10,14 @@ import threading
 import weakref
 from collections import Counter
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
 from torch.utils.backend_registration import _DummyBackendModule
 
 from tests.support.sim.device_generator import DeviceGenerator
+from tests.support.sim.sim_stream import SimStream, Streams
 
 
 class SimEvent:
@@ -24,16 +26,24 @@ class SimEvent:
     def __init__(self, module: SimModule) -> None:
         self._module = module
         self._at: int | None = None
+        self._copies: list[Callable[[], None]] = []
 
-    def record(self, stream: object = None) -> None:
-        """Put the event behind all operations so far."""
+    def record(self, stream: SimStream | None = None) -> None:
+        """Put the event behind all operations so far, and behind the copies of ``stream``."""
         self._at = self._module.operations
+        self._copies = list((stream or self._module.streams.current).under_way)
+
+    def query(self) -> bool:
+        """Whether the device has come to this event: it computes at once."""
+        return True
 
     def synchronize(self) -> None:
         """Let the host wait until the device has come to this event."""
         assert self._at is not None, "the event was never recorded"
         self._module.note_wait("event")
         self._module.reached = max(self._module.reached, self._at)
+        for deliver in self._copies:
+            deliver()
 
     def elapsed_time(self, end: SimEvent) -> float:
         """Milliseconds from this event to ``end``; both must have been waited for, as on CUDA."""
@@ -53,6 +63,12 @@ class SimModule(_DummyBackendModule):
         self.capacity = 1 << 40
         self.memory = DeviceMemory()
         self.generator = DeviceGenerator()
+        self.streams = Streams()
+
+    def count(self) -> None:
+        """Count an operation of the current stream."""
+        self.operations += 1
+        self.streams.current.operations += 1
 
     def get_rng_state(self, device: object = None) -> torch.Tensor:
         """The state of the generator."""
@@ -70,8 +86,17 @@ class SimModule(_DummyBackendModule):
         """An event that was not recorded yet."""
         return SimEvent(self)
 
-    def current_stream(self, device: object = None) -> None:
-        """The one stream that the device has."""
+    def Stream(self, device: object = None) -> SimStream:  # noqa: N802 - torch's name
+        """A stream of its own."""
+        return SimStream(device)
+
+    def current_stream(self, device: object = None) -> SimStream:
+        """The stream that gets the work of this thread."""
+        return self.streams.current
+
+    def stream(self, stream: SimStream) -> AbstractContextManager[None]:
+        """A block whose work ``stream`` gets."""
+        return self.streams.use(stream)
 
     def synchronize(self, device: object = None) -> None:
         """Let the host wait for all work."""
@@ -109,6 +134,8 @@ class DeviceMemory:
     def __init__(self) -> None:
         self.held = 0
         self.peak = 0
+        self.on_free: Callable[[int, int], None] = forget_free
+        """Hears of memory that no tensor holds any longer: its first address, and the one after the last."""
         self._tensors: Counter[int] = Counter()
         self._refs: dict[int, weakref.ref[Any]] = {}
         self._lock = threading.RLock()
@@ -133,6 +160,11 @@ class DeviceMemory:
                 if not self._tensors[key]:
                     del self._tensors[key]
                     self.held -= nbytes
+                    self.on_free(key, key + nbytes)
+
+
+def forget_free(first: int, last: int) -> None:
+    """Do nothing about memory that no tensor holds any longer."""
 
 
 def _dense_parts(inner: torch.Tensor) -> list[torch.Tensor]:

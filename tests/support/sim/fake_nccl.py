@@ -79,7 +79,7 @@ class FakeNccl:
 
     def __enter__(self) -> FakeNccl:
         """Begin."""
-        self._simulation.watch = self.watch
+        self._simulation.watch_streams(self.watch)
         for name in PATCHED:
             setattr(dist, name, getattr(self, name))
         return self
@@ -88,7 +88,9 @@ class FakeNccl:
         """End, when all that was launched is over, unless an error ended the block."""
         for name, function in self._real.items():
             setattr(dist, name, function)
-        self._simulation.watch = None
+        self._simulation.watch_streams(None)
+        if error[0] is None:
+            self.watch.refuse_let_go()
         for lane in self._lanes.values():
             lane.end(wait=error[0] is None)
 

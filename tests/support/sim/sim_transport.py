@@ -56,10 +56,12 @@ def nccl_here() -> FakeNccl:
 def pinned_simulated() -> Iterator[Simulation]:
     """A block with the simulated device, whose rows travel by way of the host."""
     with Simulation() as simulation:
-        simulation.watch = StreamWatch()  # which lets no message leave from memory of the device
+        watch = StreamWatch()
+        simulation.watch_streams(watch)  # which lets no message leave from memory of the device
         _by_host.append(simulation)
         try:
             yield simulation
+            watch.refuse_let_go()
         finally:
             _by_host.pop()
 

@@ -6,9 +6,9 @@ several processes. Autograd has one thread per device and process, so two worker
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
 from typing import Any
 
 import torch
@@ -16,9 +16,14 @@ from torch.utils._python_dispatch import TorchDispatchMode, return_and_correct_a
 from torch.utils._pytree import tree_leaves, tree_map
 
 from tests.support.sim.counts import Counts
+from tests.support.sim.device_module import forget_free
 from tests.support.sim.rules import COPIES, INDEXING, LIKE, WAITS, DeviceError, aten
+from tests.support.sim.sim_stream import is_pinned, late_copy, pin
 from tests.support.sim.sim_tensor import SIM, SimTensor, install, serve_other_threads
 from tests.support.sim.stream_watch import StreamWatch
+
+FIRST_COPY = 1 << 40
+"""Numbers of copies to the host, above those of all messages."""
 
 
 class Simulation(TorchDispatchMode):
@@ -29,12 +34,18 @@ class Simulation(TorchDispatchMode):
         super().__init__()
         self.counts = counts or Counts()
         self.watch: StreamWatch | None = None
-        """Set where a stand-in for NCCL carries the device's messages: then its rules hold too."""
+        """Set where a real transport carries the device's messages: then the rules of streams hold too."""
+        self._keys = itertools.count(FIRST_COPY)
+
+    def watch_streams(self, watch: StreamWatch | None) -> None:
+        """Keep the rules of streams from now on, as ``watch`` knows them, or no longer."""
+        self.watch = watch
+        self.module.memory.on_free = forget_free if watch is None else watch.freed
 
     def __enter__(self) -> Simulation:
         """Begin; ``torch.tensor(.., device="sim")`` makes a CPU tensor and copies it, as on CUDA."""
         serve_other_threads(self.__torch_dispatch__)
-        self.module.note_wait = partial(self.counts.note, self.counts.waits)
+        self.module.note_wait = self.counts.note_wait
         torch._C._set_only_lift_cpu_tensors(True)
         super().__enter__()
         return self
@@ -42,6 +53,7 @@ class Simulation(TorchDispatchMode):
     def __exit__(self, *error: Any) -> None:
         """End."""
         super().__exit__(*error)
+        self.watch_streams(None)
         torch._C._set_only_lift_cpu_tensors(False)
 
     def __torch_dispatch__(
@@ -52,15 +64,15 @@ class Simulation(TorchDispatchMode):
         tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
         held = [tensor for tensor in tensors if isinstance(tensor, SimTensor)]
         if not held and not _names(kwargs.get("device"), SIM):
-            return func(*args, **kwargs)
+            return pin(func(*args, **kwargs)) if kwargs.pop("pin_memory", False) else func(*args, **kwargs)
         if self.watch is not None and func.namespace == "aten":
             self.watch.touch(func, args, kwargs)
         if func.namespace == "c10d":
             return self._send(func, args, kwargs, len(held) == len(tensors))
-        self.module.operations += 1
+        self.module.count()
+        if func is aten.copy_.default and len(held) == 1 and _is_late(args, kwargs) and is_pinned(args[0]):
+            return self._copy_late(args[0], args[1])
         stays = self._judge(func, args, kwargs, held, tensors)
-        if func is aten._local_scalar_dense.default:
-            return func(args[0].inner)
         with self._generator_of(func, kwargs):
             out = func(*tree_map(_inner, args), **_on_the_host(kwargs))
         if func is aten.copy_.default:
@@ -94,8 +106,7 @@ class Simulation(TorchDispatchMode):
     ) -> bool:
         """Count or refuse what ``func`` does by the device's rules; returns whether its results are on the device."""
         if func in COPIES:
-            late = (len(args) > 2 and bool(args[2])) or bool(kwargs.get("non_blocking"))
-            return self._copy(args[1], isinstance(args[0], SimTensor), late)
+            return self._copy(args[1], isinstance(args[0], SimTensor), _is_late(args, kwargs))
         if func is aten._to_copy.default:
             device = kwargs.get("device")
             to_device = isinstance(args[0], SimTensor) if device is None else _names(device, SIM)
@@ -112,7 +123,7 @@ class Simulation(TorchDispatchMode):
         if held and foreign:
             shapes = ", ".join(str(list(tensor.shape)) for tensor in foreign)
             raise DeviceError(f"{func}: tensors on the device and on the CPU (of shape {shapes}) meet")
-        return True
+        return func is not aten._local_scalar_dense.default  # whose result is a number of Python
 
     def _copy(self, source: torch.Tensor, to_device: bool, non_blocking: bool) -> bool:
         """Count a copy between the memories; all but a copy to the device that need not block wait for the device."""
@@ -124,6 +135,25 @@ class Simulation(TorchDispatchMode):
             self.counts.note(self.counts.waits, kind)
         return to_device
 
+    def _copy_late(self, host: torch.Tensor, source: SimTensor) -> torch.Tensor:
+        """Begin a copy to pinned memory of the host, in the current stream."""
+        self.counts.note(self.counts.copies, "copy to the host")
+        streams = self.module.streams
+        stream, key, watch = streams.current, next(self._keys), self.watch
+        stream.refuse_unordered(streams.computing)
+        aside = watch is not None and stream is not streams.computing
+
+        def over() -> None:
+            stream.under_way.remove(deliver)
+            if watch is not None and aside:
+                watch.waited(key)
+
+        deliver = late_copy(host, source.inner, over)
+        stream.under_way.append(deliver)
+        if watch is not None and aside:
+            watch.launched(key, [source], [], "a copy to the host")
+        return host
+
     def _index(self, func: Any, args: tuple[Any, ...]) -> None:
         """Count what index tensors cost: those of the CPU are copied, and of a mask the host must know the size."""
         for index in args[1]:
@@ -132,6 +162,11 @@ class Simulation(TorchDispatchMode):
                 self.counts.note(self.counts.waits, "CPU index")
             elif index is not None and index.dtype in (torch.bool, torch.uint8):
                 self.counts.note(self.counts.waits, "mask as index")
+
+
+def _is_late(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether a copy with these arguments need not be over when the host goes on."""
+    return (len(args) > 2 and bool(args[2])) or bool(kwargs.get("non_blocking"))
 
 
 def _names(device: Any, kind: str) -> bool:

@@ -1,7 +1,9 @@
 """NCCL's rule of streams: from its launch to its wait, a message owns its buffers, whatever the host does meanwhile.
 
 A collective runs on a stream of its own. Work that the host gives to the device in the meantime may run before it,
-after it or beside it. So until the wait nobody may write what is sent, and nobody may touch what arrives.
+after it or beside it. So until the wait nobody may write what is sent, and nobody may touch what arrives; and somebody
+must hold these tensors, for memory that is let go is given to the next tensor at once. The same holds for a copy to the
+host in a stream of its own, until the host has waited for it.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ class StreamWatch:
 
     def __init__(self) -> None:
         self._held: dict[int, list[Held]] = {}
-        self._lock = threading.Lock()
+        self._let_go: list[str] = []
+        self._lock = threading.RLock()  # memory can be let go at any moment, also within this class
 
     def launched(self, key: int, sent: Sequence[SimTensor], arriving: Sequence[SimTensor], label: str) -> None:
         """Watch over the buffers of the message ``key``."""
@@ -50,9 +53,23 @@ class StreamWatch:
         """From now on the buffers of the message ``key`` are free."""
         with self._lock:
             self._held.pop(key, None)
+        self.refuse_let_go()
+
+    def freed(self, first: int, last: int) -> None:
+        """Hear that no tensor holds the bytes ``first`` to ``last`` any longer; the next operation is refused."""
+        with self._lock:
+            held = [each for message in self._held.values() for each in message]
+            found = [each for each in held if each.first < last and first < each.last]
+            self._let_go += [f"race: memory of {each.label} is let go before its wait" for each in found]
+
+    def refuse_let_go(self) -> None:
+        """Refuse to go on, once memory was let go too early."""
+        if self._let_go:
+            raise DeviceError(self._let_go[0])
 
     def touch(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Refuse ``func`` if it touches a buffer that is not free."""
+        self.refuse_let_go()
         if not self._held or func in UNREAD:
             return
         schema = func._schema.arguments

@@ -49,10 +49,11 @@ def test_bytes_go_to_the_open_account():
         ledger.sent(10, layer=2, direction="forward")
         with ledger.account(GRADIENT):
             ledger.sent(100)
-        ledger.sent(1000, layer=2, direction="backward")
+        ledger.sent(1000, layer=2, direction="backward", local=3)
     with ledger.account(EVAL):
-        ledger.sent(10000)
-    assert ledger.totals == {"setup": 1, "train": 1010, "stage": 0, "eval": 10000, "gradient": 100}
+        ledger.sent(10000, local=5)
+    network = {"setup": 1, "train": 1010, "stage": 0, "eval": 10000, "gradient": 100}
+    assert ledger.totals == network | {"local": 3, "local rest": 5}
     assert [e["bytes"] for e in ledger.take().exchange_list()] == [1000, 10]
     assert ledger.totals["train"] == 1010, "a take does not touch the totals"
 

@@ -49,6 +49,14 @@ def test_an_old_gpu_is_told_once(monkeypatch):
         assert not serves(GPU)
 
 
+def test_only_the_first_worker_of_a_machine_tells_it(monkeypatch):
+    a_gpu(monkeypatch, (7, 0))
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert not serves(GPU)
+
+
 def test_without_triton_the_reason_says_so(monkeypatch):
     a_gpu(monkeypatch)
     monkeypatch.setattr(triton_devices, "find_spec", lambda name: None)

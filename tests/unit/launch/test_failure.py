@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from halowire.errors import InputError, WorkerError
-from halowire.launch import agreed, tell_launcher
+from halowire.launch import tell_launcher
 from halowire.launch.failure import ERROR_FILE, Ended, cause, what_was_told
-from halowire.wire import Transport
 
 
 def ended(rank: int, code: int, message: str = "", time: float = 0.0, lost: bool = False, **how: bool) -> Ended:
@@ -81,37 +78,3 @@ def test_a_worker_that_was_ended_while_leaving_keeps_its_exit_code(tmp_path, mon
     assert tell_launcher("a file is missing", 2)
     told = what_was_told(tmp_path / "error-0.json")
     assert isinstance(cause([Ended(0, -15, told, by_launcher=True)]), InputError)
-
-
-def steps_here(rank: int) -> list[object]:
-    transport = Transport(deadline=30)
-
-    def bad_on_one() -> int:
-        if rank == 1:
-            raise InputError("part-1 is dämaged")
-        return rank
-
-    def full_on_all() -> None:
-        raise OSError(28, "No space left on device", f"file-{rank}")
-
-    said: list[object] = [agreed(lambda: 10 * rank, transport, "a")]
-    for step in (bad_on_one, full_on_all):
-        try:
-            agreed(step, transport, "b")
-        except InputError as error:
-            said.append(str(error))
-    return said
-
-
-def test_all_workers_raise_the_first_message(on_workers):
-    for rank, said in enumerate(on_workers(2, steps_here)):
-        assert said == [10 * rank, "part-1 is dämaged", "file-0: no space left on device"]
-
-
-def test_a_step_of_a_single_worker():
-    def bad() -> None:
-        raise InputError("bad")
-
-    assert agreed(lambda: 3, Transport(), "x") == 3
-    with pytest.raises(InputError, match="bad"):
-        agreed(bad, Transport(), "x")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import os
 import signal
@@ -78,3 +80,21 @@ def test_nonsense_in_a_lock_file_does_not_matter(tmp_path):
     lock_file(tmp_path / "run").write_text('{"pid": [')
     with folder_locked(tmp_path / "run", silent):
         pass
+
+
+def test_left_overs_are_removed_only_under_a_lock(tmp_path, monkeypatch):
+    """Where files cannot be locked, a half-written folder may belong to a run that lives on another machine."""
+    left = tmp_path / "run" / ".checkpoint.tmp-0123abcd"
+    left.mkdir(parents=True)
+    warnings: list[str] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(fcntl, "flock", cannot_lock)
+        with folder_locked(tmp_path / "run", warnings.append):
+            assert lock_file(tmp_path / "run").exists(), "others read there who writes"
+    assert left.exists() and len(warnings) == 1 and "cannot lock: make sure that no other run" in warnings[0]
+    with folder_locked(tmp_path / "run", silent):
+        assert not left.exists()
+
+
+def cannot_lock(handle: int, operation: int) -> None:
+    raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))

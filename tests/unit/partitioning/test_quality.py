@@ -10,7 +10,7 @@ import torch
 from halowire.errors import InputError, size_text
 from halowire.graph import Graph
 from halowire.partitioning import Partition, Quality, cut, measure, partition
-from halowire.partitioning.quality import row_bytes
+from halowire.partitioning.reductions import row_bytes
 from halowire.report import bytes_text
 from tests.support.awkward_graphs import awkward
 
@@ -32,6 +32,23 @@ def test_a_path_in_two_parts() -> None:
     assert quality.warnings[0].startswith("no training node in part 1")
     assert quality.work_imbalance == pytest.approx((1.5 + 5 / 3) / 2)
     assert "1.6 times the mean work" in quality.warnings[1]
+
+
+def test_every_reduction_has_its_rows_and_bytes() -> None:
+    quality = measure(path(), Partition(torch.tensor([0, 0, 0, 1]), 2), widths=(10, 256)).with_cover((1, 0), (2, 1))
+    first, second = 2 * 40, 2 * 1024
+    bits, more = 2 * 6, 2 * 36
+    assert quality.reduced_bytes == {
+        "partial sums": {"32": first + second, "1": bits + more},
+        "first layer at home": {"32": 2 * second, "1": 2 * more},
+        "both": {"32": second, "1": more},
+    }
+    assert Quality.from_json(quality.to_json()) == quality
+    with pytest.raises(InputError, match=r"quality .* reduced_bytes"):
+        Quality.from_json(quality.to_json() | {"reduced_bytes": {"both": 1}})
+    said = "\n".join(quality.lines())
+    assert "4.00 KiB at 32 bits, 144 B at 1 bit with 2 rows per layer but the first (--wire.first-layer local)" in said
+    assert "with 1 rows per layer (--wire.cover)" in said
 
 
 def test_row_bytes() -> None:

@@ -63,8 +63,10 @@ def test_the_manifest_tells_how_it_was_made(stored: Path) -> None:
     assert (manifest["method"], manifest["seed"], manifest["num_parts"]) == ("random", 0, 2)
     assert set(manifest["versions"]) == {"halowire", "torch", "numpy", "pymetis"}
     owners = partition(graph, 2, "random")
-    covered = [sum(shard.cover_counts()) for shard in cut(graph, owners)]
-    assert manifest["quality"] == measure(graph, owners).to_json() | {"cover_rows": covered}
+    shards = cut(graph, owners)
+    covered = [sum(shard.cover_counts()) for shard in shards]
+    counts = sum(shard.num_halo for shard in shards), sum(covered)
+    assert manifest["quality"] == measure(graph, owners).with_cover(covered, counts).to_json()
     assert all(entry["bytes"] > 0 for part in manifest["parts"] for entry in part["shard"]["files"].values())
 
 

@@ -69,7 +69,7 @@ def test_own_edges_are_summed_while_messages_fly(monkeypatch):
 
     def here(transport):
         data = cut_data(make_graph(), make_owner(2), transport)
-        own = halowire.distribute(two(pyg.SAGEConv), data).train()
+        own = halowire.distribute(two(pyg.SAGEConv), data, settings={"wire.plain": True}).train()
         transport.settle()
         mine = len(log)
         data.mean(own(data.x, data.edge_index).square()).backward()

@@ -100,7 +100,7 @@ def test_what_cannot_be_cut_is_refused():
         data["author", "writes", "paper"].edge_label_index = torch.zeros(2, 5, dtype=torch.int64)
 
     def index(data):
-        data["paper"].train_idx = torch.arange(5)
+        data["paper"].anchor_idx = torch.arange(5)
 
     def beyond(data):
         data["author", "writes", "paper"].edge_index[0, 0] = COUNTS["author"]
@@ -112,8 +112,8 @@ def test_what_cannot_be_cut_is_refused():
         for kind in LINKS:
             del data[kind]
 
-    refuse(label, "edge_label_index of .* names nodes of the whole graph")
-    refuse(index, "train_idx of 'paper' names nodes")
+    refuse(label, r"edge_label_index of .*data\.to_homogeneous\(\)")
+    refuse(index, "anchor_idx of 'paper' names nodes")
     refuse(beyond, f"which has {COUNTS['author']} nodes")
     refuse(short, "y of 'paper' has shape")
     refuse(nothing, "no kind of edges")

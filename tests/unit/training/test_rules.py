@@ -39,6 +39,15 @@ BROKEN = {
     ),
     "sums of changes": ({"rate.bits": 1, "rate.decay": 0.5, "wire.cover": "on"}, Situation(), "travel before dropout"),
     "sums of grades": ({"rate.bits": 1, "rate.nodes": "degree", "wire.cover": "on"}, Situation(), "bits of its own"),
+    "attention at home": (
+        {"model.name": "gat", "wire.first_layer": "local"}, Situation(), "weights its neighbours anew in every epoch",
+    ),
+    "chunks at home": (
+        {"wire.first_layer": "local", "mesh.chunks": 2}, Situation(Mesh(1, 1, 2)), "runs in one stage and one chunk",
+    ),
+    "plain sums": ({"wire.plain": True, "wire.cover": "on"}, Situation(), "sends all rows themselves"),
+    "a plain layer at home": ({"wire.plain": True, "wire.first_layer": "local"}, Situation(), "of every layer"),
+    "a link for nothing": ({"wire.plain": True, "wire.link": 10.0}, Situation(), "without --wire.first-layer auto"),
     "sums of chunks": ({"wire.cover": "on", "mesh.chunks": 2}, Situation(Mesh(1, 1, 2)), "needs all halo rows of a"),
     "heads": ({"model.heads": 2}, Situation(), "has no effect on a model without attention; leave it out, or use gat"),
     "residual": ({"model.name": "resgcn", "model.residual": 0.5}, Situation(), "hidden layers of gcn and sage"),
@@ -79,7 +88,8 @@ def test_every_recipe_goes_with_every_model_that_can_be_split(recipe, model):
     here = Situation(mesh_of(config, 4))
     whole = not MODELS[model].can_split and here.mesh.stages > 1
     sampled = MODELS[model].takes_heads and config.rate.rows < 1
-    if whole or sampled:
+    copied = MODELS[model].takes_heads and config.wire.first_layer == "local"
+    if whole or sampled or copied:
         with pytest.raises(InputError, match=re.escape(f"--model.name {model}")):
             refuse(config, here)
     else:
@@ -100,7 +110,7 @@ def test_optional_parts_of_a_recipe_are_left_out_where_they_have_no_effect():
 
 
 def test_a_comparison_leaves_out_what_depends_on_the_recipe_alone():
-    assert filled_groups() == {"rate", "freshness", "mesh"}
+    assert filled_groups() == {"rate", "freshness", "wire", "mesh"}
     settings = {"rate.code": "levels", "freshness.sync_every": 2, "optim.step_every": 5}
     found = idle_settings(Config().replace(settings))
     assert found == {

@@ -1,4 +1,7 @@
-"""The ledger's bytes are the bytes that the operating system sent: set-up, halos, gradients and evaluation together."""
+"""The ledger's bytes are the bytes that the operating system sent, and those of the formulas, whatever need not travel.
+
+Set-up, halos, gradients and evaluation are counted together; only a worker's halo rows have formulas.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +11,24 @@ import pytest
 from bench.netlab import Lab, possible
 
 from halowire.events import read_events
+from halowire.partitioning import Quality, read_manifest
+from halowire.wire import HEADER_BYTES
 
 GRAPH = "sbm:nodes=20000,edges=200000,features=64,classes=10"
+CASES = [
+    ("sage", "--wire.plain", "", 2),
+    ("sage", "--wire.cover on --wire.first-layer local", "both", 1),
+    ("gcn", "--wire.first-layer local --model.layers 2", "first layer at home", 0),
+    pytest.param("gcn", "--wire.cover on --wire.first-layer exchange", "partial sums", 2, marks=pytest.mark.slow),
+]
 
 
-@pytest.mark.parametrize(("model", "cover"), [("sage", "off"), ("gcn", "on")])
-def test_ledger_equals_the_operating_system(tmp_path, model, cover):
+@pytest.mark.parametrize(("model", "wire", "reduction", "exchanges"), CASES)
+def test_ledger_equals_the_operating_system(tmp_path, model, wire, reduction, exchanges):
+    """With two layers, of which the first is computed at home, no halo row is sent: the system counts none either."""
     if reason := possible():
         pytest.skip(reason)
-    flags = f"--epochs 6 --model.hidden 64 --model.name {model} --partition.method random --eval.every 3"
-    flags += f" --wire.cover {cover}"
+    flags = f"--epochs 6 --model.hidden 64 --model.name {model} --partition.method random --eval.every 3 {wire}"
     command = ["halowire", "train", GRAPH, *flags.split(), "--out", str(tmp_path / "run-{host}")]
     with Lab(hosts=2, rate=None, prefix="netlab-bytes") as lab:
         before = sum(lab.sent_bytes())
@@ -31,4 +42,35 @@ def test_ledger_equals_the_operating_system(tmp_path, model, cover):
     epochs = [event for event in events if event["event"] == "epoch"]
     assert summary["wire_bytes_per_epoch"] == sum(event["wire_bytes"] for event in epochs) / 6
     assert summary["gradient_bytes_per_epoch"] == sum(event["gradient_bytes"] for event in epochs) / 6
+    quality = Quality.from_json(read_manifest(tmp_path / "run-0" / "shards")["quality"])
+    rows = quality.reduced_bytes[reduction] if reduction else quality.bytes_per_epoch
+    assert summary["wire_bytes_per_epoch"] == rows["32"] + 2 * 2 * exchanges * HEADER_BYTES
+    assert (summary["wire_bytes_per_epoch"] > 0) == (exchanges > 0)
+    assert 1.0 <= counted / ledger <= 1.05, f"the ledger says {ledger} bytes, the operating system {counted}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("cover", "recipe"), [("on", "exact"), ("off", "halowire")])
+def test_two_machines_of_two_workers(tmp_path, cover, recipe):
+    if reason := possible():
+        pytest.skip(reason)
+    flags = f"--epochs 6 --model.hidden 64 --recipe {recipe} --partition.method random --eval.every 3"
+    flags += f" --wire.cover {cover}"
+    command = ["halowire", "train", GRAPH, *flags.split(), "--out", str(tmp_path / "run-{host}")]
+    with Lab(hosts=2, rate=None, prefix="netlab-machines") as lab:
+        before = sum(lab.sent_bytes())
+        results = lab.run(command, timeout=300, logs=tmp_path, workers=2)
+        assert [result.code for result in results] == [0, 0], "".join(result.output for result in results)
+        counted = sum(lab.sent_bytes()) - before
+    assert "; 2 machines" in results[0].output
+    summary = json.loads((tmp_path / "run-0" / "summary.json").read_text())
+    ledger = summary["wire_bytes_total"]
+    files = sorted(tmp_path.glob("run-*/events-*.jsonl"))
+    events = [event for file in files for event in read_events(file)]
+    starts = [event for event in events if event["event"] == "start"]
+    assert len(starts) == 4
+    assert sum(start["carried_rows"] for start in starts) < 0.9 * sum(start["machine_rows"] for start in starts)
+    epochs = [event for event in events if event["event"] == "epoch"]
+    assert summary["wire_bytes_per_epoch"] == sum(event["wire_bytes"] for event in epochs) / 6
+    assert summary["local_bytes_per_epoch"] == sum(event["local_bytes"] for event in epochs) / 6 > 0
     assert 1.0 <= counted / ledger <= 1.05, f"the ledger says {ledger} bytes, the operating system {counted}"

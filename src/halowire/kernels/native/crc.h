@@ -41,7 +41,7 @@ inline __m128i crc_moved(__m128i x, __m128i powers) {
 
 // Four lanes of 128 bits are each moved on by 512 bits and joined with what stands there, as in Intel's paper "Fast CRC
 // Computation for Generic Polynomials Using PCLMULQDQ". What is left are 16 bytes with the same remainder.
-uint32_t crc32_of(const uint8_t* data, int64_t count, uint32_t crc) {
+inline uint32_t crc32_of(const uint8_t* data, int64_t count, uint32_t crc) {
   uint32_t state = ~crc;
 #if defined(__PCLMUL__)
   if (count >= 64) {
@@ -59,6 +59,25 @@ uint32_t crc32_of(const uint8_t* data, int64_t count, uint32_t crc) {
   }
 #endif
   return ~crc_bytes(data, count, state);
+}
+
+// The product of two polynomials, modulo the checksum's.
+constexpr uint32_t crc_product(uint32_t a, uint32_t b) {
+  uint32_t product = 0;
+  for (uint32_t power = 1u << 31; power != 0; power >>= 1) {
+    if (a & power) product ^= b;
+    b = b & 1 ? kPolynomial ^ (b >> 1) : b >> 1;  // times x
+  }
+  return product;
+}
+
+// The checksum of two pieces, one after the other, from those of each: the first is moved on by the bytes of the second,
+// which multiplies it by x^(8 bytes).
+inline uint32_t crc32_joined(uint32_t first, uint32_t second, int64_t bytes) {
+  uint32_t power = 1u << 23;  // x^8
+  for (int64_t left = bytes; left > 0; left >>= 1, power = crc_product(power, power))
+    if (left & 1) first = crc_product(first, power);
+  return first ^ second;
 }
 
 }  // namespace

@@ -160,7 +160,7 @@ struct Look {
   uint32_t crc;          // of what comes before the piece
   int rule;
   int size;           // bytes of a value
-  int64_t low, high;  // kRange only
+  int64_t low, high;  // kRange: from `low` to `high - 1`; kRising: below `high`
   int64_t before;     // kRising only: the value before the piece
 };
 
@@ -172,11 +172,9 @@ struct Kernels {
   void (*attend_targets)(const AttendTargets&);
   void (*attend_sources)(const AttendSources&);
   int64_t (*scan_range)(const void* values, int size, int64_t count, int64_t low, int64_t high);
-  int64_t (*scan_finite)(const void* values, int64_t count, bool positive);
-  int64_t (*scan_rising)(const int64_t* values, int64_t count);
   std::pair<uint32_t, int64_t> (*look)(const Look&);
   std::vector<uint32_t> (*digests)(const int64_t* ids, int64_t limit, const int64_t* index, const int64_t* counts,
-                                   int64_t peers);
+                                   int64_t peers, uint8_t* taken);
 };
 
 enum Level { kPortable = 0, kAvx2 = 1, kAvx512 = 2 };

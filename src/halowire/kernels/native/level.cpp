@@ -9,6 +9,6 @@ namespace halowire {
 
 extern const Kernels HALOWIRE_LEVEL;
 const Kernels HALOWIRE_LEVEL = {::aggregate, ::activate, ::activate_backward, ::attend, ::attend_targets,
-                                ::attend_sources, ::scan_range, ::scan_finite, ::scan_rising, ::look, ::digests};
+                                ::attend_sources, ::scan_range, ::look, ::digests};
 
 }  // namespace halowire

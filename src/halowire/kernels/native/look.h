@@ -8,6 +8,7 @@
 
 #include "crc.h"
 #include "kernels.h"
+#include "mark.h"
 #include "scan.h"
 
 namespace {
@@ -17,10 +18,8 @@ constexpr int64_t kLooked = 1 << 14;  // bytes of a block
 // The first value of the block that breaks the rule, or -1; `before` is the value before the block.
 int64_t first_breach(const halowire::Look& a, const uint8_t* block, int64_t count, int64_t before) {
   if (a.rule == halowire::kRange) return scan_range(block, a.size, count, a.low, a.high);
-  if (a.rule == halowire::kRising) {
-    const int64_t* const values = reinterpret_cast<const int64_t*>(block);
-    return values[0] < before ? 0 : scan_rising(values, count);
-  }
+  if (a.rule == halowire::kRising)
+    return scan_rising(reinterpret_cast<const int64_t*>(block), count, before, a.high);
   return scan_finite(block, count, a.rule == halowire::kPositive);
 }
 
@@ -42,11 +41,11 @@ std::pair<uint32_t, int64_t> look(const halowire::Look& a) {
 }
 
 // The checksum of ids[index], or of ids where there is no index, for every peer, whose entries follow each other; fewer
-// than `peers` if an entry is outside.
+// than `peers` if an entry is outside. `taken` is set to 1 at every index.
 std::vector<uint32_t> digests(const int64_t* ids, int64_t limit, const int64_t* index, const int64_t* counts,
-                              int64_t peers) {
+                              int64_t peers, uint8_t* taken) {
   std::vector<uint32_t> found;
-  int64_t taken[kScanned];
+  int64_t block[kScanned];
   for (int64_t peer = 0; peer < peers; ++peer) {
     if (index == nullptr) {
       found.push_back(crc32_of(reinterpret_cast<const uint8_t*>(ids), 8 * counts[peer], 0));
@@ -56,11 +55,12 @@ std::vector<uint32_t> digests(const int64_t* ids, int64_t limit, const int64_t* 
     uint32_t crc = 0;
     for (int64_t left = counts[peer]; left > 0;) {
       const int64_t count = std::min(left, kScanned);
-      uint64_t most = 0;
-      for (int64_t i = 0; i < count; ++i) most = std::max(most, static_cast<uint64_t>(index[i]));
-      if (most >= static_cast<uint64_t>(limit)) return found;
-      for (int64_t i = 0; i < count; ++i) taken[i] = ids[index[i]];
-      crc = crc32_of(reinterpret_cast<const uint8_t*>(taken), 8 * count, crc);
+      if (!halowire::all_below(index, count, limit)) return found;
+      for (int64_t i = 0; i < count; ++i) {
+        block[i] = ids[index[i]];
+        taken[index[i]] = 1;
+      }
+      crc = crc32_of(reinterpret_cast<const uint8_t*>(block), 8 * count, crc);
       index += count;
       left -= count;
     }

@@ -12,6 +12,7 @@
 #include "buffers.h"
 #include "checked.h"
 #include "cover.h"
+#include "crc.h"
 #include "dlpack.h"
 #include "kernels.h"
 #include "mark.h"
@@ -187,24 +188,18 @@ int64_t scan_range(int level, Address values, int size, int64_t count, int64_t l
   return kernels(level).scan_range(at<void>(values), size, count, low, high);
 }
 
-int64_t scan_finite(int level, Address values, int64_t count, bool positive) {
-  return kernels(level).scan_finite(at<void>(values), count, positive);
-}
-
-int64_t scan_rising(int level, Address values, int64_t count) {
-  return kernels(level).scan_rising(at<int64_t>(values), count);
-}
-
 std::pair<uint32_t, int64_t> look(int level, Address data, int64_t bytes, int64_t start, uint32_t crc, int rule,
                                   int size, int64_t low, int64_t high, int64_t before) {
   return kernels(level).look({at<uint8_t>(data), bytes, start, crc, rule, size, low, high, before});
 }
 
-std::vector<uint32_t> digests(int level, Address ids, int64_t limit, Address index, Address counts, int64_t peers) {
-  return kernels(level).digests(at<int64_t>(ids), limit, at<int64_t>(index), at<int64_t>(counts), peers);
+std::vector<uint32_t> digests(int level, Address ids, int64_t limit, Address index, Address counts, int64_t peers,
+                              Address taken) {
+  return kernels(level).digests(at<int64_t>(ids), limit, at<int64_t>(index), at<int64_t>(counts), peers,
+                                at<uint8_t>(taken));
 }
 
-int64_t mark(Address places, int64_t count, int64_t size, Address table) {
+bool mark(Address places, int64_t count, int64_t size, Address table) {
   return halowire::mark(at<int64_t>(places), count, size, at<uint8_t>(table));
 }
 
@@ -212,7 +207,7 @@ int64_t mark(Address places, int64_t count, int64_t size, Address table) {
 
 NB_MODULE(_native, m) {
   m.doc() = "halowire's native kernels; called through the wrappers in halowire.kernels";
-  m.attr("ABI") = 7;  // dispatch.py refuses a module built from older sources
+  m.attr("ABI") = 8;  // dispatch.py refuses a module built from older sources
   m.attr("CHECKED") = halowire::kChecked;
   m.def("levels", &levels);
   m.def("aggregate", &aggregate, Unlocked());
@@ -228,10 +223,9 @@ NB_MODULE(_native, m) {
   m.def("transpose", &transpose, Unlocked());
   m.def("minimum_cover", &minimum_cover, Unlocked());
   m.def("scan_range", &scan_range, Unlocked());
-  m.def("scan_finite", &scan_finite, Unlocked());
-  m.def("scan_rising", &scan_rising, Unlocked());
   m.def("look", &look, Unlocked());
   m.def("digests", &digests, Unlocked());
+  m.def("joined_checksum", &crc32_joined);
   m.def("mark", &mark, Unlocked());
   m.def("buffer", [](int64_t rows, int64_t cols, int64_t stride) {
     return nb::steal(halowire::buffer_capsule(rows, cols, stride));

@@ -69,16 +69,13 @@ int64_t scan_finite(const void* values, int64_t count, bool positive) {
                              });
 }
 
-// The first place whose value is below the one before it, or -1.
-int64_t scan_rising(const int64_t* values, int64_t count) {
-  for (int64_t begin = 1; begin < count; begin += kScanned) {
-    const int64_t end = begin + kScanned < count ? begin + kScanned : count;
-    int64_t falls = 0;
-    for (int64_t i = begin; i < end; ++i) falls |= values[i] < values[i - 1];
-    if (!falls) continue;
-    for (int64_t i = begin; i < end; ++i)
-      if (values[i] < values[i - 1]) return i;
-  }
+// The first of some values that is below the one before it or not below `high`, or -1; `before` comes before them.
+int64_t scan_rising(const int64_t* values, int64_t count, int64_t before, int64_t high) {
+  int64_t falls = values[0] < before;
+  for (int64_t i = 1; i < count; ++i) falls |= values[i] < values[i - 1];
+  if (!falls && values[count - 1] < high) return -1;  // what rises is below its last value
+  for (int64_t i = 0; i < count; before = values[i++])
+    if (values[i] < before || values[i] >= high) return i;
   return -1;
 }
 

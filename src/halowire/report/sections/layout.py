@@ -34,6 +34,8 @@ PER_PART = (
     ("edges", "", "edges into them"),
     ("halo_rows", "halo_rows", "halo rows"),
     ("cover_rows", "", "with partial sums"),
+    ("", "machine_rows", "rows of other machines"),
+    ("", "carried_rows", "received from there"),
     ("train_nodes", "", "training nodes"),
 )
 """For every column: its key in the quality figures, its key in the start event as a fallback, its words."""
@@ -177,6 +179,8 @@ def _cut_table(quality: Json) -> Html | None:
             [f"halo bytes per epoch at {bits} bit{'' if str(bits) == '1' else 's'}", bytes_text(value)]
             for bits, value in predicted.items()
         ]
+        reduced = {name: as_object(sizes).get("32") for name, sizes in as_object(quality.get("reduced_bytes")).items()}
+        rows += [[f"at 32 bits, {name}", bytes_text(value)] for name, value in reduced.items()]
     return table([], rows, "Partition quality") if rows else None
 
 

@@ -18,6 +18,7 @@ from halowire.report.run_files import read_run, write_trace
 from halowire.report.sections.layout import how_hidden, pipeline_figure, serving_kernels, who_owns_what
 from halowire.report.sections.run_figures import run_figures
 from halowire.report.sections.run_settings import differing_settings, repeat, settings_by_group
+from halowire.report.sections.travelling import what_travels
 from halowire.report.units import (
     Json,
     as_object,
@@ -79,6 +80,7 @@ def _sections_of_runs(runs: list[ShownRun]) -> list[object]:
         ("The pipeline", None if several else pipeline_figure(one)),
         ("Overlap", how_hidden(runs)),
         ("Who owns what", None if several else who_owns_what(one)),
+        ("What travels", None if several else what_travels(one)),
         ("Layers", None if several else serving_kernels(one)),
         ("Settings", differing_settings(runs) if several else settings_by_group(one)),
     ]

@@ -1,0 +1,47 @@
+"""A layer normalises its edges once: their weights stay the same tensor, so that sums of features can be kept."""
+
+from __future__ import annotations
+
+from inspect import signature
+from typing import Any
+
+from torch import Tensor
+
+from halowire.pyg.edges import Edges, unmarked
+from halowire.pyg.pattern import version_of
+
+
+class SteadyNorm:
+    """Lets a ``GCNConv`` and its like normalise its edges once, and anew only when it gets other edges or weights."""
+
+    def __init__(self) -> None:
+        self._last: list[tuple[Tensor, int]] = []
+
+    def __deepcopy__(self, memo: dict[int, object]) -> SteadyNorm:
+        """A copy that remembers nothing: a copied layer normalises its edges anew."""
+        return SteadyNorm()
+
+    def __call__(self, layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Forget the normalised edges of a call with others; weights that are learnt change in every pass."""
+        given = dict(zip(signature(type(layer).forward).parameters, (layer, *args), strict=False)) | kwargs
+        edges = given.get("edge_index")
+        if not isinstance(edges, Edges) or not _at_home(edges):
+            if self._last:
+                layer._cached_edge_index = None
+                layer.cached = False
+                self._last = []
+            return
+        tensors = [given[name] for name in ("edge_index", "edge_weight") if isinstance(given.get(name), Tensor)]
+        now = [(value, version_of(unmarked(value))) for value in tensors]
+        pairs = zip(now, self._last, strict=False)
+        same = len(now) == len(self._last) and all(a is b and -1 < v == w for (a, v), (b, w) in pairs)
+        if not same:
+            layer._cached_edge_index = None
+            self._last = now
+        layer.cached = not any(value.requires_grad for value in tensors)
+
+
+def _at_home(edges: Edges) -> bool:
+    """Whether rows of the halo are computed at home in this pass."""
+    passing = getattr(edges.bridge, "passing", None)
+    return passing is not None and passing.home is not None

@@ -1,0 +1,64 @@
+"""Which rows travelled in every layer of a run, before and after each exact reduction, and why it was chosen or not."""
+
+from __future__ import annotations
+
+import math
+
+from halowire.report.facts import ShownRun
+from halowire.report.markup import Html, join, table, tag
+from halowire.report.units import Json, as_object, bytes_text, capitalised, count_text, number, seconds_text
+
+
+def what_travels(one: ShownRun) -> Html | None:
+    """Rows per layer of all workers, and the choices of what need not travel; None if neither is known."""
+    savings = as_object(one.facts.get("savings"))
+    cover, first = as_object(savings.get("cover")), as_object(savings.get("first_layer"))
+    words = [said for said in (_cover_words(cover), _home_words(first)) if said]
+    rows = _rows_per_layer(one, cover)
+    if not rows and not words:
+        return None
+    head = ["layer", "halo rows", "with partial sums", "travelled"]
+    shown = table(head, rows, "Rows per layer, of all workers, in one direction") if rows else None
+    return join(*(tag("p", said) for said in words), shown, _prices(first))
+
+
+def _rows_per_layer(one: ShownRun, cover: Json) -> list[list[object]]:
+    starts = [rank.start for rank in one.files.ranks]
+    layers = list(as_object(starts[0].get("wire_rows"))) if starts else []
+    halo = sum(number(start.get("halo_rows")) for start in starts)
+    found: list[list[object]] = []
+    for layer in layers:
+        travelled = sum(number(as_object(start.get("wire_rows")).get(layer)) for start in starts)
+        if not math.isfinite(travelled):
+            return []
+        found.append([f"layer {layer}", *(count_text(value) for value in (halo, cover.get("covered"), travelled))])
+    return found
+
+
+def _cover_words(cover: Json) -> str:
+    if "used" not in cover:
+        return ""
+    chosen = "Partial sums travelled in the place of halo rows" if cover["used"] else "No partial sums travelled"
+    return f"{chosen}, {cover.get('why')}."
+
+
+def _home_words(first: Json) -> str:
+    if "at_home" not in first:
+        return ""
+    where = "computed at home, by every worker for its own halo" if first["at_home"] else "exchanged in every epoch"
+    return capitalised(f"the halo's rows of the first layer were {where}, {first.get('why')}.")
+
+
+def _prices(first: Json) -> Html | None:
+    """What computing the first layer at home saves and costs; None where it was not worked out."""
+    if not math.isfinite(number(first.get("saved"))):
+        return None
+    rows: list[list[object]] = [
+        ["bytes saved per epoch", bytes_text(first["saved"]), seconds_text(first.get("saved_seconds"))],
+        ["multiplications more per epoch", count_text(first.get("products")), seconds_text(first.get("spent_seconds"))],
+        ["memory more, of the largest worker", bytes_text(first.get("memory")), ""],
+        ["bytes sent once", bytes_text(first.get("sent_once")), ""],
+    ]
+    return table(
+        ["first layer at home", "", "predicted, of a worker's epoch"], rows, "Prices of the first layer at home"
+    )

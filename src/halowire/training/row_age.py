@@ -1,0 +1,52 @@
+"""The age of rows: which epoch's halo rows and gradients a run uses, and how late rows are corrected."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from halowire.errors import InputError
+from halowire.partitioning import Shard
+from halowire.training.config import Config, FreshnessConfig
+from halowire.training.layer_rates import layer_pairs
+from halowire.wire import AFFINE, LATE, MEAN, NONE, Freshness
+
+CORRECTIONS = (NONE, MEAN, AFFINE)
+"""The kinds of correction of late rows."""
+
+
+def freshness_of(config: Config, layers: Collection[int]) -> Freshness:
+    """The freshness of a run in which ``layers`` exchange rows."""
+    fresh = config.freshness
+    late_rows = fresh.mode == "late-rows"
+    corrections = layer_corrections(fresh, layers) if late_rows else {}
+    return Freshness(
+        delayed=late_rows or fresh.mode in ("delayed", "adaptive"),
+        sync_every=fresh.sync_every,
+        smoothing=fresh.smoothing,
+        threshold=fresh.threshold,
+        adaptive=fresh.mode == "adaptive",
+        gradients=fresh.gradients if late_rows else LATE,
+        damping=fresh.damping,
+        drift=lambda layer: corrections.get(layer, NONE),
+        undropped=late_rows,
+        # Where the first layer needs no rows of others, the shard keeps its halo, and only later layers go without it.
+        silent=fresh.mode == "never",
+    )
+
+
+def layer_corrections(fresh: FreshnessConfig, layers: Collection[int]) -> dict[int, str]:
+    """The correction of every layer; ``--freshness.layers`` holds those of single layers, LAYER:CORRECTION."""
+    found: dict[int, str] = dict.fromkeys(layers, fresh.correction)
+    form = "LAYER:CORRECTION"
+    for layer, kind in layer_pairs("--freshness.layers", fresh.layers, layers, form, "mean"):
+        if kind not in CORRECTIONS:
+            known = ", ".join(CORRECTIONS)
+            raise InputError(f"--freshness.layers gives layer {layer} the correction {kind!r}; give one of {known}")
+        found[layer] = kind
+    return found
+
+
+def trained_part(part: Shard, config: Config) -> Shard:
+    """The shard that a run trains on: ``part``, or ``part`` without its halo where no layer reads rows of others."""
+    alone = config.freshness.mode == "never" and config.wire.first_layer != "local"
+    return part.isolated() if alone else part

@@ -1,0 +1,179 @@
+"""PyG models whose first rows are computed at home: nothing of them travels, and many workers equal plain PyG."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+import torch_geometric.nn as pyg
+from torch import nn
+
+import halowire
+from halowire.errors import InputError
+from halowire.events import EVAL, TRAIN
+from halowire.pyg.home_rows import Home, HomeRows, bare
+from halowire.pyg.shard_data import cut_data
+from halowire.wire import HEADER_BYTES, run_threads
+from tests.support.pyg_case import (
+    CLASSES,
+    FEATURES,
+    assert_close,
+    compare,
+    make_graph,
+    make_owner,
+    run_plain,
+    seeded,
+    weights_of,
+)
+
+HIDDEN = 8
+LOCAL = {"wire.first_layer": "local"}
+
+
+class Net(nn.Module):
+    """Two layers with a norm, ReLU and dropout between them; features may be dropped and projected before."""
+
+    def __init__(self, kind: Any, norm: nn.Module | None = None, drop: float = 0.0, first: float = 0.0) -> None:
+        super().__init__()
+        self.one = kind(FEATURES, HIDDEN)
+        self.two = kind(HIDDEN, CLASSES)
+        self.norm = norm or nn.Identity()
+        self.drop = drop
+        self.first = first
+
+    def forward(self, x: torch.Tensor, edge_index: torch.Tensor) -> torch.Tensor:
+        h = self.one(F.dropout(x, self.first, self.training), edge_index)
+        h = F.dropout(self.norm(h).relu(), self.drop, self.training)
+        return self.two(h, edge_index)
+
+
+class Projected(nn.Module):
+    """A product and an activation before the first layer, as GCNII and APPNP have."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.enter = nn.Linear(FEATURES, HIDDEN)
+        self.one = pyg.GCN2Conv(HIDDEN, 0.1)
+        self.leave = nn.Linear(HIDDEN, CLASSES)
+
+    def forward(self, x: torch.Tensor, edge_index: torch.Tensor) -> torch.Tensor:
+        start = self.enter(x).relu()
+        return self.leave(self.one(start, start, edge_index).relu())
+
+
+MODELS = {
+    "GCNConv": (lambda: Net(pyg.GCNConv), 0),
+    "SAGEConv, LayerNorm": (lambda: Net(pyg.SAGEConv, nn.LayerNorm(HIDDEN)), 0),
+    "GraphConv, BatchNorm": (lambda: Net(pyg.GraphConv, nn.BatchNorm1d(HIDDEN)), 0),
+    "GraphSAGE of three layers": (lambda: pyg.GraphSAGE(FEATURES, HIDDEN, 3, CLASSES), HIDDEN),
+    "GATConv": (lambda: Net(pyg.GATConv), CLASSES),
+    "GCN2Conv": (Projected, 0),
+}
+"""Models, and the columns of the rows that still travel."""
+
+
+def train_here(transport: Any, model: nn.Module, settings: dict[str, Any], passes: int = 2) -> dict[str, Any]:
+    """The last of some passes: output, loss, gradients, bytes; then an evaluation."""
+    data = cut_data(make_graph(), make_owner(transport.size), transport)
+    own = halowire.distribute(copy.deepcopy(model), data, "exact", settings).train()
+    state = {name: value.clone() for name, value in own.state_dict().items()}
+    ledger, sent, evaluated = transport.ledger, 0, 0
+    for _ in range(passes):
+        own.load_state_dict(state)
+        own.zero_grad()
+        before = ledger.totals[TRAIN]
+        out = own(data.x, data.edge_index)
+        loss = data.mean((out * weights_of(torch.empty(len(make_graph()["x"]), CLASSES))[data.rows]).square())
+        loss.backward()
+        sent = ledger.totals[TRAIN] - before
+    found = {"out": out.detach(), "loss": loss.detach(), "rows": data.rows, "sent": sent}
+    found |= {"grads": {name: value.grad for name, value in own.named_parameters()}}
+    found |= {"state": {name: value.clone() for name, value in own.state_dict().items()}}
+    own.eval()
+    before = ledger.totals[EVAL]
+    with torch.no_grad():
+        found |= {"eval": own(data.x, data.edge_index)}
+    evaluated = ledger.totals[EVAL] - before
+    transport.settle()
+    return found | {"eval_sent": evaluated, "rows_sent": sum(data.shard.send_counts), "asked": data.shard.num_halo}
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    "workers", [2, pytest.param(3, marks=pytest.mark.slow), pytest.param(4, marks=pytest.mark.slow)]
+)
+def test_workers_equal_plain_pyg_and_send_only_later_layers(name, workers):
+    make, columns = MODELS[name]
+    model = seeded(make)
+    parts = run_threads(workers, lambda transport: train_here(transport, model, LOCAL))
+    compare(parts, run_plain(model, make_graph(), ("x", "edge_index")))
+    for part in parts:
+        rows = part["rows_sent"] + part["asked"]
+        assert part["sent"] == (4 * columns * rows + 2 * (workers - 1) * HEADER_BYTES if columns else 0)
+        assert part["eval_sent"] == (4 * columns * part["rows_sent"] + (workers - 1) * HEADER_BYTES if columns else 0)
+
+
+@pytest.mark.parametrize("first", [0.0, 0.4], ids=["hidden rows", "features"])
+def test_dropout_is_that_of_the_node_whoever_computes_it(first):
+    """A node's values are dropped alike on all workers, so that the number of workers changes nothing."""
+    model = seeded(lambda: Net(pyg.SAGEConv, drop=0.0 if first else 0.5, first=first))
+    outs = []
+    for workers in (2, 3):
+        parts = run_threads(workers, lambda transport: train_here(transport, model, LOCAL))
+        whole = torch.empty(len(make_graph()["x"]), CLASSES)
+        for part in parts:
+            whole[part["rows"]] = part["out"]
+        outs.append((whole, parts[0]["grads"], [part["sent"] for part in parts]))
+    assert_close("output", outs[1][0], outs[0][0])
+    for name, grad in outs[0][1].items():
+        assert_close(name, outs[1][1][name], grad)
+    # Features that are dropped have another sum in every pass, so their layer is exchanged after it.
+    assert (outs[0][2] == [0, 0]) == (first == 0)
+
+
+def test_auto_and_plain_send_every_row():
+    model = seeded(lambda: Net(pyg.SAGEConv))
+
+    def bytes_of(settings: dict[str, Any]) -> int:
+        return sum(part["sent"] for part in run_threads(2, lambda transport: train_here(transport, model, settings, 1)))
+
+    assert bytes_of({}) == bytes_of({"wire.plain": True}) > bytes_of(LOCAL) == 0
+
+
+class Sorted(nn.Module):
+    """Looks at the features of all nodes of a worker at once, in a way that no row can do by itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one = pyg.SAGEConv(FEATURES, HIDDEN, aggr="max")
+        self.two = pyg.SAGEConv(HIDDEN, CLASSES)
+
+    def forward(self, x: torch.Tensor, edge_index: torch.Tensor) -> torch.Tensor:
+        return self.two(self.one(x, edge_index).relu(), edge_index)
+
+
+def test_a_model_that_sends_all_its_rows_is_refused_with_local_and_trained_with_auto():
+    with pytest.raises(InputError, match="this model sends all of its rows all the same"):
+        run_threads(2, lambda transport: train_here(transport, seeded(Sorted), LOCAL, 1))
+    parts = run_threads(2, lambda transport: train_here(transport, seeded(Sorted), {}, 1))
+    assert all(part["sent"] > 0 for part in parts)
+    with pytest.raises(InputError, match="bring theirs in every call"):
+        run_threads(2, lambda transport: train_here(transport, seeded(Sorted), {"wire.cover": "on"}, 1))
+
+
+def test_rows_that_were_changed_in_place_no_longer_know_their_halo():
+    class Part:
+        passing = None
+
+    home = Home(Part())
+    rows = HomeRows.of(torch.ones(3, 2), torch.ones(4, 2), home)
+    assert rows.knows(home.bridge) and isinstance(rows + 1, HomeRows) and not isinstance(rows[0], HomeRows)
+    assert isinstance(torch.cat([rows, rows], 1), HomeRows) and not isinstance(torch.cat([rows, rows]), HomeRows)
+    assert not isinstance(rows + torch.ones(3, 2), HomeRows), "a tensor of this worker's rows has none of the halo's"
+    later = rows.relu_()
+    bare(rows).mul_(2)
+    assert not rows.knows(home.bridge) and not isinstance(rows + 1, HomeRows)
+    assert isinstance(later, HomeRows)

@@ -1,0 +1,56 @@
+"""Rows that are sent once arrive bit for bit, and in the smallest form."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from halowire.events import SETUP
+from halowire.kernels import Csr
+from halowire.wire import InProcessTransport, run_threads
+from halowire.wire.once import swap_once
+
+ROWS, COLUMNS = 6, 40
+
+
+def make_rows(kind: str, rank: int) -> Tensor:
+    draw = torch.Generator().manual_seed(rank)
+    dense = torch.randn(ROWS, COLUMNS, generator=draw)
+    kept = torch.rand(ROWS, COLUMNS, generator=draw) < 0.1
+    return {"dense": dense, "counts": dense.mul(3).round(), "few": dense * kept, "few counts": (3 * kept).float(),
+            "words": kept.float(), "nothing": torch.zeros(ROWS, COLUMNS)}[kind]  # fmt: skip
+
+
+def expected_bytes(kind: str) -> int:
+    """Bytes that both of two workers send together: all their rows, each to the other."""
+    entries = sum(int((make_rows(kind, rank) != 0).sum()) for rank in range(2))
+    cells = 2 * ROWS * COLUMNS
+    sparse = {"few": 2 + 4, "few counts": 2 + 2, "words": 2, "nothing": 2}
+    return 2 * ROWS * 4 + entries * sparse[kind] if kind in sparse else cells * (2 if kind == "counts" else 4)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("kind", ["dense", "counts", "few", "few counts", "words", "nothing"])
+def test_rows_arrive_as_they_are_in_the_fewest_bytes(kind: str, sparse: bool) -> None:
+    def swap(transport: InProcessTransport) -> tuple[Any, int]:
+        rows = make_rows(kind, transport.rank)
+        given: Tensor | Csr = rows
+        if sparse:
+            row, column = rows.nonzero(as_tuple=True)
+            given = Csr.from_edges(row, column, ROWS, COLUMNS, None if kind == "words" else rows[row, column])
+        counts = [0, 0]
+        counts[1 - transport.rank] = ROWS
+        with transport.ledger.account(SETUP):
+            before = transport.ledger.totals[SETUP]
+            found = swap_once(given, counts, counts, transport)
+            return found, transport.ledger.totals[SETUP] - before
+
+    results = run_threads(2, swap)
+    for rank, (found, _) in enumerate(results):
+        assert isinstance(found, Csr) == sparse
+        dense = found.to_dense() if isinstance(found, Csr) else found
+        assert torch.equal(dense, make_rows(kind, 1 - rank))
+    assert sum(sent for _, sent in results) == expected_bytes(kind)
