@@ -75,8 +75,7 @@ class ShardData(Gathering, Losses):
         self.rows = shard.rows
         self.owner = Owner(shard.num_owned, shard.num_nodes, bridge.passing)
         for name, value in tensors.items():
-            if _is_mask_or_label(name, value, shard.num_owned):
-                self.tensors[name] = OwnRows.of(value, self.owner)
+            self.tensors[name] = self._rows(name, value)
         if isinstance(x := tensors.get("x"), Tensor):
             bridge.keep(x)
 
@@ -99,7 +98,13 @@ class ShardData(Gathering, Losses):
         elif name == "num_nodes":
             raise InputError("data.num_nodes of a part is the number of its rows; set it before halowire.shard")
         else:
-            self.tensors[name] = value
+            self.tensors[name] = self._rows(name, value)
+
+    def _rows(self, name: str, value: Any) -> Any:
+        """``value``, marked as rows of this worker if it has one for each of its nodes."""
+        rows = isinstance(value, Tensor) and value.shape[:1] == (self.shard.num_owned,) and not value.requires_grad
+        known = type(value) is Tensor or (rows and (name == "y" or value.dtype == torch.bool))
+        return OwnRows.of(value, self.owner) if rows and known and not name.startswith("edge_") else value
 
     def __delattr__(self, name: str) -> None:
         """Forget a tensor of this part."""
@@ -110,7 +115,8 @@ class ShardData(Gathering, Losses):
         """The tensor ``name`` of this part; None where PyG's ``Data`` would give None."""
         tensors = self.__dict__.get("tensors", {})
         if name in tensors:
-            return tensors[name]
+            # In a pass of a model nothing needs marks, since every call is rehearsed.
+            return plain(tensors[name]) if self.passing.inside else tensors[name]
         if name in ABSENT and tensors:
             return None
         if (refused := whole_only(name)) is not None:
@@ -204,12 +210,6 @@ class ShardData(Gathering, Losses):
     def __repr__(self) -> str:
         rank, size = self.shard.rank, self.shard.num_parts
         return f"ShardData(part {rank} of {size}: {self.num_nodes:,} nodes, {self.edge_index.shape[1]:,} edges)"
-
-
-def _is_mask_or_label(name: str, value: Any, num_owned: int) -> bool:
-    """Whether indices are made of this tensor of rows, as by ``mask.nonzero()`` and ``data.y == 3``."""
-    rows = isinstance(value, Tensor) and value.shape[:1] == (num_owned,) and not isinstance(value, Edges)
-    return rows and (name == "y" or value.dtype == torch.bool)
 
 
 def holds_graph(value: Any) -> bool:

@@ -52,15 +52,19 @@ class _Marked(Tensor):
     """A tensor with a mark that tells what its first dimension, or its numbers, mean on this worker."""
 
     owner: Owner
+    unmarked: Tensor
+    """The tensor itself; rows that are kept for all passes are known by it."""
 
     @classmethod
     def of(cls, value: Any, owner: Owner) -> Any:
         """``value`` with this mark; unchanged with one worker, whose nodes are those of the whole graph."""
         if owner.passing.transport.size == 1 or not isinstance(value, Tensor) or isinstance(value, cls):
             return value
+        bare = plain(value)
         with torch._C.DisableTorchFunctionSubclass():
-            marked: _Marked = plain(value).as_subclass(cls)
+            marked: _Marked = bare.as_subclass(cls)
         marked.owner = owner
+        marked.unmarked = bare
         return marked
 
     @classmethod
@@ -73,14 +77,25 @@ class _Marked(Tensor):
             if getattr(kind, "reads_rows", False):  # pairs of nodes of the whole graph fetch the rows that they name
                 reader: Any = kind
                 return reader.__torch_function__(func, types, args, kwargs)
+        args = _without_own_numbers(name, args)
         _refuse_foreign(name, args, kwargs)
+        try:
+            out = cls._called(name, func, types, args, kwargs)
+        except (IndexError, RuntimeError, ValueError) as error:
+            _refuse_whole(args, kwargs, error)
+            raise
+        return _marked_result(name, args, kwargs, out)
+
+    @classmethod
+    def _called(
+        cls, name: str, func: Callable[..., Any], types: Sequence[type], args: tuple[Any, ...], kwargs: Any
+    ) -> Any:
+        """What ``func`` gives for the plain tensors."""
         if name in COPYING or not set(types) <= {OwnRows, OwnEdges, OwnIndex, Tensor}:
             # Other classes of tensors, such as edges, have rules of their own and see plain rows.
-            out = func(*plain(args), **plain(kwargs))
-        else:
-            with torch._C.DisableTorchFunctionSubclass():
-                out = func(*args, **kwargs)
-        return _marked_result(name, args, kwargs, out)
+            return func(*plain(args), **plain(kwargs))
+        with torch._C.DisableTorchFunctionSubclass():
+            return func(*args, **kwargs)
 
 
 class OwnRows(_Marked):
@@ -106,10 +121,13 @@ def is_marked(value: Any) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, _Marked):
-        with torch._C.DisableTorchFunctionSubclass():
-            return value.as_subclass(Tensor)
-    return value
+    if not isinstance(value, _Marked):
+        return value
+    with torch._C.DisableTorchFunctionSubclass():
+        bare: Tensor | None = vars(value).get("unmarked")
+        if bare is None or bare.shape != value.shape or bare.data_ptr() != value.data_ptr():
+            return value.as_subclass(Tensor)  # a script gave it other values: rows.data = ...
+        return bare if bare.requires_grad == value.requires_grad else value.as_subclass(Tensor)
 
 
 def _owner_of(args: Any) -> Owner:
@@ -138,6 +156,26 @@ def _marked_result(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], out
             kind = OwnEdges if isinstance(value, OwnEdges) else OwnRows
             return kind.of(out, value.owner)
     return out
+
+
+def _without_own_numbers(name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """``args``, where rows that are picked by the numbers of all own nodes, as in ``out[data.n_id]``, are all rows."""
+    picked = len(args) > 1 and name == "__getitem__" and isinstance(args[0], OwnRows) and isinstance(args[1], OwnRows)
+    if not picked or not _whole_numbers(args[1]) or args[1].shape != (args[0].owner.owned,):
+        return args
+    rows = args[0].owner.passing.part.rows
+    return (args[0], slice(None)) if torch.equal(plain(args[1]).cpu(), rows) else args
+
+
+def _refuse_whole(args: tuple[Any, ...], kwargs: dict[str, Any], error: Exception) -> None:
+    """Say what to write where torch failed because a tensor of all nodes met rows of this worker."""
+    owner = _owner_of((args, kwargs))
+    given = [value for value in leaves((args, kwargs)) if isinstance(value, Tensor) and value.dim()]
+    if owner.whole != owner.owned and any(value.shape[0] == owner.whole for value in given):
+        raise InputError(
+            f"a tensor of all {owner.whole} nodes is used with rows of this worker, which has {owner.owned} of them; "
+            "take its part first, tensor[data.rows], or make it an attribute of data before the graph is cut"
+        ) from error
 
 
 def _refuse_foreign(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

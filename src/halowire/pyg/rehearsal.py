@@ -243,8 +243,16 @@ def _plain_pass(model: nn.Module, call: Call, graph: Any, rows: RowNumbers, size
     except Exception as error:
         raise UncheckableError(
             f"the model cannot be checked: it fails on a random graph of {size.nodes} nodes ({_short(error)}); it "
-            "must not depend on the number of nodes or on tensors that it was not called with"
+            f"must not depend on the number of nodes or on tensors that it was not called with{_advice(call)}"
         ) from error
+
+
+def _advice(call: Call) -> str:
+    """What to write where the model is called with the numbers of all nodes; empty where it is not."""
+    numbered = not isinstance(call.data, HeteroShardData) and any(
+        kind == "node" and _is_numbering(value, call.data.rows) for kind, value in call.samples.values()
+    )
+    return ", and rows come in the order of the nodes: write x, not x[n_id]" if numbered else ""
 
 
 def _whole_data(graph: dict[str, Any], num_nodes: int) -> Any:

@@ -20,8 +20,9 @@ from tests.support.pyg_models import two
 LABELS = torch.arange(NODES) % 4
 TRAIN = torch.randperm(NODES, generator=torch.Generator().manual_seed(2))[:40]
 MASK = torch.zeros(NODES, dtype=torch.bool).index_fill_(0, TRAIN, True)
+NUMBERS = {"n_id": torch.arange(NODES), "node_id": torch.arange(NODES), "backwards": torch.arange(NODES).flip(0)}
 NAMED = {"train_idx": TRAIN, "split_idx": {"train": TRAIN}, "mine": TRAIN}
-GRAPH = make_graph() | {"y": LABELS, "train_mask": MASK} | NAMED
+GRAPH = make_graph() | {"y": LABELS, "train_mask": MASK} | NAMED | NUMBERS
 MODEL = seeded(lambda: two(pyg.SAGEConv))
 
 
@@ -75,6 +76,16 @@ WRONG = {
     "labels by an index": lambda data, rows: data.y[TRAIN],
     "a short mask": lambda data, rows: rows[MASK[:5]],
     "a whole tensor by own numbers": lambda data, rows: LABELS[data.train_idx],
+    "features by an index": lambda data, rows: data.x[TRAIN],
+    "features by the whole graph's mask": lambda data, rows: data.x[MASK],
+    "another tensor of nodes": lambda data, rows: data.n_id[TRAIN],
+    "columns side by side": lambda data, rows: torch.cat([rows, rows], 1)[TRAIN],
+    "a plain tensor first": lambda data, rows: (torch.ones(len(rows), 1) - rows)[TRAIN],
+    "features that were set": lambda data, rows: setattr(data, "x", data.x * 2) or data.x[TRAIN],
+    "labels of all nodes": lambda data, rows: torch.nn.functional.cross_entropy(rows, LABELS),
+    "a tensor of all nodes": lambda data, rows: rows[:, 0] + LABELS,
+    "all nodes by a mask of rows": lambda data, rows: LABELS[data.train_mask],
+    "numbers in another order": lambda data, rows: rows[data.backwards],
     "after other steps": lambda data, rows: (rows.relu() + 1).argmax(1)[TRAIN],
 }
 
@@ -105,6 +116,63 @@ def test_rows_are_used_as_any_tensor():
         return data.gather(data.train_idx).numel()
 
     assert run_threads(3, here) == [TRAIN.numel()] * 3
+
+
+def test_the_numbers_of_all_nodes_pick_all_rows_and_name_them_in_whole_tensors():
+    def here(transport):
+        data, model = place(transport)
+        out = model(data.x, data.edge_index)
+        for number in (data.n_id, data.node_id):
+            assert torch.equal(number, data.rows) and torch.equal(out[number], out)
+            assert torch.equal(data.y[number], data.y) and torch.equal(LABELS[number], data.y)
+        whole = torch.zeros(NODES, dtype=torch.bool)
+        whole[data.n_id] = True
+        assert int(whole.sum()) == data.num_nodes
+
+    run_threads(2, here)
+
+
+class Numbered(torch.nn.Module):
+    """Picks the rows of ``x`` by the numbers of the nodes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = pyg.SAGEConv(6, 4)
+
+    def forward(self, x, edge_index, n_id):
+        return self.conv(x[n_id], edge_index)
+
+
+def test_rows_picked_in_a_model_by_the_numbers_of_all_nodes_are_refused_with_what_to_write():
+    def here(transport):
+        data, _ = place(transport)
+        with pytest.raises(InputError, match=r"write x, not x\[n_id\]"):
+            halowire.distribute(Numbered(), data)(data.x, data.edge_index, data.n_id)
+
+    run_threads(2, here)
+
+
+def test_marked_features_keep_their_halo_and_their_gradient():
+    """The halo rows of ``x`` are fetched once, unless ``x`` is changed; a gradient of ``x`` is the whole graph's."""
+    features = GRAPH["x"].clone().requires_grad_()
+    copy.deepcopy(MODEL)(2 * features, GRAPH["edge_index"]).square().mean().backward()
+
+    def here(transport):
+        data, model = place(transport)
+        bridge = data.bridge
+        with torch.no_grad():
+            first = model(data.x, data.edge_index)
+            fetched = bridge._kept[0].extended
+            assert torch.equal(model(data.x, data.edge_index), first) and bridge._kept[0].extended is fetched
+            data.x.mul_(2)
+            assert not torch.equal(model(data.x, data.edge_index), first)
+            assert bridge._kept[0].extended is not fetched
+        data.x.requires_grad_()
+        data.mean(model(data.x, data.edge_index).square()).backward()
+        return data.gather(data.x.grad)
+
+    for found in run_threads(2, here):
+        assert_close("gradient", 2 * found, features.grad)
 
 
 def test_one_worker_may_use_any_index():

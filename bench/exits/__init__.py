@@ -1,0 +1,1 @@
+"""Programs of users end cleanly, however often they are run."""
