@@ -122,7 +122,6 @@ MODELS: dict[str, Any] = {
 }  # fmt: skip
 REFUSED: dict[str, Any] = {
     "graph_unet.py": lambda: pyg.GraphUNet(FEATURES, WIDTH, CLASSES, 2),
-    "node2vec.py": lambda: pyg.Node2Vec(torch.zeros(2, 1, dtype=torch.long), 8, 5, 3),
 }
 
 
