@@ -73,7 +73,7 @@ def work(rank: int, folder: str, graph: str, blocks: int) -> None:
     found: dict[str, Any] = {}
     for recipe in RECIPES:
         epochs = 2 * BLOCK * (blocks + 2)
-        config = recipe_config(recipe).replace({"epochs": epochs, "eval.every": epochs})
+        config = recipe_config(recipe).replace({"epochs": epochs, "eval.every": epochs, "wire.plain": True})
         run, transport, watch = Path(folder, recipe), Transport(), Watch()
         trainer = Trainer(GraphParallel(shard, shard, config, transport), config, transport, run)
         trainer._state._times = Turns(config.checkpoint)
