@@ -236,7 +236,7 @@ def try_pass(
         setattr(graph, name, leaf)
     if at_home and isinstance(graph, ShardData):
         for name in call.kept_names:
-            graph.bridge.keep(getattr(graph, name))
+            graph.bridge.keep(plain(getattr(graph, name)))
     args, kwargs = call.on(graph)
     passing: ModelPass | None = getattr(graph, "passing", None)
 

@@ -33,7 +33,7 @@ class Machines:
 
     def together(self, first: int, second: int) -> bool:
         """Whether two members are on one of several machines; a single machine stands for a network of its workers."""
-        return self.of[first] == self.of[second] and self.count > 1
+        return self.count > 1 and self.of[first] == self.of[second]
 
     def beside(self, member: int) -> list[int]:
         """All members on the machine of ``member``, itself included, ascending."""
