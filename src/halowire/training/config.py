@@ -202,8 +202,8 @@ class MeshConfig:
     hosts: int = 0
     """machines that the workers are on, neighbours in rank together: a row that several workers of a machine need is
     sent there once and handed on, and their gradients are added up before they return; 0: found from torchrun's local
-    world size, and published recipes (sylvie-*, varco, pipegcn, bns, gnnpipe) share no rows; 1: no machines are told
-    apart"""
+    world size, and recipes that were published (those of Sylvie, VARCO, PipeGCN, BNS-GCN and GNNPipe) share no rows;
+    1: no machines are told apart"""
 
 
 @dataclass(frozen=True)
