@@ -12,20 +12,24 @@ from halowire.pyg.pattern import version_of
 
 
 class SteadyNorm:
-    """Lets a ``GCNConv`` and its like normalise its edges once, and anew only when it gets other edges or weights."""
+    """Lets a ``GCNConv`` and its like normalise its edges once, and anew only when it gets other edges or weights.
 
-    def __init__(self) -> None:
+    So it is where rows of the halo are computed at home, or partial sums travel to the layer, whose ``name`` it has.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
         self._last: list[tuple[Tensor, int]] = []
 
     def __deepcopy__(self, memo: dict[int, object]) -> SteadyNorm:
         """A copy that remembers nothing: a copied layer normalises its edges anew."""
-        return SteadyNorm()
+        return SteadyNorm(self._name)
 
     def __call__(self, layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Forget the normalised edges of a call with others; weights that are learnt change in every pass."""
         given = dict(zip(signature(type(layer).forward).parameters, (layer, *args), strict=False)) | kwargs
         edges = given.get("edge_index")
-        if not isinstance(edges, Edges) or not _at_home(edges):
+        if not isinstance(edges, Edges) or not self._is_steady(edges):
             if self._last:
                 layer._cached_edge_index = None
                 layer.cached = False
@@ -40,8 +44,9 @@ class SteadyNorm:
             self._last = now
         layer.cached = not any(value.requires_grad for value in tensors)
 
-
-def _at_home(edges: Edges) -> bool:
-    """Whether rows of the halo are computed at home in this pass."""
-    passing = getattr(edges.bridge, "passing", None)
-    return passing is not None and passing.home is not None
+    def _is_steady(self, edges: Edges) -> bool:
+        """Whether the layer gets the same edges and weights in every pass, and something is kept that needs them."""
+        passing = getattr(edges.bridge, "passing", None)
+        if passing is None:
+            return False
+        return passing.home is not None or (passing.exchanges is not None and self._name in passing.exchanges.summing)

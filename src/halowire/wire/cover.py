@@ -47,9 +47,12 @@ class Wanted:
     weights: Tensor
 
     @staticmethod
-    def of(shard: Shard, halo: Csr) -> Wanted:
-        """Cover the edges ``halo`` ``[n, h]`` from halo rows, which are normalised already."""
-        covered, counts = shard.cover(), shard.recv_counts
+    def of(shard: Shard, halo: Csr, covered: Tensor) -> Wanted:
+        """Cover the edges ``halo`` ``[n, h]`` from halo rows, which are normalised already.
+
+        ``covered``, bool ``[h]``, are the halo rows that travel themselves.
+        """
+        counts = shard.recv_counts
         row, source = halo.row_index(), halo.indices.long()
         weight = torch.ones(halo.nnz) if halo.weight is None else halo.weight
         peer, target, of_edge = summed_pairs(halo, covered, counts)
@@ -138,12 +141,13 @@ class Cover:
     halo: Csr
 
     @staticmethod
-    def agree(shard: Shard, halo: Csr, transport: Transport) -> Cover:
+    def agree(shard: Shard, halo: Csr, transport: Transport, covered: Tensor | None = None) -> Cover:
         """Tell every peer what this worker wants of it; all workers call this together.
 
-        ``halo`` ``[n, h]`` are the normalised edges from halo rows.
+        ``halo`` ``[n, h]`` are the normalised edges from halo rows. ``covered``, bool ``[h]``, are the halo rows that
+        travel themselves; by default those of the minimum cover of the shard's edges.
         """
-        wanted = Wanted.of(shard, halo)
+        wanted = Wanted.of(shard, halo, shard.cover() if covered is None else covered)
         sent = transport.swap_counts(wanted.counts, WHERE)
         lengths = transport.swap(wanted.lengths, wanted.counts, sent, WHERE)
         ids = transport.swap(wanted.ids, wanted.counts, sent, WHERE)

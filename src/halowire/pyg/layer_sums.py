@@ -1,0 +1,163 @@
+"""A layer gets partial sums in the place of halo rows, where its edges and their weights stay the same.
+
+Partial sums are added up by the sender with the weights of the edges, which the workers tell each other once. So they
+serve a layer that gets the same edges and weights in every pass. A layer works out the weights from what it is called
+with, so the arguments of the call are compared, by their memory: all workers run the same code, and so all of them find
+the same arguments changed. Values, which differ from worker to worker, are never compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from inspect import signature
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from halowire.events import SETUP
+from halowire.partitioning import Shard, covered_rows
+from halowire.pyg.bridge import Bridge
+from halowire.pyg.edges import unmarked
+from halowire.pyg.model_pass import FIRST_EXACT, in_backward
+from halowire.pyg.pattern import Weighted, version_of
+from halowire.wire import Cover, Crossing
+
+if TYPE_CHECKING:
+    from torch import nn
+
+ROWS = ("self", "x", "x_0")
+"""Parameters of layers that are rows of nodes; all others say which edges are summed, and with which weights."""
+MOST = 4
+"""How often a layer agrees on partial sums, such as for several lists of edges; rows travel for further ones."""
+PLAIN = (bool, int, float, str, type(None))
+CPU = torch.device("cpu")
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """What a layer was called with beside the rows of its nodes.
+
+    Attributes:
+        places: the memory and the version of every tensor.
+        others: all other arguments, as text.
+        kept: the tensors; as long as they are here, no others take their memory.
+    """
+
+    places: tuple[tuple[object, ...], ...]
+    others: str
+    kept: tuple[Tensor, ...]
+
+    @staticmethod
+    def of(layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Given | None:
+        """The arguments of a call of ``layer``; None where edges and weights may change although they do not."""
+        named = dict(zip(signature(type(layer).forward).parameters, (layer, *args), strict=False)) | kwargs
+        given = {name: unmarked(value) for name, value in named.items() if name not in ROWS}
+        tensors = {name: value for name, value in given.items() if isinstance(value, Tensor)}
+        others = {name: value for name, value in given.items() if name not in tensors}
+        plain = all(isinstance(value, PLAIN) for value in others.values())
+        drops = layer.training and getattr(layer, "dropout", 0) > 0  # weights of edges, in APPNP
+        if drops or not plain or any(version_of(value) < 0 for value in tensors.values()):
+            return None
+        others["aggr"] = layer.aggr
+        return Given(tuple(map(_place, tensors.values())), repr(others), tuple(tensors.values()))
+
+    def same(self, other: Given | None) -> bool:
+        """Whether ``other`` arguments are in the same memory, unchanged."""
+        return other is not None and self.others == other.others and self.places == other.places
+
+
+def _place(value: Tensor) -> tuple[object, ...]:
+    """The memory of ``value`` and how often it was changed; also tensors without values have a place of their own."""
+    storage = value.untyped_storage()._cdata
+    return storage, value.storage_offset(), tuple(value.shape), value.stride(), version_of(value)
+
+
+@dataclass(frozen=True)
+class Noted:
+    """A sum that a layer asked other workers for in a rehearsal: the layer's name, its arguments, the exchange."""
+
+    layer: str
+    number: int
+    given: Given | None
+
+
+@dataclass(frozen=True, eq=False)
+class Agreed:
+    """What the workers agreed on for one list of edges and weights.
+
+    ``name`` names the exchange, ``edges`` are the matrices of what arrives.
+    """
+
+    name: str
+    given: Given
+    bridge: Bridge
+    cover: Cover
+    edges: Weighted
+
+
+class LayerSums:
+    """The partial sums of the layer ``name``."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._given: Given | None = None
+        self._agreed: list[Agreed] = []
+
+    def __deepcopy__(self, memo: dict[int, object]) -> LayerSums:
+        """For a copied layer, whose workers agree anew."""
+        return LayerSums(self.name)
+
+    def note(self, layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Note what ``layer`` is called with, before its forward."""
+        self._given = Given.of(layer, args, kwargs)
+
+    def routed(self, bridge: Bridge, crossing: Crossing, edges: Callable[[], Weighted]) -> tuple[Weighted, Crossing]:
+        """The matrices and the crossing of a sum: those of partial sums where these travel, else of all halo rows.
+
+        ``edges`` gives the matrices of the halo rows. Where partial sums are new, all workers agree on them here.
+        """
+        passing = bridge.passing
+        if passing.noted is not None:
+            passing.noted.append(Noted(self.name, crossing.number, self._given))
+        exchanges, given = passing.exchanges, self._given
+        if given is None or exchanges is None or self.name not in exchanges.summing or in_backward():
+            return edges(), crossing
+        found = next((one for one in self._agreed if one.bridge is bridge and one.given.same(given)), None)
+        if found is None and len(self._agreed) < MOST:
+            found = self._agree(bridge, given, edges())
+        if found is None:
+            return edges(), crossing
+        with bridge.transport.ledger.account(SETUP):
+            exchange = exchanges.summed(found.name, bridge.shard, found.cover)
+        return found.edges, replace(crossing, exchange=exchange)
+
+    def _agree(self, bridge: Bridge, given: Given, edges: Weighted) -> Agreed:
+        """Agree with the other workers on the partial sums of ``edges``."""
+        shard, device = bridge.shard, bridge.passing.device
+        assert isinstance(shard, Shard)
+        halo = edges.halo.to(CPU)
+        # Any choice of rows that travel themselves is right; that of the graph's own edges was made before.
+        known = shard.cover() if halo.nnz == shard.halo.nnz else covered_rows(halo, shard.recv_counts)
+        with bridge.transport.ledger.account(SETUP):
+            cover = Cover.agree(shard, halo, bridge.transport, known)
+        arriving = cover.halo
+        edges = replace(edges, halo=arriving.to(device), halo_t=arriving.transpose().to(device))
+        self._agreed.append(Agreed(f"{self.name}:{len(self._agreed)}", given, bridge, cover, edges))
+        return self._agreed[-1]
+
+
+def steady_sums(noted: list[list[Noted]]) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """The layers that asked for the same sums in each of some passes, and their coded exchanges in the first one."""
+    found = []
+    for name in dict.fromkeys(one.layer for one in noted[0]):
+        asked = [[one.given for one in of if one.layer == name] for of in noted]
+        first = asked[0]
+        alike = all(len(other) == len(first) for other in asked)
+        if alike and all(
+            mine is not None and mine.same(theirs) for other in asked for mine, theirs in zip(first, other, strict=True)
+        ):
+            found.append(name)
+    numbers = sorted({one.number for one in noted[0] if one.layer in found and one.number < FIRST_EXACT})
+    return tuple(found), tuple(numbers)
