@@ -160,8 +160,6 @@ def test_a_model_that_sends_all_its_rows_is_refused_with_local_and_trained_with_
         run_threads(2, lambda transport: train_here(transport, seeded(Sorted), LOCAL, 1))
     parts = run_threads(2, lambda transport: train_here(transport, seeded(Sorted), {}, 1))
     assert all(part["sent"] > 0 for part in parts)
-    with pytest.raises(InputError, match="bring theirs in every call"):
-        run_threads(2, lambda transport: train_here(transport, seeded(Sorted), {"wire.cover": "on"}, 1))
 
 
 def test_rows_that_were_changed_in_place_no_longer_know_their_halo():

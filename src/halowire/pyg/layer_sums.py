@@ -119,7 +119,7 @@ class LayerSums:
         ``edges`` gives the matrices of the halo rows. Where partial sums are new, all workers agree on them here.
         """
         passing = bridge.passing
-        if passing.noted is not None:
+        if passing.noted is not None and not in_backward():
             passing.noted.append(Noted(self.name, crossing.number, self._given))
         exchanges, given = passing.exchanges, self._given
         if given is None or exchanges is None or self.name not in exchanges.summing or in_backward():
