@@ -155,7 +155,7 @@ class Sum(Aggregation):
         """Make the normalised matrices of ``shard`` ready; under a cover, the workers agree on partial sums here."""
         if not exchange.policy.cover:
             return Sum.of(inner, halo, exchange)
-        cover = Cover.agree(shard, halo, exchange.transport)
+        cover = Cover.agree(shard, halo, exchange.transport, exchange.policy.once_per_machine)
         exchange.cover(cover)
         return replace(Sum.of(inner, cover.halo, exchange), uncovered=halo)
 

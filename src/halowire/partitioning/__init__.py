@@ -11,14 +11,15 @@ from halowire.partitioning.owned_edges import is_by_target, owned_edges, target_
 from halowire.partitioning.partition import Partition, fill_empty, partition
 from halowire.partitioning.quality import Quality, measure
 from halowire.partitioning.relation import EdgeType, Relation, TypedPart, cut_types
-from halowire.partitioning.row_cover import covered_rows, summed_pairs
+from halowire.partitioning.row_cover import cover_counts, covered_rows, summed_pairs
 from halowire.partitioning.shard import Shard, cut
 from halowire.partitioning.store import read_shard, write_shards
 from halowire.partitioning.type_balance import type_owners, union_edges
 
 __all__ = [
     "EDGE", "Cutting", "EdgeType", "HaloLists", "PartLinks", "Partition", "Quality", "Relation", "Shard", "TypedPart",
-    "covered_rows", "cut", "cut_links", "cut_shards", "cut_types", "fill_empty", "is_by_target", "is_shard_folder",
-    "links_record", "machine_rows", "measure", "metis_owners", "owned_edges", "partition", "read_links",
-    "read_manifest", "read_shard", "summed_pairs", "target_order", "type_owners", "union_edges", "write_shards",
+    "cover_counts", "covered_rows", "cut", "cut_links", "cut_shards", "cut_types", "fill_empty", "is_by_target",
+    "is_shard_folder", "links_record", "machine_rows", "measure", "metis_owners", "owned_edges", "partition",
+    "read_links", "read_manifest", "read_shard", "summed_pairs", "target_order", "type_owners", "union_edges",
+    "write_shards",
 ]  # fmt: skip

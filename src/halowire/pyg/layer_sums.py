@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from halowire.events import SETUP
-from halowire.partitioning import Shard, covered_rows
+from halowire.partitioning import Shard
 from halowire.pyg.bridge import Bridge
 from halowire.pyg.edges import unmarked
 from halowire.pyg.model_pass import FIRST_EXACT, in_backward
@@ -126,22 +126,20 @@ class LayerSums:
             return edges(), crossing
         found = next((one for one in self._agreed if one.bridge is bridge and one.given.same(given)), None)
         if found is None and len(self._agreed) < MOST:
-            found = self._agree(bridge, given, edges())
+            found = self._agree(bridge, given, edges(), exchanges.policy.once_per_machine)
         if found is None:
             return edges(), crossing
         with bridge.transport.ledger.account(SETUP):
             exchange = exchanges.summed(found.name, bridge.shard, found.cover)
         return found.edges, replace(crossing, exchange=exchange)
 
-    def _agree(self, bridge: Bridge, given: Given, edges: Weighted) -> Agreed:
-        """Agree with the other workers on the partial sums of ``edges``."""
+    def _agree(self, bridge: Bridge, given: Given, edges: Weighted, once: bool) -> Agreed:
+        """Agree with the other workers on the partial sums of ``edges``; ``once``: a machine gets a row once."""
         shard, device = bridge.shard, bridge.passing.device
         assert isinstance(shard, Shard)
         halo = edges.halo.to(CPU)
-        # Any choice of rows that travel themselves is right; that of the graph's own edges was made before.
-        known = shard.cover() if halo.nnz == shard.halo.nnz else covered_rows(halo, shard.recv_counts)
         with bridge.transport.ledger.account(SETUP):
-            cover = Cover.agree(shard, halo, bridge.transport, known)
+            cover = Cover.agree(shard, halo, bridge.transport, once)
         arriving = cover.halo
         edges = replace(edges, halo=arriving.to(device), halo_t=arriving.transpose().to(device))
         self._agreed.append(Agreed(f"{self.name}:{len(self._agreed)}", given, bridge, cover, edges))

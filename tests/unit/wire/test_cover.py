@@ -19,7 +19,7 @@ def exchange_here(shards, transport, piece_rows=8192):
     """The exchange under a cover, and its matrix of what arrives."""
     shard = shards[transport.rank]
     exchange = HaloExchange(shard, transport, torch.device("cpu"), Policy(piece_rows=piece_rows, cover=True))
-    cover = Cover.agree(shard, shard.mean()[1], transport)
+    cover = Cover.agree(shard, shard.mean()[1], transport, once=False)
     exchange.cover(cover)
     return shard, exchange, cover.halo
 
