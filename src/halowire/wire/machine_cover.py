@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from halowire.events import SETUP
-from halowire.kernels import Csr, minimum_cover
-from halowire.partitioning import Shard, cover_counts
+from halowire.kernels import Csr
+from halowire.partitioning import Shard, cover_counts, fewest_rows
 from halowire.wire.transport import Transport
 
 WHERE = "agreement on the sums that a machine gets"
@@ -46,14 +46,10 @@ def _together(shard: Shard, halo: Csr, covered: Tensor, transport: Transport) ->
     for peer in range(transport.size):
         if transport.machines.together(transport.rank, peer):
             continue
-        ids, source = torch.unique(sources[peer], return_inverse=True)
-        nodes, target = torch.unique(targets[peer], return_inverse=True)
-        chosen = minimum_cover(Csr.from_edges(source, target, ids.numel(), nodes.numel()))
-        crossing += int(chosen.sum()) + torch.unique(target[~chosen[source]]).numel()
+        chosen, rows = fewest_rows(sources[peer], targets[peer])
+        crossing += rows
         mine = (owner == peer).nonzero().flatten()
-        if ids.numel():  # rows that no edge reads are not needed at all
-            place = torch.searchsorted(ids, shard.halo_ids[mine]).clamp_max(ids.numel() - 1)
-            found[mine] = chosen[place] & (ids[place] == shard.halo_ids[mine])
+        found[mine] = torch.isin(shard.halo_ids[mine], chosen)
     return found, crossing
 
 

@@ -7,7 +7,7 @@ import torch
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import maximum_bipartite_matching
 
-from halowire.partitioning import cut, partition
+from halowire.partitioning import cut, machine_sums, partition
 from halowire.wire import Cover, HaloExchange, Machines, Policy, run_threads
 from tests.support.awkward_graphs import awkward
 
@@ -74,5 +74,5 @@ def test_sums_and_gradients_are_right_and_the_fewest_rows_cross(parts, hosts):
             got[rows] = found[choice][1]
         torch.testing.assert_close(got, want)
     together, apart = (sum(found[choice][0] for _, found in results) for choice in range(2))
-    assert together == matched(shards, machines)
+    assert together == matched(shards, machines) == machine_sums(shards, machines.of)
     assert together < apart if machines.shared else together == apart
