@@ -29,8 +29,10 @@ if TYPE_CHECKING:
 
 ROWS = ("self", "x", "x_0")
 """Parameters of layers that are rows of nodes; all others say which edges are summed, and with which weights."""
+WEIGHING = ("aggr", "improved", "add_self_loops", "normalize", "normalization")
+"""Attributes of layers on which the weights of their edges depend."""
 MOST = 4
-"""How often a layer agrees on partial sums, such as for several lists of edges; rows travel for further ones."""
+"""How often layers of a kind agree on partial sums, as for several lists of edges; rows travel for further ones."""
 PLAIN = (bool, int, float, str, type(None))
 CPU = torch.device("cpu")
 
@@ -39,12 +41,16 @@ CPU = torch.device("cpu")
 class Given:
     """What a layer was called with beside the rows of its nodes.
 
+    Layers of one kind that are given the same sum with the same weights, and share their partial sums.
+
     Attributes:
+        kind: the class of the layer.
         places: the memory and the version of every tensor.
-        others: all other arguments, as text.
+        others: all other arguments, and what else the weights depend on, as text.
         kept: the tensors; as long as they are here, no others take their memory.
     """
 
+    kind: str
     places: tuple[tuple[object, ...], ...]
     others: str
     kept: tuple[Tensor, ...]
@@ -60,12 +66,17 @@ class Given:
         drops = layer.training and getattr(layer, "dropout", 0) > 0  # weights of edges, in APPNP
         if drops or not plain or any(version_of(value) < 0 for value in tensors.values()):
             return None
-        others["aggr"] = layer.aggr
-        return Given(tuple(map(_place, tensors.values())), repr(others), tuple(tensors.values()))
+        others |= {name: getattr(layer, name, None) for name in WEIGHING}
+        kept = tuple(tensors.values())
+        return Given(type(layer).__name__, tuple(map(_place, kept)), repr(others), kept)
 
     def same(self, other: Given | None) -> bool:
         """Whether ``other`` arguments are in the same memory, unchanged."""
-        return other is not None and self.others == other.others and self.places == other.places
+        return other is not None and self.like(other) and self.places == other.places
+
+    def like(self, other: Given) -> bool:
+        """Whether they are those of the same kind of layer."""
+        return self.kind == other.kind and self.others == other.others
 
 
 def _place(value: Tensor) -> tuple[object, ...]:
@@ -92,7 +103,6 @@ class Agreed:
 
     name: str
     given: Given
-    bridge: Bridge
     cover: Cover
     edges: Weighted
 
@@ -103,10 +113,9 @@ class LayerSums:
     def __init__(self, name: str) -> None:
         self.name = name
         self._given: Given | None = None
-        self._agreed: list[Agreed] = []
 
     def __deepcopy__(self, memo: dict[int, object]) -> LayerSums:
-        """For a copied layer, whose workers agree anew."""
+        """For a copied layer, which was not called yet."""
         return LayerSums(self.name)
 
     def note(self, layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -124,8 +133,9 @@ class LayerSums:
         exchanges, given = passing.exchanges, self._given
         if given is None or exchanges is None or self.name not in exchanges.summing or in_backward():
             return edges(), crossing
-        found = next((one for one in self._agreed if one.bridge is bridge and one.given.same(given)), None)
-        if found is None and len(self._agreed) < MOST:
+        alike = [one for one in bridge.agreed if one.given.like(given)]
+        found = next((one for one in alike if one.given.same(given)), None)
+        if found is None and len(alike) < MOST:
             found = self._agree(bridge, given, edges(), exchanges.policy.once_per_machine)
         if found is None:
             return edges(), crossing
@@ -142,8 +152,10 @@ class LayerSums:
             cover = Cover.agree(shard, halo, bridge.transport, once)
         arriving = cover.halo
         edges = replace(edges, halo=arriving.to(device), halo_t=arriving.transpose().to(device))
-        self._agreed.append(Agreed(f"{self.name}:{len(self._agreed)}", given, bridge, cover, edges))
-        return self._agreed[-1]
+        number = sum(one.given.kind == given.kind for one in bridge.agreed)
+        agreed = Agreed(f"{given.kind}:{number}", given, cover, edges)
+        bridge.agreed.append(agreed)
+        return agreed
 
 
 def steady_sums(noted: list[list[Noted]]) -> tuple[tuple[str, ...], tuple[int, ...]]:
