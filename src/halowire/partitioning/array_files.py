@@ -129,8 +129,7 @@ def read_arrays(
         if not wanted.fits(entry["dtype"], entry["shape"]):
             raise InputError(f"{path} holds {entry['dtype']} {entry['shape']}, expected {wanted}: {REMEDY}")
     arrays = Arrays()
-    # The largest come first: the small ones, which are compared with each other afterwards, are then still in the cache.
-    for name, entry in sorted(entries.items(), key=lambda item: -item[1]["bytes"]):
+    for name, entry in entries.items():
         arrays[name], arrays.digests[name] = _read_array(folder / f"{name}.npy", entry, expected[name].values, verify)
     return arrays
 
