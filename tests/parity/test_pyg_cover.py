@@ -17,7 +17,7 @@ from halowire.events import EVAL, TRAIN, read_events
 from halowire.graph import Graph
 from halowire.partitioning import partition, read_shard
 from halowire.pyg.distribute import state_of
-from halowire.pyg.layer_sums import MOST
+from halowire.pyg.layer_sums import MOST_LISTS
 from halowire.pyg.own_savings import NO_LAYER
 from halowire.pyg.shard_data import cut_data, of_shard
 from halowire.wire import HEADER_BYTES, run_threads
@@ -246,7 +246,7 @@ def test_edges_that_a_loop_changes_are_agreed_on_anew_and_rows_travel_in_the_end
     """Weights are doubled in place after every pass; the sums follow, until it was too often."""
     model = seeded(LAYERS["GraphConv, weights"])
     graph, wanted = make_graph(), []
-    for number in range(MOST + 2):
+    for number in range(MOST_LISTS + 2):
         scaled = graph | {"edge_weight": graph["edge_weight"] * 2**number}
         wanted.append(copy.deepcopy(model)(scaled["x"], scaled["edge_index"], scaled["edge_weight"]).detach())
 
@@ -262,7 +262,7 @@ def test_edges_that_a_loop_changes_are_agreed_on_anew_and_rows_travel_in_the_end
         return data.rows, [out.detach() for out in outs], len(state_of(own).exchanges[0]._sums)
 
     for rows, outs, made in run_threads(2, work):
-        assert made == MOST
+        assert made == MOST_LISTS
         for out, want in zip(outs, wanted, strict=True):
             assert_close("output", out, want[rows])
 

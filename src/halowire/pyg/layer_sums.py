@@ -27,18 +27,18 @@ from halowire.wire import Cover, Crossing
 if TYPE_CHECKING:
     from torch import nn
 
-ROWS = ("self", "x", "x_0")
+NODE_ROWS = ("self", "x", "x_0")
 """Parameters of layers that are rows of nodes; all others say which edges are summed, and with which weights."""
 WEIGHING = ("aggr", "improved", "add_self_loops", "normalize", "normalization")
 """Attributes of layers on which the weights of their edges depend."""
-MOST = 4
+MOST_LISTS = 4
 """How often layers of a kind agree on partial sums, as for several lists of edges; rows travel for further ones."""
 PLAIN = (bool, int, float, str, type(None))
 CPU = torch.device("cpu")
 
 
 @dataclass(frozen=True, eq=False)
-class Given:
+class SteadyInputs:
     """What a layer was called with beside the rows of its nodes.
 
     Layers of one kind that are given the same sum with the same weights, and share their partial sums.
@@ -56,10 +56,10 @@ class Given:
     kept: tuple[Tensor, ...]
 
     @staticmethod
-    def of(layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Given | None:
+    def of(layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> SteadyInputs | None:
         """The arguments of a call of ``layer``; None where edges and weights may change although they do not."""
         named = dict(zip(signature(type(layer).forward).parameters, (layer, *args), strict=False)) | kwargs
-        given = {name: unmarked(value) for name, value in named.items() if name not in ROWS}
+        given = {name: unmarked(value) for name, value in named.items() if name not in NODE_ROWS}
         tensors = {name: value for name, value in given.items() if isinstance(value, Tensor)}
         others = {name: value for name, value in given.items() if name not in tensors}
         plain = all(isinstance(value, PLAIN) for value in others.values())
@@ -68,13 +68,13 @@ class Given:
             return None
         others |= {name: getattr(layer, name, None) for name in WEIGHING}
         kept = tuple(tensors.values())
-        return Given(type(layer).__name__, tuple(map(_place, kept)), repr(others), kept)
+        return SteadyInputs(type(layer).__name__, tuple(map(_place, kept)), repr(others), kept)
 
-    def same(self, other: Given | None) -> bool:
+    def same(self, other: SteadyInputs | None) -> bool:
         """Whether ``other`` arguments are in the same memory, unchanged."""
         return other is not None and self.like(other) and self.places == other.places
 
-    def like(self, other: Given) -> bool:
+    def like(self, other: SteadyInputs) -> bool:
         """Whether they are those of the same kind of layer."""
         return self.kind == other.kind and self.others == other.others
 
@@ -91,7 +91,7 @@ class Noted:
 
     layer: str
     number: int
-    given: Given | None
+    given: SteadyInputs | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +102,7 @@ class Agreed:
     """
 
     name: str
-    given: Given
+    given: SteadyInputs
     cover: Cover
     edges: Weighted
 
@@ -112,7 +112,7 @@ class LayerSums:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._given: Given | None = None
+        self._given: SteadyInputs | None = None
 
     def __deepcopy__(self, memo: dict[int, object]) -> LayerSums:
         """For a copied layer, which was not called yet."""
@@ -120,7 +120,7 @@ class LayerSums:
 
     def note(self, layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Note what ``layer`` is called with, before its forward."""
-        self._given = Given.of(layer, args, kwargs)
+        self._given = SteadyInputs.of(layer, args, kwargs)
 
     def routed(self, bridge: Bridge, crossing: Crossing, edges: Callable[[], Weighted]) -> tuple[Weighted, Crossing]:
         """The matrices and the crossing of a sum: those of partial sums where these travel, else of all halo rows.
@@ -135,7 +135,7 @@ class LayerSums:
             return edges(), crossing
         alike = [one for one in bridge.agreed if one.given.like(given)]
         found = next((one for one in alike if one.given.same(given)), None)
-        if found is None and len(alike) < MOST:
+        if found is None and len(alike) < MOST_LISTS:
             found = self._agree(bridge, given, edges(), exchanges.policy.once_per_machine)
         if found is None:
             return edges(), crossing
@@ -143,7 +143,7 @@ class LayerSums:
             exchange = exchanges.summed(found.name, bridge.shard, found.cover)
         return found.edges, replace(crossing, exchange=exchange)
 
-    def _agree(self, bridge: Bridge, given: Given, edges: Weighted, once: bool) -> Agreed:
+    def _agree(self, bridge: Bridge, given: SteadyInputs, edges: Weighted, once: bool) -> Agreed:
         """Agree with the other workers on the partial sums of ``edges``; ``once``: a machine gets a row once."""
         shard, device = bridge.shard, bridge.passing.device
         assert isinstance(shard, Shard)

@@ -57,8 +57,8 @@ def travelling(
     counts: dict[str, Collection[int]] = {name: halo.recv_counts for name, halo in part.halos.items()}
     kinds = list(known.halos)
     if savings.covers and isinstance(part, ShardData):
-        counts[SUMS] = part.shard.cover_counts()
-        kinds = [SUMS if number in known.sums else name for number, name in enumerate(kinds, 1)]
+        counts[IN_PLACE] = part.shard.cover_counts()
+        kinds = [IN_PLACE if number in known.sums else name for number, name in enumerate(kinds, 1)]
     sizes = [(sum(sample_size(count, share) for count in of), sum(count > 0 for count in of)) for of in counts.values()]
     total = part.transport.all_reduce(torch.tensor(sizes), "reduction of the sizes", SETUP).tolist()
     of_all = dict(zip(counts, total, strict=True))
@@ -69,5 +69,5 @@ def travelling(
     )
 
 
-SUMS = "partial sums"
+IN_PLACE = "partial sums"
 """Stands among the names of halos for the rows and partial sums in the place of the halo of a `ShardData`."""

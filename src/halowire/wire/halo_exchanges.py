@@ -13,7 +13,7 @@ from halowire.wire.halo_exchange import Change, HaloExchange
 from halowire.wire.policy import Policy
 from halowire.wire.transport import Transport
 
-SUMS = "sums/"
+OF_SUMS = "sums/"
 """How the names of the state of partial sums begin."""
 
 
@@ -94,7 +94,7 @@ class HaloExchanges:
             for name, value in of.items()
         }
         sums = {name: exchange.state() for name, exchange in self._sums.items()} | self._later
-        return found | {f"{SUMS}{name}/{key}": value for name, of in sums.items() for key, value in of.items()}
+        return found | {f"{OF_SUMS}{name}/{key}": value for name, of in sums.items() for key, value in of.items()}
 
     def load_state(self, state: dict[str, Tensor]) -> None:
         """Go on from ``state``, which :meth:`state` gave.
@@ -103,12 +103,12 @@ class HaloExchanges:
         """
         self._later = {}
         for name, value in state.items():
-            if name.startswith(SUMS):
-                exchange, _, key = name.removeprefix(SUMS).rpartition("/")
+            if name.startswith(OF_SUMS):
+                exchange, _, key = name.removeprefix(OF_SUMS).rpartition("/")
                 self._later.setdefault(exchange, {})[key] = value
         for name in self._later.keys() & self._sums.keys():
             self._sums[name].load_state(self._later.pop(name))
-        state = {name: value for name, value in state.items() if not name.startswith(SUMS)}
+        state = {name: value for name, value in state.items() if not name.startswith(OF_SUMS)}
         for number, member in enumerate(self._members.values()):
             prefix = "" if len(self._members) == 1 else f"{number}/"
             own = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
