@@ -19,22 +19,27 @@ class SteadyNorm:
 
     def __init__(self, name: str) -> None:
         self._name = name
+        self._keeps = False  # whether the layer keeps edges because of this
         self._last: list[tuple[Tensor, int]] = []
 
     def __deepcopy__(self, memo: dict[int, object]) -> SteadyNorm:
         """A copy that remembers nothing: a copied layer normalises its edges anew."""
-        return SteadyNorm(self._name)
+        copied = SteadyNorm(self._name)
+        copied._keeps = self._keeps
+        return copied
 
     def __call__(self, layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Forget the normalised edges of a call with others; weights that are learnt change in every pass."""
         given = dict(zip(signature(type(layer).forward).parameters, (layer, *args), strict=False)) | kwargs
         edges = given.get("edge_index")
         if not isinstance(edges, Edges) or not self._is_steady(edges):
-            if self._last:
+            if self._keeps:
                 layer._cached_edge_index = None
                 layer.cached = False
                 self._last = []
+                self._keeps = False
             return
+        self._keeps = True
         tensors = [given[name] for name in ("edge_index", "edge_weight") if isinstance(given.get(name), Tensor)]
         now = [(value, version_of(unmarked(value))) for value in tensors]
         pairs = zip(now, self._last, strict=False)
