@@ -45,13 +45,13 @@ class SteadyInputs:
 
     Attributes:
         kind: the class of the layer.
-        places: the memory and the version of every tensor.
+        places: the version and the memory of every tensor.
         others: all other arguments, and what else the weights depend on, as text.
         kept: the tensors; as long as they are here, no others take their memory.
     """
 
     kind: str
-    places: tuple[tuple[object, ...], ...]
+    places: tuple[tuple[int, object], ...]
     others: str
     kept: tuple[Tensor, ...]
 
@@ -59,30 +59,34 @@ class SteadyInputs:
     def of(layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> SteadyInputs | None:
         """The arguments of a call of ``layer``; None where edges and weights may change although they do not."""
         named = dict(zip(signature(type(layer).forward).parameters, (layer, *args), strict=False)) | kwargs
-        given = {name: unmarked(value) for name, value in named.items() if name not in NODE_ROWS}
+        given = {name: value for name, value in named.items() if name not in NODE_ROWS}
         tensors = {name: value for name, value in given.items() if isinstance(value, Tensor)}
         others = {name: value for name, value in given.items() if name not in tensors}
         plain = all(isinstance(value, PLAIN) for value in others.values())
         drops = layer.training and getattr(layer, "dropout", 0) > 0  # weights of edges, in APPNP
-        if drops or not plain or any(version_of(value) < 0 for value in tensors.values()):
+        kept = tuple(tensors.values())
+        places = tuple(_place(unmarked(value)) for value in kept)
+        if drops or not plain or any(version < 0 for version, *_ in places):
             return None
         others |= {name: getattr(layer, name, None) for name in WEIGHING}
-        kept = tuple(tensors.values())
-        return SteadyInputs(type(layer).__name__, tuple(map(_place, kept)), repr(others), kept)
+        return SteadyInputs(type(layer).__name__, places, repr(others), kept)
 
     def same(self, other: SteadyInputs | None) -> bool:
         """Whether ``other`` arguments are in the same memory, unchanged."""
-        return other is not None and self.like(other) and self.places == other.places
+        if other is None or not self.like(other) or len(self.kept) != len(other.kept):
+            return False
+        pairs = zip(self.kept, other.kept, self.places, other.places, strict=True)
+        return all(mine[0] == its[0] if a is b else mine == its for a, b, mine, its in pairs)
 
     def like(self, other: SteadyInputs) -> bool:
         """Whether they are those of the same kind of layer."""
         return self.kind == other.kind and self.others == other.others
 
 
-def _place(value: Tensor) -> tuple[object, ...]:
-    """The memory of ``value`` and how often it was changed; also tensors without values have a place of their own."""
-    storage = value.untyped_storage()._cdata
-    return storage, value.storage_offset(), tuple(value.shape), value.stride(), version_of(value)
+def _place(value: Tensor) -> tuple[int, object]:
+    """How often ``value`` was changed, and its memory; also tensors without values have a place of their own."""
+    memory = value.untyped_storage()._cdata, value.storage_offset(), tuple(value.shape), value.stride()
+    return version_of(value), memory
 
 
 @dataclass(frozen=True)
