@@ -111,7 +111,7 @@ class EdgeMask(Tensor):
             flipped = name in NOT and len(args) == 1 and not kwargs and first.is_as_made
             return EdgeMask.of(values, first.known, first.number, not first.alike) if flipped else values
         if name == "__getitem__" or (name == "__setitem__" and isinstance(args[2], Tensor)):
-            return func(first, listed(args[1]), *unmasked(args[2:]))
+            return func(first, listed(args[1], first.shape), *unmasked(args[2:]))
         return func(*unmasked(args), **unmasked(kwargs))
 
     @property
@@ -171,9 +171,20 @@ def with_types(value: Any, edges: KnownEdges, count: int) -> Any:
     return changed(value, lambda leaf: EdgeTypes.of(leaf, edges) if fits(leaf) else leaf)
 
 
-def listed(index: Any) -> Any:
-    """``index`` of ``x[index]`` with lists of places for the masks that know theirs."""
-    return changed(index, lambda leaf: leaf.places if isinstance(leaf, EdgeMask) else leaf)
+def listed(index: Any, shape: torch.Size) -> Any:
+    """``index`` of a tensor of this ``shape`` with lists of places for the masks that know theirs.
+
+    A mask that does not fit stays one, so that torch refuses it.
+    """
+    items = index if isinstance(index, tuple) else (index,)
+    fits = len(items) <= len(shape) and all(
+        item.numel() == extent if isinstance(item, EdgeMask) else isinstance(item, int | slice)
+        for item, extent in zip(items, shape, strict=False)
+    )
+    if not fits:
+        return unmasked(index)
+    found = tuple(item.places if isinstance(item, EdgeMask) else item for item in items)
+    return found if isinstance(index, tuple) else found[0]
 
 
 def unmasked(value: Any) -> Any:

@@ -157,7 +157,8 @@ def _get(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
 
 def _pick(func: Callable[..., Any], edges: Edges, index: Any) -> Any:
     """``edges[index]``, marked as the rows that ``index`` picks are."""
-    values, index, mask = unmarked(edges), listed(index), index
+    values, mask = unmarked(edges), index
+    index = listed(index, values.shape)
     if len(edges.sources) == 1:
         picked = func(values, index)
         found = edges.like(picked)

@@ -65,6 +65,20 @@ def test_a_mask_does_what_a_plain_one_does(use, which):
         assert torch.equal(unmasked(found), want)
 
 
+@pytest.mark.parametrize("index", [lambda mask: mask, lambda mask: (slice(None), mask), lambda mask: ~mask])
+def test_a_mask_that_does_not_fit_is_refused(index):
+    values = torch.zeros(8, 8)
+    with pytest.raises(IndexError, match="does not match the shape"):
+        values[index(masks(KnownEdges())[0])]
+
+
+def test_other_ways_to_index_are_those_of_torch():
+    values = torch.arange(36).view(6, 6)
+    mask = masks(KnownEdges())[0]
+    for index in ((..., mask), (None, mask), (mask, torch.tensor([0, 1, 2])), (mask, slice(2)), (mask, 1), [0, 2]):
+        assert torch.equal(values[index], values[unmasked(index)])
+
+
 def test_gradients_pass():
     values = torch.arange(6.0, requires_grad=True)
     (values[masks(KnownEdges())[0]] * torch.tensor([2.0, 3.0, 4.0])).sum().backward()
