@@ -61,9 +61,9 @@ def test_all_recipes(capfd, way, words, waits):
 
 @pytest.mark.slow
 def test_four_workers_compare_the_hybrid_too(capfd):
-    run_local(4, SCRIPT, ["right", "hybrid", "first-layer", "halowire-late"])
+    run_local(4, SCRIPT, ["right", "gnnpipe", "hybrid", "first-layer", "halowire-late"])
     lines = capfd.readouterr().out.splitlines()
-    assert "recipes against the CPU, 4 workers over Gloo: 3 of 3 agree" in lines
+    assert "recipes against the CPU, 4 workers over Gloo: 4 of 4 agree" in lines
     assert "result          all comparisons agree" in lines
 
 
