@@ -17,6 +17,7 @@ from halowire.pyg.adjacency import take_adjacency
 from halowire.pyg.autoencoders import spread_autoencoder
 from halowire.pyg.data_part import ShardData, part_of
 from halowire.pyg.edge_forms import EdgeForm
+from halowire.pyg.edge_mask import unmasked, with_types
 from halowire.pyg.entries import MethodEntry, ModuleEntry, own_methods
 from halowire.pyg.fast_path import LayerPath, use_fast_paths
 from halowire.pyg.hetero_data import HeteroShardData
@@ -295,16 +296,17 @@ class Attachment:
         epoch, widths = (self.epoch, known.widths) if training else (None, None)
         self._part.passing.begin(exchange, epoch, widths, home)
         self.epoch += training
-        if home is not None:
-            return tuple(home.welcome(plain((args, kwargs))))
-        return (plain(args), plain(kwargs)) if is_marked((args, kwargs)) else None
+        given = plain((args, kwargs)) if is_marked((args, kwargs)) else (args, kwargs)
+        if isinstance(self._part, ShardData):
+            given = with_types(given, self._part.bridge.known, self._part.num_local_edges)
+        return tuple(given if home is None else home.welcome(given))
 
     def end(self, out: Any) -> Any:
         """End a pass of the model, also where it failed and ``out`` is None."""
         self._part.passing.end()
         self._around.close()
         forms = iter(self._forms)
-        return None if out is None else changed(bare(out), lambda leaf: self._guarded(leaf, forms))
+        return None if out is None else changed(bare(unmasked(out)), lambda leaf: self._guarded(leaf, forms))
 
     def _watch_weights(self) -> None:
         """Sum the gradients of the weights that all workers share; those of the rows of nodes are complete."""

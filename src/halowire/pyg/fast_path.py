@@ -18,8 +18,9 @@ from halowire.pyg.edges import Edges, unmarked
 from halowire.pyg.home_rows import HomeRows, bare, product
 from halowire.pyg.layer_sums import LayerSums
 from halowire.pyg.pattern import Pattern, Weighted
+from halowire.pyg.row_order import DegreeForward, TypeForward
 from halowire.pyg.stacked import Stacked
-from halowire.pyg.steady_norm import SteadyNorm
+from halowire.pyg.steady_norm import NORMALISING, SteadyNorm
 from halowire.schedules import NOT_HIDDEN, plain_overlap
 from halowire.wire import Crossing
 
@@ -100,27 +101,32 @@ def use_fast_paths(model: nn.Module) -> dict[str, LayerPath]:
     if package is None:
         return {}
     weights = {getattr(package, name): weight for name, weight in WEIGHTS.items()}
+    normalising = {getattr(package, name) for name in NORMALISING}
     paths: dict[str, LayerPath] = {}
     for name, module in model.named_modules():
         layer: Any = module
+        if type(layer) is package.HeteroLinear:
+            layer.forward = TypeForward(layer)
         if not isinstance(layer, package.MessagePassing):
             continue
         kind = type(layer)
         path = paths[name] = LayerPath(kind.__name__, sums=kind in weights)
+        if kind in normalising:
+            layer.register_forward_pre_hook(SteadyNorm(), with_kwargs=True)
         # An attribute of the instance is found before the method of its class; parameters and buffers stay.
         if path.sums:
             path.reason = "" if layer.aggr in SUMS else f"aggr is {layer.aggr}"
             if not path.reason:
                 layer.propagate = FastSum(layer, path, weights[kind], name)
                 layer.register_forward_pre_hook(layer.propagate.sums.note, with_kwargs=True)
-            if kind in (package.GCNConv, package.GCN2Conv, package.APPNP):
-                layer.register_forward_pre_hook(SteadyNorm(name), with_kwargs=True)
         elif kind is package.GATConv:
             path.reason = _misfit_of_gat(layer)
             if not path.reason:
                 layer.forward = FastAttention(layer, path)
         else:
             path.reason = "halowire has no kernel for this kind of layer"
+            if kind is package.MFConv:
+                layer.forward = DegreeForward(layer)
     return paths
 
 

@@ -21,7 +21,8 @@ from halowire.partitioning import Shard
 from halowire.pyg.bridge import Bridge
 from halowire.pyg.edges import unmarked
 from halowire.pyg.model_pass import FIRST_EXACT, in_backward
-from halowire.pyg.pattern import Weighted, version_of
+from halowire.pyg.pattern import Weighted
+from halowire.pyg.seen import version_of
 from halowire.wire import Cover, Crossing
 
 if TYPE_CHECKING:
