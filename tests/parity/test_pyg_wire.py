@@ -63,6 +63,8 @@ def test_evaluation_is_exact_under_every_recipe(recipe):
 
 HOPS = {"APPNP": (lambda: Deep("appnp"), [HIDDEN] * 4), "ChebConv": (lambda: two(pyg.ChebConv, K=3), [HIDDEN] * 2)}
 """Layers that propagate several times, and the widths of the rows with a gradient, in their order."""
+STEADY = ("APPNP",)
+"""Of these the layers that normalise their edges once, so that degrees travel in the first pass only."""
 
 
 def make_hops(name: str) -> torch.nn.Module:
@@ -79,13 +81,14 @@ def test_every_hop_of_a_layer_travels_under_the_recipe(name, recipe):
     widths = HOPS[name][1]
     for found in run_threads(2, lambda transport: train_here(transport, make_hops(name), recipe, 2)):
         fixed = found["sent"][0] - found["coded"][0]
-        for sent, coded in zip(found["sent"], found["coded"], strict=True):
+        for number, (sent, coded) in enumerate(zip(found["sent"], found["coded"], strict=True)):
             if recipe in row_bytes:
                 rows = found["rows_sent"] * sum(row_bytes[recipe](width) for width in widths)
                 assert coded == rows + len(widths) * HEADER_BYTES
             else:
                 assert 0 < coded < found["rows_sent"] * sum(4 * width for width in widths)
-            assert sent - coded == fixed, "what carries no gradient travels exactly, in every pass"
+            once = number > 0 and name in STEADY
+            assert sent - coded == (0 if once else fixed) and fixed > 0, "what carries no gradient travels exactly"
 
 
 @pytest.mark.parametrize("name", HOPS)
