@@ -47,6 +47,7 @@ class Bridge:
         self.known = KnownEdges()
         self._exact = HaloExchange(shard, passing.transport, passing.device, Policy())
         self._target_ids = shard.ids if targets is None else targets
+        self.agreed: list[Any] = []  # the partial sums that layers agreed on
         self._kept: list[KeptRows] = []
 
     def __deepcopy__(self, memo: dict[int, object]) -> Bridge:
