@@ -117,6 +117,7 @@ WIRES: list[dict[str, Any]] = [
     {"freshness__mode": "delayed", "freshness__threshold": 0.1, "freshness__smoothing": 0.5},
     {"freshness__mode": "delayed", "freshness__sync_every": 2, "rate__bits": 4, "rate__nodes": "degree"},
     {"wire__cover": "on", "rate__bits": 1, "freshness__mode": "delayed"},
+    {"wire__cover": "on", "rate__bits": 1, "rate__sums": 4},
     {"freshness__mode": "late-rows", "freshness__gradients": "late", "freshness__damping": 0.5, "rate__bits": 1},
     {"freshness__mode": "late-rows", "freshness__gradients": "fresh", "freshness__correction": "mean"},
     {"wire__cover": "on", "rate__rows": 0.5, "rate__resend_input": True},

@@ -117,7 +117,26 @@ def test_inductive_training(on_workers):
         assert not words, words
 
 
-LATE = {"rate.bits": 1, "freshness.mode": "delayed", "wire.cover": "on", "epochs": 8, "eval.every": 2}
+@pytest.mark.parametrize("backward", [0, 8])
+def test_bytes_of_sums_in_more_bits_follow_the_formula(on_workers, backward):
+    """Gradients of sums have the bits of all gradients."""
+    settings = {"rate.bits": 1, "rate.backward_bits": backward, "rate.sums": 4, "wire.cover": "on"}
+    results = on_workers(3, wire_case.train_here, wire_case.make_config(settings))
+    shards = cut_graph(wire_case.make_graph(), 3)
+    counts = [count for shard in shards for count in shard.cover_counts() if count]
+    rows = sum(int(shard.cover().sum()) for shard in shards)
+    sums = sum(counts) - rows
+
+    def size(bits: int) -> int:
+        return sum(-(-k * bits // 8) + 4 for k in (wire_case.HIDDEN, wire_case.CLASSES))
+
+    want = rows * size(1) + sums * size(4) + (rows + sums) * size(backward or 1)
+    assert rows and sums
+    for epoch in range(wire_case.EPOCHS):
+        assert wire_case.bytes_sent(results, epoch) == want + 4 * HEADER_BYTES * len(counts)
+
+
+LATE = {"rate.bits": 1, "rate.sums": 4, "freshness.mode": "delayed", "wire.cover": "on", "epochs": 8, "eval.every": 2}
 
 
 def trainer_of(rank: int, run: str) -> Trainer:

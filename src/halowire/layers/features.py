@@ -183,9 +183,9 @@ def _fetch(rows: Tensor | Csr, exchange: HaloExchange, themselves: bool) -> Tens
 
     Under a cover, dense rows come with partial sums in their place, unless the rows ``themselves`` are needed.
     """
-    if themselves:
-        return exchange.fetch_once(rows)
-    return exchange.fetch_sparse(rows) if isinstance(rows, Csr) else exchange.fetch(rows)
+    if isinstance(rows, Tensor) and exchange.policy.cover and not themselves:
+        return exchange.fetch(rows)
+    return exchange.fetch_once(rows)
 
 
 def _boundary_sums(edges: Sum, x: Tensor | Csr, halo: Tensor | Csr) -> Tensor | Csr:

@@ -83,6 +83,8 @@ class RateConfig:
     the row's conditional means; `clipped`, 1 bit: stochastic between levels 1.5 times as far apart as those means"""
     backward_code: Literal["", "minmax", "levels", "clipped"] = ""
     """the code of the gradients alone; empty: as --rate.code"""
+    sums: Literal[0, 8, 4, 2] = 0
+    """bits per value of partial sums (--wire.cover) on the way forward, where rows have fewer; 0: as rows"""
     share: float = 0.0
     """more bits for narrow rows, while all rows take at most this share of their float32 bytes; 0: off"""
     decay: float = -1.0
@@ -220,7 +222,8 @@ class PartitionConfig:
     balance: Literal["auto", "both", "nodes"] = "auto"
     """methods `metis`, `hypergraph` and `kaminpar`: `both`: parts of equal nodes plus edges; `nodes`: of equal nodes
     alone (fewer halo rows, more uneven work); `auto`: as `both`, but where a part then has more than 1.15 of the mean
-    in predicted work or memory, edges that weigh half and twice as much are tried too, and the best cut is kept"""
+    in predicted work or memory, edges that weigh half as much are tried too, and then nodes are moved out of the
+    largest parts"""
 
 
 @dataclass(frozen=True)

@@ -21,13 +21,15 @@ LEAST_SAVING = 0.05
 class PartialSums:
     """Whether partial sums travel, why, and how many rows an exchange of all workers has without and with them.
 
-    ``covered`` is None where it was not worked out, because partial sums cannot travel or are not wanted.
+    ``covered`` is None where it was not worked out, because partial sums cannot travel or are not wanted; ``sums`` of
+    them are partial sums.
     """
 
     used: bool
     why: str
     rows: int
     covered: int | None = None
+    sums: int = 0
 
     def words(self) -> str:
         """A line for the console."""
@@ -62,17 +64,19 @@ def choose_cover(shard: Shard, config: Config, transport: Transport, against: st
     """
     wire = config.wire
     wanted = not (wire.plain or wire.cover == "off" or against)
-    counts = [sum(shard.recv_counts), sum(shard.cover_counts()) if wanted else 0]
-    rows, covered = transport.all_reduce(torch.tensor(counts), "reduction of the rows that travel", SETUP).tolist()
+    arriving = sum(shard.cover_counts()) if wanted else 0
+    counts = [sum(shard.recv_counts), arriving, arriving - int(shard.cover().sum()) if wanted else 0]
+    where = "reduction of the rows that travel"
+    rows, covered, sums = transport.all_reduce(torch.tensor(counts), where, SETUP).tolist()
     if wire.plain or wire.cover == "off":
         return PartialSums(False, "as --wire.plain asks" if wire.plain else "as --wire.cover off asks", rows)
     if against:
         return PartialSums(False, f"because {against}", rows)
     if wire.cover == "on":
-        return PartialSums(True, "as --wire.cover on asks", rows, covered)
+        return PartialSums(True, "as --wire.cover on asks", rows, covered, sums)
     saved = rows - covered
     why = f"because they save {saved / max(rows, 1):.0%} of the rows"
-    return PartialSums(pays(rows, covered), why, rows, covered)
+    return PartialSums(pays(rows, covered), why, rows, covered, sums)
 
 
 def pays(rows: int, covered: int) -> bool:

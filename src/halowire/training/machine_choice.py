@@ -12,6 +12,8 @@ def against_once(config: Config) -> str:
     """Why every worker must get its rows itself under these settings; empty where a machine can get them once."""
     if config.rate.nodes == "degree":
         return "--rate.nodes degree gives a row other bits for every worker that needs it"
+    if config.rate.sums:
+        return "--rate.sums gives partial sums other bits than rows"
     if config.rate.rows < 1:
         return "--rate.rows samples other rows for every worker"
     return ""

@@ -108,6 +108,7 @@ MODEL = (
         lambda c, here: c.wire.cover == "on" and _pipelined(c, here),
         "--wire.cover on needs all halo rows of a layer at once, but chunks and stages send theirs one after another",
         "use --wire.cover off, or one stage and one chunk"),
+    idle("rate.sums", "in several stages or chunks, where no partial sums travel", _pipelined),
     within("mesh.hosts", "be at least 1, or 0: as torchrun says", lambda hosts: hosts >= 0),
     needs("mesh.hosts", "as many workers", lambda c, here: 0 < here.mesh.workers < c.mesh.hosts,
         "--mesh.hosts {mesh.hosts} asks for more machines than there are workers, {workers}", "use fewer",

@@ -86,12 +86,13 @@ def policy_for(
     widths = travelling_widths(config.model, num_features, outputs, sends_narrow(config))
     counts = shard.cover_counts() if cover else shard.recv_counts
     travelling = sum(sample_size(count, config.rate.rows) for count in counts)
-    sizes = torch.tensor([travelling, sum(count > 0 for count in counts)])
-    halo_rows, pairs = transport.all_reduce(sizes, "reduction of the halo sizes", SETUP).tolist()
+    sums = sum(counts) - int(shard.cover().sum()) if cover and config.rate.sums else 0
+    sizes = torch.tensor([travelling, sum(count > 0 for count in counts), sums])
+    halo_rows, pairs, sums = transport.all_reduce(sizes, "reduction of the halo sizes", SETUP).tolist()
     grades = None
     if config.rate.nodes == "degree":
         grades = by_base(transport.all_reduce(grade_counts(shard), "reduction of the grades", SETUP))
-    return replace(policy_of(config, widths, halo_rows, grades, num_features, links, pairs), cover=cover)
+    return replace(policy_of(config, widths, halo_rows, grades, num_features, links, pairs, sums), cover=cover)
 
 
 def policy_of(
@@ -102,6 +103,7 @@ def policy_of(
     input_width: int = 0,
     links: Sequence[BorderRows] = (),
     pairs: int | Sequence[int] = 0,
+    sums: int = 0,
 ) -> Policy:
     """The policy of a run in which layers 1, 2, ... exchange rows of ``widths`` columns, ``halo_rows`` rows each.
 
@@ -110,7 +112,8 @@ def policy_of(
     ``grades`` says how many halo rows each grade of a base has; only a budget of graded rows needs it.
     ``input_width`` is the number of columns of the raw features, which are layer 0 where every epoch sends them.
     ``links`` are the borders of the stages. Without halo rows, only rows that cross a border travel, so only the layers
-    behind a border can have rates of their own. ``pairs`` counts the messages of one exchange, of all workers.
+    behind a border can have rates of their own. ``pairs`` counts the messages of one exchange, of all workers,
+    ``sums`` those of the ``halo_rows`` that are partial sums.
     """
     rate, layers = config.rate, dict(enumerate(widths, 1))
     layers = {0: input_width} | layers if rate.resend_input else layers
@@ -121,7 +124,7 @@ def policy_of(
     refuse(config)
     plan = RatePlan.of(rate, layers, {link.layer for link in links} if links and not any_halo else set(layers))
     fresh = freshness_of(config, set(layers))
-    traffic = Traffic(layers, rows_of, pairs_of, tuple(links), grades, fresh.sends(BACKWARD))
+    traffic = Traffic(layers, rows_of, pairs_of, tuple(links), grades, fresh.sends(BACKWARD), sums)
     ratios = ratio_schedule(rate, config.epochs, partial(traffic.cost, plan) if any_halo or links else None)
 
     def rates(epoch: int, layer: int, direction: str) -> Rate:

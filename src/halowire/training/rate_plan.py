@@ -74,7 +74,10 @@ class RatePlan:
         rate = self.rate
         number = self.bits[layer, direction] if self.base is None else self.base.bits(epoch)
         code = rate.code if direction == FORWARD or not rate.backward_code else rate.backward_code
-        return Rate(number, code_for(code, number), self.ratios.get(layer, ratio), rate.rows, rate.nodes == "degree")
+        ratio = self.ratios.get(layer, ratio)
+        # The gradient of a sum has no larger error than those of rows (`bench/code_error`).
+        sums = rate.sums if direction == FORWARD and number < rate.sums else 0
+        return Rate(number, code_for(code, number), ratio, rate.rows, rate.nodes == "degree", sums)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +91,7 @@ class Traffic:
         links: the borders of the stages.
         grades: how many halo rows each grade of a base has; only graded rates need it.
         returns: whether gradients of halo rows travel.
+        sums: how many of the halo rows are partial sums.
     """
 
     layers: Mapping[int, int]
@@ -96,13 +100,15 @@ class Traffic:
     links: tuple[BorderRows, ...]
     grades: GradeCounts | None
     returns: bool = True
+    sums: int = 0
 
     def cost(self, plan: RatePlan, share: float) -> int:
         """Bytes of an epoch in which this ``share`` of the columns travels."""
         rates = partial(plan.at, _ratio(share))
         rows = self.halo_rows
         halo = sum(
-            epoch_bytes(rates, {at: width}, rows[at], self.grades, self.returns) for at, width in self.layers.items()
+            epoch_bytes(rates, {at: width}, rows[at], self.grades, self.returns, self.sums)
+            for at, width in self.layers.items()
         )
         # Between stages every row travels, forward and backward.
         stages = sum(epoch_bytes(rates, {link.layer: link.width}, link.rows) for link in self.links)
@@ -145,12 +151,13 @@ def epoch_bytes(
     halo_rows: int,
     grades: GradeCounts | None = None,
     returns: bool = True,
+    sums: int = 0,
 ) -> int:
     """Bytes that all workers send in one epoch, forward and, where gradients return, backward.
 
     ``widths`` are the columns of every layer that exchanges rows, ``halo_rows`` the halo rows of all workers that
-    travel, ``grades`` how many of them each grade of a base has (needed for graded rates). The columns of a backward
-    message are those of the forward one.
+    travel, ``grades`` how many of them each grade of a base has (needed for graded rates), ``sums`` how many of them
+    are partial sums. The columns of a backward message are those of the forward one.
     """
     total = 0
     for layer, width in widths.items():
@@ -158,13 +165,14 @@ def epoch_bytes(
         columns = forward.columns(width)
         # Layer 0 holds the raw features, which have no gradient.
         for rate in (forward, rates(layer, BACKWARD)) if layer > 0 and returns else (forward,):
-            total += _message_bytes(rate, columns, halo_rows, grades)
+            total += _message_bytes(rate, columns, halo_rows, grades, sums)
     return total
 
 
-def _message_bytes(rate: Rate, columns: int, rows: int, grades: GradeCounts | None) -> int:
+def _message_bytes(rate: Rate, columns: int, rows: int, grades: GradeCounts | None, sums: int) -> int:
     if not rate.graded:
-        return rows * codec_of(rate).row_bytes(columns)
+        finer = sums * codec_of(rate.of_sums()).row_bytes(columns)
+        return (rows - sums) * codec_of(rate).row_bytes(columns) + finer
     if grades is None:
         raise ValueError("the bytes of a graded rate depend on the rows of every grade")
     parts = zip(grade_bits(rate.bits), grades[rate.bits], strict=True)

@@ -101,4 +101,5 @@ def _first_bytes(shard: Shard, config: Config, transport: Transport, stage: Stag
     rows = cover.covered if cover.used and cover.covered is not None else cover.rows
     travelling = sample_size(rows, config.rate.rows)
     messages = 2 * transport.size * (transport.size - 1)
-    return epoch_bytes(rates, {FIRST_EXCHANGE: stage.layers[0].width}, travelling) + HEADER_BYTES * messages
+    sums = cover.sums if cover.used else 0
+    return epoch_bytes(rates, {FIRST_EXCHANGE: stage.layers[0].width}, travelling, sums=sums) + HEADER_BYTES * messages

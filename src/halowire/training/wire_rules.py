@@ -6,6 +6,7 @@ import re
 
 from halowire.kernels import CODE_BITS
 from halowire.training.config import Config, RateConfig
+from halowire.training.cover_choice import against_cover
 from halowire.training.rule import Rule, Situation, changed, excludes, idle, needs, parse_settings, readable, within
 from halowire.wire import BASES, parse_steps
 
@@ -98,6 +99,11 @@ def _code_rules(code: str, takes: tuple[int, ...]) -> list[Rule]:
     return rules if code == RateConfig().code else [idle(f"rate.code={code}", reason, forward), *rules]
 
 
+def _rows_alone(config: Config) -> bool:
+    """Whether no partial sums travel, whatever the graph."""
+    return config.wire.plain or config.wire.cover == "off" or bool(against_cover(config))
+
+
 def _excludes_share(name: str) -> Rule:
     """The rule that ``rate.share`` and the setting ``name`` exclude each other: both decide on the bits of a row."""
     setting = parse_settings(name)
@@ -156,6 +162,9 @@ TOGETHER = (
         "--rate.rescale and --rate.columns first do not go together: the other columns never travel, and larger "
         "values do not stand for them",
         "leave one out"),
+    excludes("rate.sums rate.rows", "", lambda c, here: c.rate.sums > 0 and c.rate.rows < 1,
+        "--rate.sums and --rate.rows do not go together: every epoch samples other rows and sums",
+        "drop one of the two"),
     needs("freshness.mode=adaptive", "--rate.base loss or loss-per-second",
         lambda c, here: c.freshness.mode == "adaptive" and not _follows_loss(c),
         "--freshness.mode adaptive follows the bits: add --rate.base loss, or use delayed"),
@@ -188,6 +197,9 @@ IDLE = (
     idle("rate.backward_bits rate.backward_code", "without gradients that travel (--freshness.gradients none)",
         lambda c, here: late_rows(c) and c.freshness.gradients == "none"),
     *(rule for code, takes in CODE_BITS.items() for rule in _code_rules(code, takes)),
+    idle("rate.sums", "where no partial sums travel (--wire.cover)", lambda c, here: _rows_alone(c)),
+    idle("rate.sums", "where rows have as many bits already",
+        lambda c, here: not _follows_loss(c) and min(forward_bits(c.rate)) >= c.rate.sums),
     idle("rate.gain", "without --rate.decay: nothing is kept", lambda c, here: not changes(c)),
     idle("rate.backward_bits rate.layers",
         "where --rate.base follows the loss: all layers and directions have its bits",

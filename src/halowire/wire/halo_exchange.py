@@ -18,7 +18,7 @@ from halowire.wire.graded import HaloCodecs
 from halowire.wire.hand_on import HandOn
 from halowire.wire.memory import Memory, check_shapes
 from halowire.wire.message import Arrival, Message, Wire
-from halowire.wire.once import sums_by_peer, swap_once
+from halowire.wire.once import swap_once
 from halowire.wire.own_codec import RowCodec, check_codec
 from halowire.wire.placement import sent_over
 from halowire.wire.policy import BACKWARD, FORWARD, NONE, Policy
@@ -62,7 +62,6 @@ class HaloExchange:
         self._lifted: Lifted | None = None
         self._travel_by(shard)
         self.device = self.halo_ids.device
-        self._codecs = HaloCodecs(shard, device)
         self._rank = shard.rank
         self._wire = Wire(transport, self.memory)
         # With smoothing, receivers use a running mean, whose delay is not measured: only the error of the code is.
@@ -95,6 +94,7 @@ class HaloExchange:
         if self._hand_on is not None:
             network = self._hand_on.lists
             back = None if back is None else back.select_columns(self._hand_on.sent)
+        self._codecs = HaloCodecs(network, self.halo_ids.device)
         seed, rows = self.policy.seed, self._piece_rows
         self._routes = HaloRoutes(network, self.device, seed, rows, back, self._hand_on)
 
@@ -150,23 +150,13 @@ class HaloExchange:
         return message.rows().clone()
 
     def fetch_once(self, rows: Tensor | Csr) -> Tensor | Csr:
-        """The halo rows ``[h, k]`` themselves, also under a cover, sent in the smallest exact form: for set-up."""
+        """The halo rows ``[h, k]`` themselves, also under a cover, sent in the smallest exact form: for set-up.
+
+        They are dense or sparse like ``rows``.
+        """
         index, sent, received = self._plain
         own = rows.select_rows(index) if isinstance(rows, Csr) else rows[index.to(rows.device)]
         return swap_once(own, sent, received, self.transport)
-
-    def fetch_sparse(self, rows: Csr) -> Csr:
-        """The halo rows ``[h, F]`` of the sparse matrix with the owned ``rows`` ``[n, F]``: for set-up."""
-        index, sent, received = self._plain
-        out = rows.select_rows(index)
-        # Row lengths first, so that the receiver knows the sizes; then the columns; then the values, if there are any.
-        lengths = out.indptr.diff()
-        where = "exchange of the features"
-        arrived = self.transport.swap(lengths, sent, received, where)
-        sizes = sums_by_peer(lengths, sent), sums_by_peer(arrived, received)
-        indices = self.transport.swap(out.indices, *sizes, where)
-        weight = None if out.weight is None else self.transport.swap(out.weight, *sizes, where)
-        return Csr(torch.nn.functional.pad(arrived.cumsum(0), (1, 0)), indices, weight, rows.num_cols)
 
     def start(self, rows: Tensor, layer: int, delta: bool = False) -> Message | None:
         """Launch the owned ``rows`` ``[n, k]`` to the peers' halos; returns the message whose rows are to be used.

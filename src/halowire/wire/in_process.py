@@ -125,12 +125,13 @@ class InProcessTransport(Transport):
         return self.all_reduce(tensor if self.rank == 0 else tensor.zero_(), where, account)
 
 
-def run_threads(size: int, work: Callable[[InProcessTransport], Any]) -> list[Any]:
+def run_threads(size: int, work: Callable[[InProcessTransport], Any], deadline: float = 60.0) -> list[Any]:
     """Run ``work`` in one thread per rank, with that rank's transport; returns the results in rank order.
 
+    A thread waits at most ``deadline`` seconds for a message.
     If threads fail, the error of the lowest rank is raised; that of a thread that only waited comes last.
     """
-    hub = Hub(size)
+    hub = Hub(size, deadline)
     results: list[Any] = [None] * size
     errors: list[tuple[bool, int, BaseException]] = []
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -32,6 +32,7 @@ class Rate:
         ratio: VARCO's compression ratio ``c``: ``max(1, int(F / c))`` of ``F`` columns travel, the same for all rows.
         rows: BNS-GCN's share ``p`` of the halo rows that travel.
         graded: ``bits`` is the base; halo nodes of higher in-degree get more bits, up to 8.
+        sums: bits of the values of partial sums, where they travel and have more than rows; 0: those of rows.
     """
 
     bits: int = FULL
@@ -39,6 +40,7 @@ class Rate:
     ratio: float = 1.0
     rows: float = 1.0
     graded: bool = False
+    sums: int = 0
 
     def __post_init__(self) -> None:
         if self.bits not in BITS:
@@ -52,6 +54,11 @@ class Rate:
             raise InputError(f"the ratio of columns is {self.ratio}; it must be at least 1 (all columns)")
         if self.graded and self.bits > 8:
             raise InputError(f"bits by degree start from a base of 1, 2, 4 or 8 bits, not {self.bits}; set --rate.bits")
+
+    def of_sums(self) -> Rate:
+        """The rate of partial sums."""
+        bits = max(self.sums, self.bits)
+        return replace(self, bits=bits, code=code_for(self.code, bits), sums=0)
 
     def columns(self, width: int) -> int:
         """Number of ``width`` columns that travel, at least one."""

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import time
+
+import pytest
 import torch
 from torch import Tensor
 
 from halowire.graph import Graph
-from halowire.partitioning import measure, partition
+from halowire.partitioning import measure, partition, weightings
+from halowire.partitioning.levelling import LARGEST_PART
 from halowire.partitioning.part_load import PartLoad
-from halowire.partitioning.weightings import LARGEST_PART, best_weighting
+from halowire.partitioning.weightings import best_weighting
 
 
 def star(leaves: int) -> Graph:
@@ -38,14 +42,16 @@ def test_a_good_cut_is_kept_without_further_tries() -> None:
     assert asked == [1.0] and said == () and owner.tolist() == [0] * 4 + [1] * 4
 
 
-def test_the_smallest_largest_part_wins() -> None:
+def test_every_cut_is_levelled_where_none_is_good_enough() -> None:
+    """In a ring of 8 nodes every cut of 4 and 4 consecutive nodes has as many halo rows: the first one is kept."""
     asked: list[float] = []
     cut = cuts_of({1.0: 7, 0.5: 5, 2.0: 6}, asked)
     owner, said = best_weighting(ring(), 2, (1.0, 0.5, 2.0), (8,), cut, lambda line: None)
-    assert asked == [1.0, 0.5, 2.0] and int((owner == 0).sum()) == 5
+    assert asked == [1.0, 0.5, 2.0] and int((owner == 0).sum()) == 4
+    assert PartLoad.of(ring(), owner, 2, (8,)).largest() <= LARGEST_PART
     assert said == (
         "the largest part over the mean was 1.75 (edges weigh 1), 1.25 (edges weigh 0.5), 1.50 (edges weigh 2): "
-        "1.25 with edges that weigh 0.5 is kept",
+        "1.00 with edges that weigh 1 is kept, after 3 nodes moved out of the largest parts",
     )
 
 
@@ -57,11 +63,12 @@ def test_trying_stops_at_the_first_cut_that_is_good_enough() -> None:
 
 def test_a_graph_that_forbids_balance_says_what_was_tried() -> None:
     graph = star(300)
-    made = partition(graph, 4)
-    assert PartLoad.of(graph, made.owner, 4, (256, 256)).largest() > LARGEST_PART
-    assert len(made.choices) == 1 and "edges weigh 0.5" in made.choices[0] and "edges weigh 2" in made.choices[0]
+    made = partition(graph, 8)
+    assert PartLoad.of(graph, made.owner, 8, (256, 256)).largest() > LARGEST_PART
+    assert len(made.choices) == 1 and "edges weigh 0.5" in made.choices[0]
+    assert "the part that owns the node with the most in-edges has at least " in made.choices[0]
     assert f"choice      {made.choices[0]}" in measure(graph, made).lines()
-    assert partition(graph, 4, balance="both").choices == ()
+    assert partition(graph, 8, balance="both").choices == ()
 
 
 def test_work_and_memory_counted_by_hand() -> None:
@@ -73,3 +80,20 @@ def test_work_and_memory_counted_by_hand() -> None:
     row, halo = 4 * 5 + 3 * 4 * 30, 4 * 30
     assert load.memory() == [2 * row + halo + 2 * 16, row + halo + 16]
     assert load.largest() == 4 / 3
+
+
+def test_a_slow_cut_says_that_it_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(weightings, "TICK", 0.02)
+    monkeypatch.setattr(weightings, "SLOW", 0.1)
+    told: list[str] = []
+
+    def cut(edges: float) -> Tensor:
+        time.sleep(0.2)
+        return (torch.arange(8) >= 4).long()
+
+    best_weighting(ring(), 2, (1.0,), (8,), cut, told.append)
+    assert len(told) > 2 and set(told[:-1]) == {"weighting 1 of up to 1: 0 s so far"}
+    assert told[-1] == "weighting 1 of up to 1 took 0 s: largest part 1.00"
+    count = len(told)
+    time.sleep(0.1)
+    assert len(told) == count, "nothing is told after the cut"

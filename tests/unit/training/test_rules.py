@@ -39,6 +39,11 @@ BROKEN = {
     ),
     "sums of changes": ({"rate.bits": 1, "rate.decay": 0.5, "wire.cover": "on"}, Situation(), "travel before dropout"),
     "sums of grades": ({"rate.bits": 1, "rate.nodes": "degree", "wire.cover": "on"}, Situation(), "bits of its own"),
+    "bits of sampled sums": (
+        {"rate.bits": 1, "rate.rows": 0.5, "rate.sums": 4}, Situation(), "--rate.sums and --rate.rows do not",
+    ),
+    "bits of no sums": ({"rate.bits": 1, "rate.sums": 4, "wire.cover": "off"}, Situation(), "no partial sums travel"),
+    "bits of sums that are few": ({"rate.bits": 4, "rate.sums": 2}, Situation(), "have as many bits already"),
     "attention at home": (
         {"model.name": "gat", "wire.first_layer": "local"}, Situation(), "weights its neighbours anew in every epoch",
     ),

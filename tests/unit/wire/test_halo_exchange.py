@@ -147,7 +147,7 @@ def features_here(rank: int, sparse: bool) -> bool:
     graph = Graph.from_edge_index(graph.edge_index(), 120, x=features if sparse else x)
     _, _, shard = shard_of(rank, transport.size, graph)
     exchange = HaloExchange(shard, transport, torch.device("cpu"))
-    halo = exchange.fetch_sparse(shard.x).to_dense() if sparse else exchange.fetch(shard.x)
+    halo = exchange.fetch_once(shard.x).to_dense() if sparse else exchange.fetch(shard.x)
     return torch.equal(halo, x[shard.halo_ids])
 
 
