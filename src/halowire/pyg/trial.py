@@ -17,16 +17,16 @@ from halowire.errors import InputError
 from halowire.pyg.adjacency import Adjacency
 from halowire.pyg.data_part import ShardData, holds_graph, standing_in
 from halowire.pyg.drop_edges import DropEdges
-from halowire.pyg.edge_forms import EdgeForm
 from halowire.pyg.edges import Edges
 from halowire.pyg.hetero_data import HeteroShardData
 from halowire.pyg.hetero_trial import HeteroSlots
 from halowire.pyg.home_rows import Home, bare, changing
 from halowire.pyg.leaves import leaves
 from halowire.pyg.model_pass import ModelPass
-from halowire.pyg.outputs import Held, Output
+from halowire.pyg.outputs import Belongs, Held, Output
 from halowire.pyg.own_rows import plain
-from halowire.pyg.pairs import Pairs
+from halowire.pyg.pair_trial import held_pairs, label_of, name_among
+from halowire.pyg.pairs import Pairs, pair_names, refuse_ends
 from halowire.pyg.row_numbers import RowNumbers
 from halowire.pyg.slots import Slot, fill, form
 
@@ -48,8 +48,9 @@ def needed_inputs(model: nn.Module) -> list[str]:
 class Call:
     """The arguments of a call, ``args`` and ``kwargs``, where a `Slot` stands for a tensor of the graph.
 
-    ``samples`` are the tensors of the graph by name, each with its kind, ``node`` or ``edge``; in a graph of several
-    types, the kind is the type of the nodes or edges. ``entry`` is the path from the model to what is called: empty for
+    ``samples`` are the tensors of the graph by name, each with its kind: ``node``, ``edge``, ``pair`` for pairs of
+    nodes and ``label`` for what has a row for each of these; in a graph of several types, the kind is the type of the
+    nodes or edges. ``entry`` is the path from the model to what is called: empty for
     the model itself, else a method or a module of it (``encode``). ``doubt`` says why the call must be refused.
     """
 
@@ -89,7 +90,7 @@ class Call:
     def key(self) -> str:
         """A text that is equal for calls that differ only in the values of their tensors and numbers."""
         shapes = {
-            name: (kind, value.dtype, tuple(value.shape[1:]), value.shape[0] == 0, value.requires_grad)
+            name: (kind, value.dtype, *_shape(kind, value), value.requires_grad)
             for name, (kind, value) in self.samples.items()
         }
         return repr((self.entry, str(self.doubt), form(self.args), form(self.kwargs), shapes))
@@ -123,11 +124,7 @@ class Call:
                 self._sample(name, getattr(value, name), value.edge_index.shape[1])
             return Slot("")
         if isinstance(value, Pairs):
-            raise InputError(
-                "the model is called with pairs of nodes, whose rows are not those of the worker's nodes; call it "
-                "without them and score the pairs by its output: z = model.encode(x, edge_index), then "
-                "model.decode(z, data.edge_label_index)"
-            )
+            return Slot(self._pairs(value))
         if isinstance(value, Adjacency):
             name = next(
                 (key for key in self.data.keys if self.data[key] is value), "adj_t" if value.by_target else "adj"
@@ -136,19 +133,44 @@ class Call:
             return Slot(name)
         if not isinstance(value, Tensor):
             return value
+        label = label_of(self.data.tensors, value) if isinstance(self.data, ShardData) else None
+        if label is not None:
+            return Slot(self._label(label, value))
         name = "edge_index" if isinstance(value, Edges) else f"sample{len(self.samples)}"
         return Slot(name) if self._sample(name, value, num_edges) else value
 
+    def _pairs(self, value: Pairs) -> str:
+        """Add pairs of nodes to the samples; return their name."""
+        refuse_ends(value)
+        assert isinstance(self.data, ShardData)
+        name = name_among(self.data.tensors, value, f"sample{len(self.samples)}")
+        self.samples[name] = ("pair", value)
+        return name
+
+    def _label(self, name: str, value: Tensor) -> str:
+        """Add the labels of pairs to the samples, and the pairs themselves; return their name."""
+        assert isinstance(self.data, ShardData)
+        self._pairs(self.data.tensors[pair_names(self.data.tensors)[name]])
+        self.samples[name] = ("label", value)
+        return name
+
     def _sample(self, name: str, value: Any, num_edges: int) -> bool:
         """Add ``value`` to the samples; return False if it is no tensor of the graph."""
+        assert isinstance(self.data, ShardData)
+        if isinstance(value, Pairs):
+            return bool(self._pairs(value))
+        if label_of(self.data.tensors, value) is not None:
+            return bool(self._label(name, value))
         if isinstance(value, Adjacency):
             weight = value.value
             self.samples[name] = ("edge", torch.ones(num_edges) if weight is None else weight)
             return True
         if isinstance(value, Edges):
             return len(value.sources) == 2
-        if not isinstance(value, Tensor) or value.dim() == 0:
-            return False
+        return isinstance(value, Tensor) and value.dim() > 0 and self._rows(name, value, num_edges)
+
+    def _rows(self, name: str, value: Tensor, num_edges: int) -> bool:
+        """Add ``value`` to the samples if it has one row for each node or edge."""
         num_nodes = self.data.num_nodes
         assert isinstance(self.data, ShardData)
         known = [key.startswith("edge_") for key in self.data.keys if getattr(self.data, key) is value]
@@ -178,13 +200,13 @@ class Rehearsed:
 
     ``saved`` are the widths of the exchanges that are not needed because workers compute the rows of their halo
     themselves.
-    ``forms`` are the lists of edges that the outputs belong to (None: to nodes), in training and in evaluation.
+    ``forms`` say what the outputs belong to, in training and in evaluation.
     """
 
     widths: tuple[int, ...]
     drops: bool
     halos: tuple[str, ...] = ()
-    forms: tuple[tuple[EdgeForm | None, ...], ...] = field(default=((), ()), compare=False)
+    forms: tuple[tuple[Belongs, ...], ...] = field(default=((), ()), compare=False)
     saved: tuple[int, ...] = ()
 
 
@@ -237,14 +259,14 @@ def try_pass(
     if at_home and isinstance(graph, ShardData):
         for name in call.kept_names:
             graph.bridge.keep(plain(getattr(graph, name)))
-    args, kwargs = call.on(graph)
     passing: ModelPass | None = getattr(graph, "passing", None)
 
-    held = Held.of(graph, rows, size.nodes, size.edges)
+    held = Held.of(graph, rows, size.nodes, size.edges, _pairs_of(call, graph))
 
     def run() -> list[Output]:
         home = Home(graph.bridge) if at_home and isinstance(graph, ShardData) else None
-        given = (args, kwargs) if home is None else home.welcome((args, kwargs))
+        given = call.on(graph)  # anew for each pass: a model may change the dictionaries that it is called with
+        given = given if home is None else home.welcome(given)
         if passing is not None:
             passing.begin(home=home)
         with Still(notes, lambda: 0 if passing is None else len(passing.coded_widths)):
@@ -268,10 +290,27 @@ def try_pass(
     model.eval()
     with torch.no_grad():
         evaluated = run()
-    known = replace(known, forms=tuple(tuple(output.form for output in found) for found in (outputs, evaluated)))
+    known = replace(known, forms=tuple(tuple(output.belongs for output in found) for found in (outputs, evaluated)))
     gradients = {name: _dense(parameter.grad) for name, parameter in model.named_parameters()}
     everything = [replace(output, values=output.values.detach()) for output in (*outputs, *given, *evaluated)]
     return Outcome(everything, trace, gradients, dict(model.named_buffers()), rows, known)
+
+
+def _shape(kind: Any, value: Tensor) -> tuple[Any, ...]:
+    """What of a sample's shape may decide which code runs: not the number of rows, but whether there are any."""
+    if isinstance(value, Pairs) or kind == "label":
+        return ("pairs", value.dim())
+    return tuple(value.shape[1:]), value.shape[0] == 0
+
+
+def _pairs_of(call: Call, graph: Any) -> list[tuple[Tensor, int]]:
+    """For each list of pairs that the model is called with, which of the whole graph's ``graph`` has."""
+    numbers = getattr(graph, "pair_rows", {})
+    if isinstance(call.data, HeteroShardData):
+        stores = {kind: dict(graph[kind].items()) for kind in graph.edge_types}
+        return held_pairs(stores, lambda kind, name: numbers.get((kind, name)))
+    named = {name: getattr(graph, name) for name, (kind, _) in call.samples.items() if kind == "pair"}
+    return held_pairs({None: named}, lambda _, name: numbers.get(name))
 
 
 def _gradient_of(leaf: Tensor, held: Held, kind: str) -> Output:

@@ -97,7 +97,10 @@ def refuse(change, words):
 
 def test_what_cannot_be_cut_is_refused():
     def label(data):
-        data["author", "writes", "paper"].edge_label_index = torch.zeros(2, 5, dtype=torch.int64)
+        data["author", "writes", "paper"].edge_label_index = torch.zeros(3, 5, dtype=torch.int64)
+
+    def stranger(data):
+        data["author", "writes", "paper"].edge_label_index = torch.full((2, 5), COUNTS["author"])
 
     def index(data):
         data["paper"].anchor_idx = torch.arange(5)
@@ -112,7 +115,8 @@ def test_what_cannot_be_cut_is_refused():
         for kind in LINKS:
             del data[kind]
 
-    refuse(label, r"edge_label_index of .*data\.to_homogeneous\(\)")
+    refuse(label, r"edge_label_index of .* expected pairs of nodes")
+    refuse(stranger, f"names node {COUNTS['author']}")
     refuse(index, "anchor_idx of 'paper' names nodes")
     refuse(beyond, f"which has {COUNTS['author']} nodes")
     refuse(short, "y of 'paper' has shape")
