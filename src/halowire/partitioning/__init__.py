@@ -17,7 +17,8 @@ from halowire.partitioning.store import read_shard, write_shards
 from halowire.partitioning.type_balance import type_owners, union_edges
 
 __all__ = [
-    "EDGE", "Cutting", "EdgeType", "HaloLists", "NamedHalo", "PartLinks", "Partition", "Quality", "Relation", "Shard", "TypedPart",
+    "EDGE", "Cutting", "EdgeType", "HaloLists", "NamedHalo", "PartLinks", "Partition", "Quality", "Relation", "Shard",
+    "TypedPart",
     "cut", "cut_links", "cut_shards", "cut_types", "fill_empty", "is_by_target", "is_shard_folder", "links_record",
     "machine_rows", "measure", "metis_owners", "owned_edges", "partition", "read_links", "read_manifest", "read_shard",
     "summed_pairs", "target_order", "type_owners", "union_edges", "write_shards",

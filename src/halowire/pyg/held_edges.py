@@ -61,15 +61,14 @@ class HeldEdges:
             found.append(HeldEdges(edges, sources, targets, torch.arange(count), count, targets.numel(), kind))
         return found
 
-    @property
-    def forms(self) -> tuple[EdgeForm, ...]:
-        """The lists that values may belong to: a loop joins a node to itself, so edges of two types have none."""
-        alike = self.kind is None or self.kind[0] == self.kind[2]
-        return FORMS if alike else FORMS[:1]
+    def form_of(self, extent: int, depth: int) -> EdgeForm | None:
+        """The list number ``depth`` if it has ``extent`` entries; else None.
 
-    def form_of(self, extent: int) -> EdgeForm | None:
-        """The first list with ``extent`` entries; None where none has."""
-        return next((form for form in self.forms if form.count(self.edges, self.targets.numel()) == extent), None)
+        A loop joins a node to itself, so edges between two types have no list but their own.
+        """
+        alike = self.kind is None or self.kind[0] == self.kind[2]
+        form = FORMS[depth]
+        return form if (alike or not depth) and form.count(self.edges, self.targets.numel()) == extent else None
 
     def keys(self, form: EdgeForm) -> Tensor:
         """The key of every entry of the list ``form``; see `EdgeForm.keys`."""

@@ -24,8 +24,8 @@ from halowire.pyg.edges import Edges
 from halowire.pyg.hetero_gathering import HeteroGathering
 from halowire.pyg.losses import Losses
 from halowire.pyg.model_pass import ModelPass
-from halowire.pyg.node_index import names_nodes, row_places, translated
-from halowire.pyg.own_rows import Owner, OwnIndex, OwnRows, plain
+from halowire.pyg.node_index import names_nodes
+from halowire.pyg.own_rows import Owner, OwnRows, plain
 from halowire.pyg.pairs import pair_names
 from halowire.pyg.same_graph import require_same_graph
 from halowire.pyg.whole_loss import Reduction
@@ -47,8 +47,8 @@ class HeteroShardData(HeteroGathering, Losses):
     Pairs of nodes, such as ``edge_label_index``, are those whose first node is owned.
     """
 
-    def __init__(self, part: TypedPart, passing: ModelPass, store: Any) -> None:
-        """``store`` is a ``HeteroData`` of this part's tensors, with plain ``edge_index``, whose edges are marked."""
+    def __init__(self, part: TypedPart, passing: ModelPass, store: Any, node_index: Sequence[str] = ()) -> None:
+        """``store`` is a ``HeteroData`` of this part's tensors, as `local_store` gives it; it is marked here."""
         self.shard = part
         self.passing = passing
         passing.part = self
@@ -68,8 +68,11 @@ class HeteroShardData(HeteroGathering, Losses):
             for name, rows in part.rows.items()
         }
         for name, owner in self.owners.items():
-            for key, value in store[name].items():
-                store[name][key] = _known(key, value, owner)
+            for key, value in list(store[name].items()):
+                if names_nodes(key, value, owner.whole, node_index):
+                    store[name][key] = self.translate(value, name)
+                elif key != "rows" and not (isinstance(value, Tensor) and value.requires_grad):
+                    store[name][key] = rows_of_nodes(value, owner)
         self.cut_pairs()
 
     def learn(self, union: Shard, learnt: str) -> None:
@@ -209,7 +212,7 @@ def shard_hetero(
     by_type = dict(zip(counts, torch.split(owner, list(counts.values())), strict=True))
     cut = agreed(lambda: _local(data, by_type, transport, device, node_index), transport, "cutting of the graph")
     part, store = cut
-    return HeteroShardData(part, ModelPass(transport, device), store)
+    return HeteroShardData(part, ModelPass(transport, device), store, node_index)
 
 
 def cut_hetero(
@@ -231,7 +234,8 @@ def _local(
 def local_store(data: Any, part: TypedPart, device: torch.device, node_index: Sequence[str] = ()) -> Any:
     """A copy of a ``HeteroData`` with the rows and edges of ``part`` only; ``rows`` of each node type are added.
 
-    Attributes in ``node_index`` are told to name nodes of the type that they stand at. Pairs of nodes stay whole.
+    Attributes in ``node_index`` are told to name nodes of the type that they stand at. What names nodes, and pairs of
+    nodes, stays whole.
     """
     local = copy.copy(data)
     missing = [name for name in node_index if all(name not in data[kind] for kind in data.node_types)]
@@ -241,9 +245,7 @@ def local_store(data: Any, part: TypedPart, device: torch.device, node_index: Se
         store = local[name]
         count, rows = part.num_nodes[name], part.rows[name]
         for key, value in list(store.items()):
-            if names_nodes(key, value, count, node_index):
-                store[key] = translated(value, row_places(rows, count), f"{key} of {name!r}")
-            else:
+            if not names_nodes(key, value, count, node_index):
                 store[key] = _placed(value, count, rows, f"{key} of {name!r}", device)
         store.num_nodes = part.rows[name].numel()
         store.rows = part.rows[name]
@@ -259,13 +261,9 @@ def local_store(data: Any, part: TypedPart, device: torch.device, node_index: Se
     return local
 
 
-def _known(key: str, value: Any, owner: Owner) -> Any:
-    """``value`` of a node type, marked as rows of ``owner``, or as numbers of them, where it is."""
-    if not isinstance(value, Tensor) or key == "rows":
-        return value
-    if names_nodes(key, value, owner.owned):
-        return OwnIndex.of(value, owner)
-    return OwnRows.of(value, owner) if value.shape[:1] == (owner.owned,) and not value.requires_grad else value
+def rows_of_nodes(value: Any, owner: Owner) -> Any:
+    """``value``, marked as the rows of ``owner`` if it has one for each of its nodes."""
+    return OwnRows.of(value, owner) if isinstance(value, Tensor) and value.shape[:1] == (owner.owned,) else value
 
 
 def edges_of(data: Any) -> dict[EdgeType, Tensor]:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from halowire.errors import InputError
-from halowire.pyg.edge_forms import EdgeForm
+from halowire.pyg.edge_forms import FORMS, EdgeForm
 from halowire.pyg.edges import Edges, unmarked
 from halowire.pyg.held_edges import HeldEdges
 from halowire.pyg.leaves import keyed_leaves
@@ -87,13 +87,13 @@ class Held:
     def of_edges(self, values: Tensor, key: Any = None, count: int | None = None) -> Output | None:
         """``values`` as rows of edges, of the type ``key`` if it is one; None where no list of edges has as many."""
         extent = values.shape[0] if count is None else count
-        named = [held for held in self.edges if held.kind is not None and held.kind == key]
-        for held in named or self.edges:
-            form = held.form_of(extent)
-            if form is not None:
-                rows = values if count is None else held.numbered(values)
-                belongs = Belongs(held.kind, form)
-                return Output(rows, held.keys(form), held.num_edges + held.num_nodes, belongs)
+        named = [held for held in self.edges if held.kind is not None and key in (held.kind, "__".join(held.kind))]
+        for depth in range(len(FORMS)):  # the edges of every type as they are come before lists that are made of them
+            for held in named or self.edges:
+                form = held.form_of(extent, depth)
+                if form is not None:
+                    rows = values if count is None else held.numbered(values)
+                    return Output(rows, held.keys(form), held.num_edges + held.num_nodes, Belongs(held.kind, form))
         return None
 
     def _output(self, value: Any, key: Any) -> Output:
