@@ -14,7 +14,7 @@ from halowire.pyg.edges import Edges, unmarked
 from halowire.pyg.held_edges import Kind
 from halowire.pyg.hetero_data import HeteroShardData, halo_name
 from halowire.pyg.own_rows import plain
-from halowire.pyg.pair_trial import NAME, draw_pairs
+from halowire.pyg.pair_trial import NAME, draw_pairs, pairs_of
 from halowire.pyg.pairs import Pairs, pair_names, refuse_ends
 from halowire.pyg.row_numbers import TypedRows
 from halowire.pyg.slots import Slot
@@ -154,8 +154,9 @@ def draw_hetero(call: Call, generator: torch.Generator, size: Size) -> tuple[Any
         if label in pairs:
             continue
         count = graph[kind].num_nodes if isinstance(kind, str) else graph[kind].edge_index.shape[1]
-        if f"{label}_index" in pairs:
-            count = graph[kind][f"{label}_index".removeprefix(f"{kind}.")].shape[1]
+        of = pairs_of(label, pairs)
+        if of is not None:
+            count = graph[kind][of.removeprefix(f"{kind}.")].shape[1]
         graph[kind][label.removeprefix(f"{kind}.")] = sampled_rows(value, count, isinstance(kind, str), generator)
     return graph, owner
 

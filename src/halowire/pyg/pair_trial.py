@@ -6,7 +6,7 @@ the rows of an output tell which list they belong to.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -45,6 +45,12 @@ def label_of(tensors: Any, value: Any) -> str | None:
     """The name of ``value`` among ``tensors``, if it has one row for each of their pairs."""
     found = (name for name, pairs in pair_names(tensors).items() if name != pairs and tensors[name] is value)
     return next(found, None)
+
+
+def pairs_of(label: str, pairs: Iterable[str]) -> str | None:
+    """Which of ``pairs``, by their names, the tensor ``label`` has a row for each of; see `pair_names`."""
+    stems = {name: name.removesuffix("_index") for name in pairs}
+    return next((name for name, stem in stems.items() if label == stem or label.startswith(f"{stem}_")), None)
 
 
 def name_among(tensors: Any, value: Any, new: str) -> str:

@@ -35,15 +35,18 @@ def are_pairs(name: str, value: Any) -> bool:
 
 
 def pair_names(tensors: Any) -> dict[str, str]:
-    """The names of all pairs of nodes, and of the tensors with one row per pair; each with the name of its pairs."""
-    found: dict[str, str] = {}
-    for name, value in tensors.items():
-        if are_pairs(name, value):
-            label = name.removesuffix("_index")
-            rows = tensors.get(label)
-            found[name] = name
-            if isinstance(rows, Tensor) and rows.dim() and rows.shape[0] == value.shape[1]:
-                found[label] = name
+    """The names of all pairs of nodes, and of the tensors with one row per pair; each with the name of its pairs.
+
+    What belongs to ``edge_label_index`` is named ``edge_label`` or ``edge_label_...``; what belongs to
+    ``train_edge_index``, ``train_edge_type`` and the like.
+    """
+    found = {name: name for name, value in tensors.items() if are_pairs(name, value)}
+    for pairs in list(found):
+        stem, count = pairs.removesuffix("_index"), tensors[pairs].shape[1]
+        for name, rows in tensors.items():
+            named = name == stem or name.startswith(f"{stem}_")
+            if named and name not in found and isinstance(rows, Tensor) and rows.shape[:1] == (count,):
+                found[name] = pairs
     return found
 
 

@@ -24,7 +24,7 @@ from halowire.pyg.hetero_data import HeteroShardData, cut_hetero
 from halowire.pyg.hetero_trial import draw_hetero, part_rows, sampled_rows, turn_hetero, whole_rows
 from halowire.pyg.node_weights import NodeWeights
 from halowire.pyg.outputs import Output, assembled
-from halowire.pyg.pair_trial import PARTS, draw_pairs
+from halowire.pyg.pair_trial import PARTS, draw_pairs, pairs_of
 from halowire.pyg.row_numbers import RowNumbers, TypedRows, numbers_in_part, numbers_of_whole
 from halowire.pyg.shard_data import cut_data
 from halowire.pyg.trial import Call, Notes, Outcome, Rehearsed, Size, try_pass
@@ -223,7 +223,7 @@ def _random(call: Call, generator: torch.Generator, size: Size, numbered: bool) 
     for name, (kind, value) in call.samples.items():
         if kind == "pair":
             continue
-        count = {"node": size.nodes, "edge": size.edges}.get(kind) or graph[f"{name}_index"].shape[1]
+        count = {"node": size.nodes, "edge": size.edges}.get(kind) or graph[pairs_of(name, pairs)].shape[1]
         if numbered and kind == "node" and _is_numbering(value, call.data.rows):
             graph[name] = torch.arange(size.nodes)
         else:

@@ -39,8 +39,11 @@ DRAWS = {
 
 
 def needed_inputs(model: nn.Module) -> list[str]:
-    """The names of the parameters that ``model.forward`` must be given."""
+    """The names of the parameters that ``model.forward`` must be given; that of ``GAE`` stands for its encoder's."""
     parameters = inspect.signature(model.forward).parameters.values()
+    encoder = getattr(model, "encoder", None)
+    if isinstance(encoder, nn.Module) and all(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters):
+        return needed_inputs(encoder)
     return [p.name for p in parameters if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
 
 
