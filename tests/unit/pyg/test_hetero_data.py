@@ -225,3 +225,28 @@ def test_a_model_that_looks_at_all_nodes_of_another_type_is_refused():
             halowire.distribute(Means(), data)
 
     on_parts(here)
+
+
+class Shuffled(nn.Module):
+    """The corruption of ``dmgi_unsup.py``: shuffled features of one type go through a layer too."""
+
+    def __init__(self, drawn) -> None:
+        super().__init__()
+        self.conv = pyg.HeteroConv({("paper", "cites", "paper"): pyg.SAGEConv(6, 4)})
+        self.drawn = drawn
+
+    def forward(self, x_dict, edge_index_dict):
+        x, edges = x_dict["paper"], edge_index_dict["paper", "cites", "paper"]
+        return self.conv({"paper": self.drawn(x, edges)}, edge_index_dict)["paper"]
+
+
+@pytest.mark.parametrize(("drawn", "words"), [
+    (lambda x, edges: x[torch.randperm(x.size(0))], "halowire.Random"),
+    (halowire.Random().shuffled, "for graphs of one node type"),
+], ids=["torch", "halowire"])  # fmt: skip
+def test_shuffled_nodes_are_refused(drawn, words):
+    def here(data):
+        with pytest.raises(InputError, match=words):
+            halowire.distribute(Shuffled(drawn), data)
+
+    on_parts(here)
