@@ -90,14 +90,16 @@ REFUSED = [
     Row("`hetero/dmgi_unsup.py`", "refused: it shuffles nodes in forward; `halowire.Random` draws for one node type",
         f"{UNIT}/test_hetero_data.py::test_shuffled_nodes_are_refused"),
     Row("`compile/`, `jit/`", "`torch.compile(model)` is refused: compile the layers without edges; scripts by "
-        "`torch.jit` are not tried", "tests/parity/test_precision.py::test_what_cannot_be_saved_or_compiled_says_what_can"),
+        "`torch.jit` are not tried",
+        "tests/parity/test_precision.py::test_what_cannot_be_saved_or_compiled_says_what_can"),
     Row("`sign.py`, `glnn.py`", "not for halowire: their models see rows only, so torch's own data parallelism does it",
         NO_TEST),
     Row("`seal_link_pred.py`", "not for halowire: a subgraph for each pair, scored as a whole", NO_TEST),
     Row("`lpformer.py`, `kge_fb15k_237.py`, `renet.py`, `tgn.py`", "not tried: a matrix of all pairs of nodes, rows "
         "without messages, or events in time", NO_TEST),
     Row("`ogc.py`", "not tried: it propagates by a matrix that its own code keeps", NO_TEST),
-    Row("`explain/`", "not tried; gradients of `edge_weight` and attention weights are let in, see the habits", NO_TEST),
+    Row("`explain/`", "not tried; gradients of `edge_weight` and attention weights are let in, see the habits",
+        NO_TEST),
     Row("`rdl.py`, `graphland.py`, `hetero/load_csv.py`", "not tried: what they show is how data are read", NO_TEST),
     Row("`multi_gpu/`, `distributed/`, `pytorch_lightning/`, `ogbn_train_cugraph.py`", "other ways to train on several "
         "devices, in place of halowire", NO_TEST),

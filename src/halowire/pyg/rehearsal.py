@@ -223,7 +223,7 @@ def _random(call: Call, generator: torch.Generator, size: Size, numbered: bool) 
     for name, (kind, value) in call.samples.items():
         if kind == "pair":
             continue
-        count = {"node": size.nodes, "edge": size.edges}.get(kind) or graph[pairs_of(name, pairs)].shape[1]
+        count = {"node": size.nodes, "edge": size.edges}.get(kind) or graph[pairs_of(name, pairs) or ""].shape[1]
         if numbered and kind == "node" and _is_numbering(value, call.data.rows):
             graph[name] = torch.arange(size.nodes)
         else:
