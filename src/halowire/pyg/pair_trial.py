@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from halowire.pyg.pairs import are_pairs, pair_names
+from halowire.pyg.pairs import Pairs, are_pairs, pair_names
 
 PARTS = 2
 STEP = 10
@@ -70,3 +70,20 @@ def held_pairs(stores: dict[Any, Any], numbered: Callable[[Any, str], Any]) -> l
                 count = value.shape[1]
                 found.append(numbered(kind, name) or (torch.arange(count), count))
     return found
+
+
+def shape_of(kind: Any, value: Tensor) -> tuple[Any, ...]:
+    """What of a sample's shape may decide which code runs: not the number of rows, but whether there are any."""
+    if isinstance(value, Pairs) or kind == "label":
+        return ("pairs", value.dim())
+    return tuple(value.shape[1:]), value.shape[0] == 0
+
+
+def pairs_called(samples: dict[str, tuple[Any, Tensor]], graph: Any) -> list[tuple[Tensor, int]]:
+    """For each list of pairs that a model is called with, which of the whole graph's ``graph`` has."""
+    numbers = getattr(graph, "pair_rows", {})
+    if any(isinstance(kind, tuple) for kind, _ in samples.values()):
+        stores = {kind: dict(graph[kind].items()) for kind in graph.edge_types}
+        return held_pairs(stores, lambda kind, name: numbers.get((kind, name)))
+    named = {name: getattr(graph, name) for name, (kind, _) in samples.items() if kind == "pair"}
+    return held_pairs({None: named}, lambda _, name: numbers.get(name))

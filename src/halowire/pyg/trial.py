@@ -21,11 +21,12 @@ from halowire.pyg.edges import Edges
 from halowire.pyg.hetero_data import HeteroShardData
 from halowire.pyg.hetero_trial import HeteroSlots
 from halowire.pyg.home_rows import Home, bare, changing
+from halowire.pyg.layer_sums import Noted, steady_sums
 from halowire.pyg.leaves import leaves
 from halowire.pyg.model_pass import ModelPass
 from halowire.pyg.outputs import Belongs, Held, Output
 from halowire.pyg.own_rows import plain
-from halowire.pyg.pair_trial import held_pairs, label_of, name_among
+from halowire.pyg.pair_trial import label_of, name_among, pairs_called, shape_of
 from halowire.pyg.pairs import Pairs, pair_names, refuse_ends
 from halowire.pyg.row_numbers import RowNumbers
 from halowire.pyg.slots import Slot, fill, form
@@ -93,7 +94,7 @@ class Call:
     def key(self) -> str:
         """A text that is equal for calls that differ only in the values of their tensors and numbers."""
         shapes = {
-            name: (kind, value.dtype, *_shape(kind, value), value.requires_grad)
+            name: (kind, value.dtype, *shape_of(kind, value), value.requires_grad)
             for name, (kind, value) in self.samples.items()
         }
         return repr((self.entry, str(self.doubt), form(self.args), form(self.kwargs), shapes))
@@ -202,7 +203,8 @@ class Rehearsed:
     before one of them (``drops``), and the names of the ``halos`` whose rows they carry.
 
     ``saved`` are the widths of the exchanges that are not needed because workers compute the rows of their halo
-    themselves.
+    themselves. ``summing`` are the names of the layers that get the same edges and weights in every pass, so that
+    partial sums can travel to them, ``sums`` the numbers of their coded exchanges.
     ``forms`` say what the outputs belong to, in training and in evaluation.
     """
 
@@ -211,6 +213,8 @@ class Rehearsed:
     halos: tuple[str, ...] = ()
     forms: tuple[tuple[Belongs, ...], ...] = field(default=((), ()), compare=False)
     saved: tuple[int, ...] = ()
+    summing: tuple[str, ...] = ()
+    sums: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -264,7 +268,9 @@ def try_pass(
             graph.bridge.keep(plain(getattr(graph, name)))
     passing: ModelPass | None = getattr(graph, "passing", None)
 
-    held = Held.of(graph, rows, size.nodes, size.edges, _pairs_of(call, graph))
+    held = Held.of(graph, rows, size.nodes, size.edges, pairs_called(call.samples, graph))
+
+    passes: list[list[Noted]] = []  # of a part; the whole graph has no other workers
 
     def run() -> list[Output]:
         home = Home(graph.bridge) if at_home and isinstance(graph, ShardData) else None
@@ -272,6 +278,9 @@ def try_pass(
         given = given if home is None else home.welcome(given)
         if passing is not None:
             passing.begin(home=home)
+            noted: list[Noted] = []
+            passing.noted = noted if isinstance(graph, ShardData) else None
+            passes.append(noted)
         with Still(notes, lambda: 0 if passing is None else len(passing.coded_widths)):
             with standing_in(call.data, graph):
                 out = call.function(model)(*given[0], **given[1])
@@ -293,27 +302,12 @@ def try_pass(
     model.eval()
     with torch.no_grad():
         evaluated = run()
-    known = replace(known, forms=tuple(tuple(output.belongs for output in found) for found in (outputs, evaluated)))
+    summing, sums = steady_sums(passes) if passes else ((), ())
+    forms = tuple(tuple(output.belongs for output in found) for found in (outputs, evaluated))
+    known = replace(known, forms=forms, summing=summing, sums=sums)
     gradients = {name: _dense(parameter.grad) for name, parameter in model.named_parameters()}
     everything = [replace(output, values=output.values.detach()) for output in (*outputs, *given, *evaluated)]
     return Outcome(everything, trace, gradients, dict(model.named_buffers()), rows, known)
-
-
-def _shape(kind: Any, value: Tensor) -> tuple[Any, ...]:
-    """What of a sample's shape may decide which code runs: not the number of rows, but whether there are any."""
-    if isinstance(value, Pairs) or kind == "label":
-        return ("pairs", value.dim())
-    return tuple(value.shape[1:]), value.shape[0] == 0
-
-
-def _pairs_of(call: Call, graph: Any) -> list[tuple[Tensor, int]]:
-    """For each list of pairs that the model is called with, which of the whole graph's ``graph`` has."""
-    numbers = getattr(graph, "pair_rows", {})
-    if isinstance(call.data, HeteroShardData):
-        stores = {kind: dict(graph[kind].items()) for kind in graph.edge_types}
-        return held_pairs(stores, lambda kind, name: numbers.get((kind, name)))
-    named = {name: getattr(graph, name) for name, (kind, _) in call.samples.items() if kind == "pair"}
-    return held_pairs({None: named}, lambda _, name: numbers.get(name))
 
 
 def _gradient_of(leaf: Tensor, held: Held, kind: str) -> Output:
