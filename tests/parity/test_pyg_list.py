@@ -24,7 +24,7 @@ from tests.support.pyg_case import (
     make_owner,
     seeded,
 )  # fmt: skip
-from tests.support.pyg_examples import EXAMPLES, HABITS
+from tests.support.pyg_examples import EXAMPLES, HABITS, REFUSED
 from tests.support.pyg_list import PAGE, updated
 
 ROOT = Path(__file__).parents[2]
@@ -34,7 +34,15 @@ def test_the_page_has_the_list():
     assert PAGE.read_text() == updated(PAGE.read_text()), "run python -m tests.support.pyg_list"
 
 
-@pytest.mark.parametrize("row", [*EXAMPLES, *HABITS], ids=lambda row: row.name[:30])
+PROVEN = [row for row in (*EXAMPLES, *REFUSED, *HABITS) if row.test]
+
+
+def test_only_what_is_not_let_in_has_no_test():
+    assert all(row.test for row in (*EXAMPLES, *HABITS))
+    assert all("not" in row.change or "other ways" in row.change for row in REFUSED if not row.test)
+
+
+@pytest.mark.parametrize("row", PROVEN, ids=lambda row: row.name[:30])
 def test_every_row_has_a_test(row):
     file, _, function = row.test.partition("::")
     assert f"def {function}(" in (ROOT / file).read_text()

@@ -106,6 +106,25 @@ class ToHetero(nn.Module):
         return self.leave(self.inner(self.enter(x_dict), edge_index_dict)["paper"])
 
 
+class Jumping(nn.Module):
+    """The rows of two layers are joined by type with PyG's ``HeteroJumpingKnowledge``."""
+
+    def __init__(self, mode: str) -> None:
+        super().__init__()
+        self.enter = pyg.HeteroDictLinear(WIDTHS, HIDDEN)
+        self.convs = nn.ModuleList(hetero_conv(lambda k: pyg.SAGEConv(HIDDEN, HIDDEN)) for _ in range(2))
+        self.join = pyg.HeteroJumpingKnowledge(list(COUNTS), mode, HIDDEN, 2)
+        self.leave = nn.Linear(2 * HIDDEN if mode == "cat" else HIDDEN, CLASSES)
+
+    def forward(self, x_dict: dict[str, Tensor], edge_index_dict: dict[Any, Tensor]) -> Tensor:
+        h, found = self.enter(x_dict), {name: [] for name in x_dict}
+        for conv in self.convs:
+            h = h | {name: rows.relu() for name, rows in conv(h, edge_index_dict).items()}
+            for name, rows in h.items():
+                found[name].append(rows)
+        return self.leave(self.join(found)["paper"])
+
+
 class ByHand(nn.Module):
     """No layer of PyG: a loop over the edge types, which reads and adds in both directions."""
 
@@ -180,6 +199,9 @@ MODELS: dict[str, Any] = {
     "to_hetero SAGE": lambda: ToHetero(lambda: pyg.SAGEConv((HIDDEN, HIDDEN), HIDDEN)),
     "to_hetero GAT": lambda: ToHetero(lambda: gat(None), "mean"),
     "to_hetero GraphConv, BatchNorm": lambda: ToHetero(lambda: pyg.GraphConv((HIDDEN, HIDDEN), HIDDEN), norm=True),
+    "HeteroJumpingKnowledge cat": lambda: Jumping("cat"),
+    "HeteroJumpingKnowledge lstm": lambda: Jumping("lstm"),
+    "HeteroJumpingKnowledge max": lambda: Jumping("max"),
     "by hand": ByHand,
     "edge features and DropEdges": lambda: WithEdges(lambda: pyg.TransformerConv((HIDDEN, HIDDEN), HIDDEN, edge_dim=3)),
     "joined in forward": Joined,

@@ -13,20 +13,37 @@ UNIT = "tests/unit/pyg"
 
 @dataclass(frozen=True)
 class Row:
-    """A row of the table: the example or habit, what changes, and the test that proves it (file::function)."""
+    """A row of the table: the example or habit, what changes, and the test that proves it (file::function).
+
+    What is not tried has none.
+    """
 
     name: str
     change: str
     test: str
 
 
+MODELS = "tests/parity/test_pyg_examples.py::test_an_example_learns_as_in_plain_pyg"
+LAYERS = "tests/parity/test_layer_list.py::test_every_layer_equals_plain_pyg"
+LINKS = "tests/parity/test_link_examples.py::test_three_steps_equal_plain_pyg"
+TYPED = "tests/parity/test_typed_links.py::test_three_steps_equal_plain_pyg"
+THREE = "3 lines: `shard`, `distribute`, `data.cross_entropy`"
+WHOLE = "the 3 lines, on the whole graph: its loader of batches is left out"
+BATCH = "the 3 lines, on one `Batch` of all graphs instead of a loader"
+
 EXAMPLES = [
-    Row("`gcn.py`, `gat.py`, `sgc.py`, `tagcn.py`, `arma.py`, `agnn.py`", "3 lines: `shard`, `distribute`, "
-        "`data.cross_entropy`; the accuracy is `data.mean(pred[mask] == data.y[mask])`",
+    Row("`gcn.py`, `tensorboard_logging.py`", f"{THREE}; the accuracy is `data.mean(pred[mask] == data.y[mask])`",
         "tests/parity/test_pyg_list.py::test_gcn_as_written"),
+    Row("`gat.py`, `sgc.py`, `tagcn.py`, `arma.py`, `agnn.py`, `gcn2_cora.py`, `dna.py`, `mixhop.py`, `dir_gnn.py`, "
+        "`pmlp.py`, `unimp_arxiv.py`", f"{THREE}", MODELS),
+    Row("`film.py`, `geniepath.py`, `gcn2_ppi.py`", BATCH, MODELS),
+    Row("`rect.py`, `label_prop.py`, `correct_and_smooth.py` (without `autoscale`), `signed_gcn.py` (its model)",
+        f"{THREE}; scores of signed pairs by `data.pairs`", LAYERS),
+    Row("`rgat.py`", "the 3 lines; `edge_type` is cut with the edges", LAYERS),
     Row("`super_gat.py`", "`halowire.Random` in the model gives `neg_edge_index`; without it `SuperGATConv` is refused",
         "tests/parity/test_random_draws.py::test_draws_equal_those_of_plain_pyg"),
-    Row("`infomax_transductive.py`", "the corruption is `halowire.Random.shuffled`, inside of the model's forward",
+    Row("`infomax_transductive.py`, `infomax_inductive.py`", "the corruption is `halowire.Random.shuffled`, inside of "
+        "the model's forward; the whole graph instead of a loader",
         "tests/parity/test_random_draws.py::test_draws_equal_those_of_plain_pyg"),
     Row("`lightgcn.py`", "`shard`, `distribute`, and `data.pairs(index)` for pairs and negatives",
         "tests/parity/test_lightgcn.py::test_three_steps_equal_plain_pyg"),
@@ -34,21 +51,60 @@ EXAMPLES = [
         "tests/parity/test_node_weights.py::test_three_steps_equal_plain_pyg_row_by_row"),
     Row("`rev_gnn.py`", "nothing beside `shard`, `distribute` and the loss, if trained on the whole graph",
         "tests/parity/test_precision.py::test_three_steps_equal_plain_pyg"),
-    Row("`sgformer.py`, `polynormer.py`", "nothing beside `shard`, `distribute` and the loss, for one graph",
+    Row("`ogbn_train.py` (SAGE, GAT), `reddit.py`, `cluster_gcn_reddit.py`, `cluster_gcn_ppi.py`, `graph_saint.py`, "
+        "`hierarchical_sampling.py`, `shadow.py`, `graph_sage_unsup.py`, `graph_sage_unsup_ppi.py`, `datapipe.py`",
+        WHOLE, MODELS),
+    Row("`ogbn_train.py` (SGFormer, Polynormer)", "nothing beside `shard`, `distribute` and the loss, for one graph",
         "tests/parity/test_graph_batches.py::test_equal_to_plain_pyg"),
+    Row("`ogbn_proteins_deepgcn.py`", WHOLE, LAYERS),
     Row("`link_pred.py`", "`shard` of each split, `data.negative_sampling(count)`, "
         "`data.binary_cross_entropy_with_logits`; scores of all workers by `data.gather`",
         f"{UNIT}/test_pairs.py::test_links_are_learnt_and_scored_as_in_plain_pyg"),
+    Row("`ar_link_pred.py`", "as `link_pred.py`; a model whose forward takes the pairs is let in too", LINKS),
+    Row("`rgcn_link_pred.py`", "`shard`, `distribute`, the loss; `train_edge_index` and `train_edge_type` are cut as "
+        "pairs, drawn ones are `data.pairs(index)`; `halowire.clip_grad_norm_`", LINKS),
     Row("`autoencoder.py` (GAE, VGAE)", "3 lines; `1 / data.num_nodes` becomes `1 / data.num_whole_nodes`; "
         "`model.test` becomes `data.gather` of the scores",
         f"{UNIT}/test_pairs.py::test_autoencoders_learn_as_in_plain_pyg"),
     Row("`argva_node_clustering.py`", "3 lines; `1 / data.num_nodes` becomes `1 / data.num_whole_nodes`; both losses "
         "are those of all workers",
         f"{UNIT}/test_pairs.py::test_adversarial_autoencoders_learn_as_in_plain_pyg"),
-    Row("`hetero_conv_dblp.py`, `hgt_dblp.py`, `han_imdb.py`", "the same 3 lines, with the mask of the learnt type",
-        "tests/parity/test_hetero_models.py::test_parts_equal_the_whole"),
+    Row("`hetero/hetero_conv_dblp.py`, `hetero/hgt_dblp.py`, `hetero/han_imdb.py`", "the same 3 lines, with the mask "
+        "of the learnt type", "tests/parity/test_hetero_models.py::test_every_model_on_any_number_of_parts"),
+    Row("`hetero/to_hetero_mag.py`, `hetero/hierarchical_sage.py`", WHOLE,
+        "tests/parity/test_hetero_models.py::test_every_model_on_any_number_of_parts"),
+    Row("`hetero/hetero_link_pred.py`, `hetero/bipartite_sage.py`", "`shard` of each split, `distribute`, "
+        "`data.mse_loss`; class weights are counted before the cut", TYPED),
+    Row("`hetero/bipartite_sage_unsup.py`, `hetero/recommender_system.py`, `hetero/temporal_link_pred.py`",
+        "the same, with `data.binary_cross_entropy_with_logits`; the whole graph instead of a loader, new negatives by "
+        "`data.negative_sampling(count, edge_type)`", TYPED),
 ]  # fmt: skip
-"""PyG's ``examples/`` for nodes and links."""
+"""PyG's ``examples/`` for nodes and links that are let in."""
+
+NO_TEST = ""
+REFUSED = [
+    Row("`graph_unet.py`", "refused: its pooling makes another graph; leave it out, or train on one worker",
+        "tests/parity/test_pyg_examples.py::test_an_example_is_refused_with_the_way_out"),
+    Row("`node2vec.py`, `hetero/metapath2vec.py`", "not for halowire: they learn from drawn walks; use a model of "
+        "(x, edge_index)", NO_TEST),
+    Row("`hetero/dmgi_unsup.py`", "refused: it shuffles nodes in forward; `halowire.Random` draws for one node type",
+        f"{UNIT}/test_hetero_data.py::test_shuffled_nodes_are_refused"),
+    Row("`compile/`, `jit/`", "`torch.compile(model)` is refused: compile the layers without edges; scripts by "
+        "`torch.jit` are not tried",
+        "tests/parity/test_precision.py::test_what_cannot_be_saved_or_compiled_says_what_can"),
+    Row("`sign.py`, `glnn.py`", "not for halowire: their models see rows only, so torch's own data parallelism does it",
+        NO_TEST),
+    Row("`seal_link_pred.py`", "not for halowire: a subgraph for each pair, scored as a whole", NO_TEST),
+    Row("`lpformer.py`, `kge_fb15k_237.py`, `renet.py`, `tgn.py`", "not tried: a matrix of all pairs of nodes, rows "
+        "without messages, or events in time", NO_TEST),
+    Row("`ogc.py`", "not tried: it propagates by a matrix that its own code keeps", NO_TEST),
+    Row("`explain/`", "not tried; gradients of `edge_weight` and attention weights are let in, see the habits",
+        NO_TEST),
+    Row("`rdl.py`, `graphland.py`, `hetero/load_csv.py`", "not tried: what they show is how data are read", NO_TEST),
+    Row("`multi_gpu/`, `distributed/`, `pytorch_lightning/`, `ogbn_train_cugraph.py`", "other ways to train on several "
+        "devices, in place of halowire", NO_TEST),
+]  # fmt: skip
+"""PyG's ``examples/`` for nodes and links that are refused or not tried; examples of whole graphs are left out."""
 
 HABITS = [
     Row("`data.edge_attr` that is None, `num_features`, `keys()`, iteration, `clone`, `is_undirected()`", "nothing",
@@ -100,6 +156,13 @@ HABITS = [
         "tests/parity/test_edge_outputs.py::test_values_of_edges_in_every_order"),
     Row("gradients of `edge_weight`, as explanations use them", "`data.gather(data.edge_weight.grad)`",
         "tests/parity/test_edge_outputs.py::test_the_importance_of_edges_is_gathered"),
+    Row("an index, mask or slice made before the cut, on outputs or tensors of a `HeteroData`",
+        "refused; `data.translate(index, \"paper\")`",
+        "tests/parity/test_typed_outputs.py::test_an_index_of_the_whole_graph_is_refused_by_type"),
+    Row("attention weights and scores by edge type", "nothing; `data.gather(alpha[edge_type])` for all edges",
+        "tests/parity/test_typed_outputs.py::test_values_of_edges_are_those_of_plain_pyg"),
+    Row("`edge_label_index` passed to forward, alone or in `data`", "nothing; one row for each pair is an output",
+        "tests/parity/test_link_examples.py::test_three_steps_equal_plain_pyg"),
     Row("`halowire.DropEdges`, `dropout_edge`", "`DropEdges` is equal, `dropout_edge` is refused",
         "tests/parity/test_pyg_models.py::test_three_parts_equal_the_whole"),
 ]  # fmt: skip

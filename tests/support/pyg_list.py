@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.support.layer_tables import layer_lines
-from tests.support.pyg_examples import EXAMPLES, HABITS, Row
+from tests.support.pyg_examples import EXAMPLES, HABITS, REFUSED, Row
 
 PAGE = Path(__file__).parents[2] / "docs" / "coming-from-pyg.md"
 BEGIN, END = "<!-- the list: python -m tests.support.pyg_list -->", "<!-- end of the list -->"
@@ -17,6 +17,7 @@ BEGIN, END = "<!-- the list: python -m tests.support.pyg_list -->", "<!-- end of
 def tables() -> str:
     """The tables, in Markdown."""
     lines = ["", "| example of PyG | what changes |", "| --- | --- |", *map(_line, EXAMPLES)]
+    lines += ["", "| example of PyG | refused, or not tried |", "| --- | --- |", *map(_line, REFUSED)]
     lines += ["", "| habit | what changes |", "| --- | --- |", *map(_line, HABITS)]
     lines += ["", *layer_lines()]
     return "\n".join([*lines, "", ""])

@@ -12,7 +12,7 @@ from torch_geometric.nn import models
 from tests.support.layer_shapes import Called, One, signed
 from tests.support.list_case import ATTR, PLAIN, TYPE, WEIGHT, Case, absent, elsewhere, refused
 from tests.support.pyg_case import CLASSES, FEATURES
-from tests.support.pyg_layers import BATCHES, DRAWS
+from tests.support.pyg_layers import BATCHES, DRAWS, HETERO
 from tests.support.pyg_models import HIDDEN, zoo
 
 PAIRS = "tests/unit/pyg/test_pairs.py::test_autoencoders_learn_as_in_plain_pyg"
@@ -57,6 +57,18 @@ def deep_layer(block: str) -> nn.Module:
     return One(layer, 2 * HIDDEN if block == "dense" else HIDDEN)
 
 
+class Encoded(nn.Module):
+    """Encodings of the nodes that ``GPSENodeEncoder`` appends to their features, then a layer; its dropout is off."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__()
+        self.encode = models.GPSENodeEncoder(FEATURES + 4, FEATURES, 4, dropout_be=0.0, dropout_ae=0.0, **options)
+        self.conv = pyg.SAGEConv(FEATURES + 4, CLASSES)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.conv(self.encode(x, x.tanh()), edge_index)
+
+
 def jumping(mode: str) -> nn.Module:
     def call(layer: nn.Module, h: Tensor, x: Tensor, edge_index: Tensor) -> Tensor:
         return layer[1]([h, layer[0](h, edge_index)])
@@ -89,7 +101,7 @@ def signed_gcn() -> nn.Module:
 MODELS: dict[str, Case] = {
     "ARGA": elsewhere(ADVERSARY),
     "ARGVA": elsewhere(ADVERSARY),
-    "ARLinkPredictor": absent("takes rows and pairs, no graph"),
+    "ARLinkPredictor": elsewhere("tests/parity/test_link_examples.py::test_three_steps_equal_plain_pyg"),
     "AttentiveFP": refused(
         lambda: Called(
             models.AttentiveFP(HIDDEN, HIDDEN, HIDDEN, 3, 2, 2),
@@ -115,13 +127,16 @@ MODELS: dict[str, Case] = {
     "GIN": Case(lambda: zoo("GIN", norm="layer_norm", jk="cat")),
     "GNNFF": absent(MOLECULES),
     "GPSE": absent("pools the graph, and is trained on many graphs"),
-    "GPSENodeEncoder": absent("takes rows, no graph"),
+    "GPSENodeEncoder": Case(Encoded),
+    "GPSENodeEncoder linear": Case(lambda: Encoded(model_type="linear", expand_x=True, dim_in=FEATURES)),
     "GraphSAGE": Case(lambda: zoo("GraphSAGE", jk="max")),
     "GraphUNet": refused(
         lambda: models.GraphUNet(FEATURES, HIDDEN, CLASSES, 2), "leave it out, or train on one worker"
     ),
     "GroupAddRev": elsewhere(REVERSED),
-    "HeteroJumpingKnowledge": absent("it joins rows of one node type, as `JumpingKnowledge` does"),
+    "HeteroJumpingKnowledge": elsewhere(HETERO),
+    "HeteroJumpingKnowledge lstm": elsewhere(HETERO),
+    "HeteroJumpingKnowledge max": elsewhere(HETERO),
     "InnerProductDecoder": elsewhere(PAIRS),
     "JumpingKnowledge": Case(lambda: jumping("cat")),
     "JumpingKnowledge lstm": Case(lambda: jumping("lstm")),

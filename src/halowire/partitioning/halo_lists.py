@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
+import torch
 from torch import Tensor
 
 
@@ -43,3 +45,37 @@ class HaloLists(Protocol):
     def send_counts(self) -> tuple[int, ...]: ...
     @property
     def recv_counts(self) -> tuple[int, ...]: ...
+
+
+@dataclass(frozen=True, eq=False)
+class NamedHalo:
+    """A halo of rows that were named, whichever edges there are; any owned row may be sent. See `HaloLists`."""
+
+    rank: int
+    ids: Tensor
+    num_owned: int
+    num_boundary: int
+    halo_ids: Tensor
+    num_halo: int
+    symmetric_degree: Tensor
+    send_index: Tensor
+    send_counts: tuple[int, ...]
+    recv_counts: tuple[int, ...]
+
+    @staticmethod
+    def of(
+        rank: int, ids: Tensor, halo_ids: Tensor, send_index: Tensor, sent: list[int], received: list[int]
+    ) -> NamedHalo:
+        """The halo ``halo_ids`` of a part whose own rows are ``ids``; ``sent`` and ``received`` count rows by peer."""
+        return NamedHalo(
+            rank=rank,
+            ids=ids,
+            num_owned=ids.numel(),
+            num_boundary=ids.numel(),
+            halo_ids=halo_ids,
+            num_halo=halo_ids.numel(),
+            symmetric_degree=torch.zeros(ids.numel() + halo_ids.numel()),
+            send_index=send_index,
+            send_counts=tuple(sent),
+            recv_counts=tuple(received),
+        )

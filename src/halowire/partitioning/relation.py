@@ -63,6 +63,7 @@ class TypedPart:
         num_parts: number of parts.
         num_nodes: whole-graph number of nodes, by type.
         rows: owned rows of every type as places in the whole graph's list of that type, int64.
+        num_edges: whole-graph number of edges, by type.
         relations: the edges, by edge type.
     """
 
@@ -70,6 +71,7 @@ class TypedPart:
     num_parts: int
     num_nodes: dict[str, int]
     rows: dict[str, Tensor]
+    num_edges: dict[EdgeType, int]
     relations: dict[EdgeType, Relation]
 
 
@@ -115,7 +117,9 @@ def cut_types(edges: Mapping[EdgeType, Tensor], owner: Mapping[str, Tensor], ran
             edges=edge,
             edge_index=torch.stack([at_source[ends[0, edge]], at_target[ends[1, edge]]]),
         )
-    return TypedPart(rank, num_parts, {name: whose.numel() for name, whose in owner.items()}, rows, relations)
+    num_nodes = {name: whose.numel() for name, whose in owner.items()}
+    num_edges = {kind: ends.shape[1] for kind, ends in edges.items()}
+    return TypedPart(rank, num_parts, num_nodes, rows, num_edges, relations)
 
 
 def _wanted(ends: Tensor, source: Tensor, target: Tensor, num_parts: int) -> tuple[Tensor, Tensor]:

@@ -9,26 +9,10 @@ import torch
 from torch import Tensor
 
 from halowire.errors import InputError
-from halowire.partitioning import Shard
+from halowire.partitioning import NamedHalo, Shard
 from halowire.pyg.bridge import Bridge
 from halowire.pyg.edges import Edges
 from halowire.pyg.typed_rows import ExtendTyped, SumTyped
-
-
-@dataclass(frozen=True, eq=False)
-class DrawnHalo:
-    """The halo of nodes that were drawn or named; see `halowire.partitioning.HaloLists`."""
-
-    rank: int
-    ids: Tensor
-    num_owned: int
-    num_boundary: int
-    halo_ids: Tensor
-    num_halo: int
-    symmetric_degree: Tensor
-    send_index: Tensor
-    send_counts: tuple[int, ...]
-    recv_counts: tuple[int, ...]
 
 
 class DrawnBridge(Bridge):
@@ -36,7 +20,7 @@ class DrawnBridge(Bridge):
 
     drawn = True
 
-    def __init__(self, halo: DrawnHalo, bridge: Bridge) -> None:
+    def __init__(self, halo: NamedHalo, bridge: Bridge) -> None:
         self.shard = halo
         self.passing = bridge.passing
         self.name = bridge.name
@@ -125,21 +109,10 @@ class Directory:
         rows: Tensor = torch.unique(torch.cat([self.place[asked[here]], halo.send_index]))
         return rows
 
-    def _halo(self, nodes: Tensor) -> DrawnHalo:
+    def _halo(self, nodes: Tensor) -> NamedHalo:
         """Tell the owners of ``nodes`` that this worker needs their rows, and hear which of its rows others need."""
         shard, transport = self.bridge.shard, self.bridge.transport
         wanted = torch.bincount(self.owner[nodes], minlength=transport.size).tolist()
         asked = transport.swap_counts(wanted, "counts of the named nodes")
         send_index = transport.swap(self.place[nodes], wanted, asked, "exchange of the named nodes")
-        return DrawnHalo(
-            rank=transport.rank,
-            ids=shard.ids,
-            num_owned=shard.num_owned,
-            num_boundary=shard.num_owned,
-            halo_ids=nodes,
-            num_halo=nodes.numel(),
-            symmetric_degree=torch.zeros(shard.num_owned + nodes.numel()),
-            send_index=send_index,
-            send_counts=tuple(asked),
-            recv_counts=tuple(wanted),
-        )
+        return NamedHalo.of(transport.rank, shard.ids, nodes, send_index, asked, wanted)

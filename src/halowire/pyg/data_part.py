@@ -27,7 +27,7 @@ from halowire.pyg.own_rows import Owner, OwnIndex, OwnRows, plain
 from halowire.pyg.whole_loss import Reduction
 from halowire.wire import HaloExchanges, Policy, Transport
 
-OWN = frozenset({"shard", "bridge", "passing", "reduction", "rows", "owner"})
+OWN = frozenset({"shard", "bridge", "passing", "reduction", "rows", "owner", "pair_rows"})
 """Attributes that are no tensors of the graph."""
 ABSENT = frozenset({"x", "edge_attr", "edge_weight", "edge_type", "y", "pos", "batch", "time", "face"})
 """Tensors that PyG's ``Data`` gives as None where a graph has none."""
@@ -73,7 +73,7 @@ class ShardData(Gathering, Losses):
         self.passing.part = self
         self.reduction = Reduction(bridge.transport, (shard.num_owned, edge_index.shape[1]))
         self.rows = shard.rows
-        self.owner = Owner(shard.num_owned, shard.num_nodes, bridge.passing)
+        self.owner = Owner(shard.num_owned, shard.num_nodes, bridge.passing, rows=shard.rows)
         for name, value in tensors.items():
             self.tensors[name] = self._rows(name, value)
         if isinstance(x := tensors.get("x"), Tensor):
@@ -168,6 +168,10 @@ class ShardData(Gathering, Losses):
     def input_names(self) -> tuple[str, ...]:
         """The names of the tensors that a model may be called with."""
         return tuple(self.keys)
+
+    def named_input(self, name: str) -> Any:
+        """The tensor ``name`` that a model may be called with; None where there is none."""
+        return getattr(self, name) if name in self.keys else None
 
     @property
     def task_shard(self) -> Shard:

@@ -16,7 +16,6 @@ from halowire.events import EVAL, SETUP, TRAIN
 from halowire.pyg.adjacency import take_adjacency
 from halowire.pyg.autoencoders import spread_autoencoder
 from halowire.pyg.data_part import ShardData, part_of
-from halowire.pyg.edge_forms import EdgeForm
 from halowire.pyg.edge_mask import unmasked, with_types
 from halowire.pyg.entries import MethodEntry, ModuleEntry, own_methods
 from halowire.pyg.fast_path import LayerPath, use_fast_paths
@@ -27,7 +26,8 @@ from halowire.pyg.leaves import changed
 from halowire.pyg.light_gcn import rows_entry, spread_light_gcn
 from halowire.pyg.model_pass import ModelPass
 from halowire.pyg.node_weights import NodeWeights, WholeTables, guesses
-from halowire.pyg.own_rows import OwnRows, is_marked, plain
+from halowire.pyg.outputs import NODES, Belongs
+from halowire.pyg.own_rows import is_marked, plain
 from halowire.pyg.own_savings import own_savings, travelling
 from halowire.pyg.rehearsal import UncheckableError, call_on_random, in_thread
 from halowire.pyg.trial import Call, Rehearsed, needed_inputs
@@ -145,8 +145,8 @@ def materialise(model: nn.Module, data: ShardData | HeteroShardData) -> None:
 def required_inputs(model: nn.Module, data: ShardData | HeteroShardData) -> tuple[Any, ...]:
     """The inputs that forward requires if ``data`` has them by name, else nothing."""
     needed = needed_inputs(model)
-    if all(name in data.input_names for name in needed):
-        return tuple(getattr(data, name) for name in needed)
+    if all(data.named_input(name) is not None for name in needed):
+        return tuple(data.named_input(name) for name in needed)
     return (data,) if len(needed) == 1 and needed[0] in ("data", "batch", "graph", "g") else ()
 
 
@@ -186,7 +186,7 @@ class Attachment:
         self._exchanges: dict[tuple[ModelPass, Rehearsed], HaloExchanges] = {}
         self.savings = Savings()
         self.arriving: list[int] = []
-        self._forms: tuple[EdgeForm | None, ...] = ()
+        self._forms: tuple[Belongs, ...] = ()
         self._heard = data.reduction.heard
         self._around = contextlib.ExitStack()
         self.weights = self._tried(node_weights)  # before anything is changed: a refused model is as it was
@@ -313,17 +313,13 @@ class Attachment:
         self._part.reduction.add(self.weights.shared(self._model))
         self._part.reduction.keep_apart(self.weights.own(self._model))
 
-    def _guarded(self, out: Any, forms: Iterator[EdgeForm | None]) -> Any:
+    def _guarded(self, out: Any, forms: Iterator[Belongs]) -> Any:
         """An output whose loss must be that of all workers, marked as rows of this worker's nodes or edges."""
         if not isinstance(out, Tensor):
             return out
-        part, form = self._part, next(forms, None)
+        part, belongs = self._part, next(forms, NODES)
         guarded = Guarded.apply(out, part.reduction) if out.requires_grad else out  # type: ignore[no-untyped-call]
-        if isinstance(part, HeteroShardData) or part.reduction.handed_over:
-            return guarded
-        if form is not None:
-            return part.give(guarded, form)
-        return OwnRows.of(guarded, part.owner) if out.shape[:1] == (part.num_nodes,) else guarded
+        return guarded if part.reduction.handed_over else part.give(guarded, belongs)
 
     def exchange_of(
         self, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None, entry: str = ""

@@ -48,8 +48,3 @@ ALL_EDGES = EdgeForm()
 """The edges of the part as they are."""
 FORMS = (ALL_EDGES, EdgeForm(loops=False), EdgeForm(loops=False, added=True), EdgeForm(added=True))
 """The plain list comes first: where a graph has no self loops, it equals the second."""
-
-
-def form_of(extent: int, edge_index: Tensor, num_nodes: int) -> EdgeForm | None:
-    """The first form whose list has ``extent`` entries; None where none has."""
-    return next((form for form in FORMS if form.count(edge_index, num_nodes) == extent), None)

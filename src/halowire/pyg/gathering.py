@@ -12,7 +12,8 @@ from halowire.events import EVAL, SETUP
 from halowire.pyg.data_habits import DataHabits
 from halowire.pyg.edge_forms import ALL_EDGES, EdgeForm
 from halowire.pyg.edges import Edges, unmarked
-from halowire.pyg.own_rows import OwnEdges, Owner, plain
+from halowire.pyg.outputs import Belongs
+from halowire.pyg.own_rows import OwnEdges, Owner, OwnRows, plain
 from halowire.pyg.pair_habits import PairHabits
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ class Gathering(DataHabits, PairHabits):
     """How a part puts the rows of all workers together."""
 
     rows: Tensor
+    owner: Owner
 
     def gather(self, values: Tensor) -> Tensor:
         """All workers' ``values``, the same on every worker and without gradients.
@@ -41,8 +43,8 @@ class Gathering(DataHabits, PairHabits):
             ends = self._numbers(unmarked(values).cpu()).t()
             return self._in_order(ends, values.form).t()
         if isinstance(values, OwnEdges):
-            return self._in_order(_bare(values), values.owner.form)
-        values = _bare(values)
+            return self._in_order(bare(values), values.owner.form)
+        values = bare(values)
         counts = torch.zeros(3, transport.size, dtype=torch.int64)
         counts[:, transport.rank] = torch.tensor([values.shape[0], self.num_nodes, self.num_edges])
         first, nodes, edges = transport.all_reduce(counts, "counts of gathered rows", EVAL)
@@ -50,7 +52,7 @@ class Gathering(DataHabits, PairHabits):
             return self._in_order(values, ALL_EDGES)
         before = int(first[: transport.rank].sum())
         places = self.rows if torch.equal(first, nodes) else torch.arange(before, before + values.shape[0])
-        return _joined(values, places, int(first.sum()), transport)
+        return joined(values, places, int(first.sum()), transport)
 
     @property
     def edge_rows(self) -> Tensor:
@@ -67,37 +69,21 @@ class Gathering(DataHabits, PairHabits):
         """Keep the numbers ``edge_rows`` of this worker's edges in the user's graph; None: they are not known."""
         self.__dict__["_edge_rows"] = edge_rows
 
-    def give(self, value: Tensor, form: EdgeForm) -> Any:
-        """``value``, which a model gave for the edges of the list ``form``, marked as such."""
-        wanted = form.count(unmarked(self.tensors["edge_index"]), self.num_nodes)
-        given = value.shape[-1] if isinstance(value, Edges) else value.shape[0]
-        if wanted != given:
-            raise InputError(
-                f"the model gives {given} values of edges, but when it was checked it gave one for each of the edges, "
-                f"here {wanted}; values of drawn or dropped edges have no place in the whole graph: use them inside of "
-                "the model"
-            )
-        if isinstance(value, Edges):
-            value.form = form
+    def give(self, value: Tensor, belongs: Belongs) -> Any:
+        """``value``, which a model gave, marked as rows of this worker's nodes or of a list of its edges."""
+        if belongs.pairs:
             return value
-        return OwnEdges.of(value, Owner(given, self.shard.num_nodes, self.passing, form))
+        if belongs.form is None:
+            return OwnRows.of(value, self.owner) if value.shape[:1] == (self.num_nodes,) else value
+        wanted = belongs.form.count(unmarked(self.tensors["edge_index"]), self.num_nodes)
+        owner = Owner(wanted, self.shard.num_nodes, self.passing, belongs.form)
+        return edges_of_model(value, owner)
 
     def _in_order(self, values: Tensor, form: EdgeForm) -> Tensor:
         """The values of all workers' edges, in the order of the list ``form`` of the whole graph."""
-        transport = self.passing.transport
-        keys = form.keys(unmarked(self.tensors["edge_index"]), self.edge_rows, self.rows, self.num_whole_edges)
-        counts = torch.zeros(2, transport.size, dtype=torch.int64)
-        counts[:, transport.rank] = torch.tensor([values.shape[0], keys.numel()])
-        first, wanted = transport.all_reduce(counts, "counts of gathered rows", EVAL)
-        if not torch.equal(first, wanted):
-            raise InputError(
-                f"values of edges are gathered, {int(first.sum())} on all workers together, but the list that they "
-                f"belong to has {int(wanted.sum())} edges; gather values for all edges, and pick some of them then"
-            )
-        before, total = int(first[: transport.rank].sum()), int(first.sum())
-        places = torch.arange(before, before + keys.numel())
-        order = _joined(keys, places, total, transport).argsort()
-        return _joined(values, places, total, transport)[order]
+        edges = unmarked(self.tensors["edge_index"])
+        keys = form.keys(edges, self.edge_rows, self.rows, self.num_whole_edges)
+        return in_order(values, keys, self.passing.transport)
 
     def _numbered_edges(self) -> Tensor:
         """Number the edges of all workers by target, then by source; parallel edges in the order of the part."""
@@ -112,12 +98,44 @@ class Gathering(DataHabits, PairHabits):
         return rank - mine[target] + (degrees.cumsum(0) - degrees)[target]
 
 
-def _bare(values: Tensor) -> Tensor:
+def edges_of_model(value: Tensor, owner: Owner) -> Any:
+    """``value``, which a model gave for the edges of ``owner``, marked as theirs."""
+    given = value.shape[-1] if isinstance(value, Edges) else value.shape[0]
+    if owner.owned != given:
+        raise InputError(
+            f"the model gives {given} values of edges, but when it was checked it gave one for each of the edges, "
+            f"here {owner.owned}; values of drawn or dropped edges have no place in the whole graph: use them inside "
+            "of the model"
+        )
+    if isinstance(value, Edges):
+        value.form = owner.form
+        return value
+    return OwnEdges.of(value, owner)
+
+
+def in_order(values: Tensor, keys: Tensor, transport: Transport) -> Tensor:
+    """The values of all workers' edges, in the order of their ``keys``, which are those of the whole graph."""
+    counts = torch.zeros(2, transport.size, dtype=torch.int64)
+    counts[:, transport.rank] = torch.tensor([values.shape[0], keys.numel()])
+    first, wanted = transport.all_reduce(counts, "counts of gathered rows", EVAL)
+    if not torch.equal(first, wanted):
+        raise InputError(
+            f"values of edges are gathered, {int(first.sum())} on all workers together, but the list that they "
+            f"belong to has {int(wanted.sum())} edges; gather values for all edges, and pick some of them then"
+        )
+    before, total = int(first[: transport.rank].sum()), int(first.sum())
+    places = torch.arange(before, before + keys.numel())
+    order = joined(keys, places, total, transport).argsort()
+    return joined(values, places, total, transport)[order]
+
+
+def bare(values: Tensor) -> Tensor:
+    """``values`` without marks and gradients, on the CPU."""
     found: Tensor = plain(values).detach().cpu().contiguous()
     return found
 
 
-def _joined(values: Tensor, places: Tensor, total: int, transport: Transport) -> Tensor:
+def joined(values: Tensor, places: Tensor, total: int, transport: Transport) -> Tensor:
     """The rows of all workers, each at its place among ``total``."""
     kind = torch.uint8 if values.dtype == torch.bool else values.dtype
     whole = values.new_zeros(total, *values.shape[1:], dtype=kind)

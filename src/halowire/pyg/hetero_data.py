@@ -10,7 +10,7 @@ policy, one rehearsal and one loss; everything that serves a graph of one type s
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -21,9 +21,12 @@ from halowire.events import SETUP
 from halowire.partitioning import EdgeType, HaloLists, Shard, TypedPart, cut_types, type_owners
 from halowire.pyg.bridge import Bridge
 from halowire.pyg.edges import Edges
+from halowire.pyg.hetero_gathering import HeteroGathering
 from halowire.pyg.losses import Losses
 from halowire.pyg.model_pass import ModelPass
-from halowire.pyg.node_index import names_nodes, row_places, translated
+from halowire.pyg.node_index import names_nodes
+from halowire.pyg.own_rows import Owner, OwnRows, plain
+from halowire.pyg.pairs import pair_names
 from halowire.pyg.same_graph import require_same_graph
 from halowire.pyg.whole_loss import Reduction
 from halowire.training import agreed
@@ -36,15 +39,16 @@ ASKED = frozenset({
 """What a script may ask PyG's ``HeteroData`` about this part; names that end in ``_dict`` are served too."""
 
 
-class HeteroShardData(Losses):
+class HeteroShardData(HeteroGathering, Losses):
     """One worker's part of a graph of several node types: ``x_dict``, ``data["paper"].x``, ``edge_index_dict``.
 
     Tensors of nodes hold the owned rows of their type, ``data["paper"].rows`` says which rows of the user's graph these
     are; tensors of edges hold the edges into owned rows, in the user's order, or by owned row if that is by target.
+    Pairs of nodes, such as ``edge_label_index``, are those whose first node is owned.
     """
 
-    def __init__(self, part: TypedPart, passing: ModelPass, store: Any) -> None:
-        """``store`` is a ``HeteroData`` of this part's tensors, with plain ``edge_index``, whose edges are marked."""
+    def __init__(self, part: TypedPart, passing: ModelPass, store: Any, node_index: Sequence[str] = ()) -> None:
+        """``store`` is a ``HeteroData`` of this part's tensors, as `local_store` gives it; it is marked here."""
         self.shard = part
         self.passing = passing
         passing.part = self
@@ -59,6 +63,17 @@ class HeteroShardData(Losses):
             store[kind].edge_index = Edges.of(relation.edge_index.to(passing.device), bridge)
             if isinstance(x := store[kind[0]].get("x"), Tensor):
                 bridge.keep(x)
+        self.owners = {
+            name: Owner(rows.numel(), part.num_nodes[name], passing, rows=rows, kind=name)
+            for name, rows in part.rows.items()
+        }
+        for name, owner in self.owners.items():
+            for key, value in list(store[name].items()):
+                if names_nodes(key, value, owner.whole, node_index):
+                    store[name][key] = self.translate(value, name)
+                elif key != "rows" and not (isinstance(value, Tensor) and value.requires_grad):
+                    store[name][key] = rows_of_nodes(value, owner)
+        self.cut_pairs()
 
     def learn(self, union: Shard, learnt: str) -> None:
         """Learn the nodes of type ``learnt``, which come first in the shard ``union`` of all nodes together."""
@@ -86,16 +101,28 @@ class HeteroShardData(Losses):
         return self.shard.num_nodes[self.learnt]
 
     def own_rows(self, rows: Tensor) -> Tensor:
-        """The rows of the learnt type among those of `task_shard`."""
-        return rows[self._places]
+        """The rows of the learnt type among those of `task_shard`, marked as this worker's."""
+        found: Tensor = OwnRows.of(rows[self._places], self.owners[self.learnt])
+        return found
 
     def __getitem__(self, *kind: Any) -> Any:
-        return self.store.__getitem__(*kind)
+        return self.read.__getitem__(*kind)
+
+    @property
+    def read(self) -> Any:
+        """The ``HeteroData`` that is read; in a pass of a model nothing needs marks, since every call is rehearsed."""
+        if not self.passing.inside:
+            return self.store
+        bare = copy.copy(self.store)
+        for store in bare.node_stores:
+            for key, value in list(store.items()):
+                store[key] = plain(value)
+        return bare
 
     def __getattr__(self, name: str) -> Any:
         store = self.__dict__.get("store")
         if store is not None and (name in ASKED or name.endswith("_dict") or name in store._global_store):
-            return getattr(store, name)
+            return getattr(self.read, name)
         raise AttributeError(
             f"this part of the graph has no {name!r}; its tensors are in data[type], and by type in data.x_dict, "
             "data.edge_index_dict and the like"
@@ -115,6 +142,26 @@ class HeteroShardData(Losses):
     def input_names(self) -> tuple[str, ...]:
         """The names of what a model may be called with: the tensors of one name by type, such as ``x_dict``."""
         return tuple(dict.fromkeys(f"{key}_dict" for store in self.store.stores for key in dict(store.items())))
+
+    def named_input(self, name: str) -> Any:
+        """What a model may be called with by ``name``: tensors by type, or the pairs of the one edge type that has any.
+
+        None where there is nothing of that name.
+        """
+        if name in self.input_names:
+            return getattr(self, name)
+        found = [self.store[kind][name] for kind, pairs in self.pair_rows if pairs == name]
+        return found[0] if len(found) == 1 else None
+
+    def to(self, device: Any, *names: str) -> HeteroShardData:
+        """Return the part itself: `halowire.shard` has put it on its device. Another device is refused."""
+        wanted, here = torch.device(device), self.passing.device
+        if wanted.type != here.type:
+            raise InputError(
+                f"data.to({str(wanted)!r}): this part lies on {here}, with its connections; choose the device when the "
+                f"graph is cut: halowire.shard(data, device={wanted.type!r})"
+            )
+        return self
 
     @property
     def num_local_edges(self) -> int:
@@ -146,7 +193,9 @@ def halo_name(kind: EdgeType) -> str:
     return "__".join(kind)
 
 
-def shard_hetero(data: Any, method: str, seed: int, transport: Transport, device: torch.device) -> HeteroShardData:
+def shard_hetero(
+    data: Any, method: str, seed: int, transport: Transport, device: torch.device, node_index: Sequence[str] = ()
+) -> HeteroShardData:
     """This worker's part of a ``HeteroData``; rank 0 decides on the owners of all types' nodes together."""
 
     counts = agreed(lambda: nodes_of(data), transport, "reading of the graph")
@@ -161,8 +210,9 @@ def shard_hetero(data: Any, method: str, seed: int, transport: Transport, device
 
     owner = transport.broadcast(agreed(decide, transport, "partitioning"), "broadcast of the owners", SETUP)
     by_type = dict(zip(counts, torch.split(owner, list(counts.values())), strict=True))
-    part, store = agreed(lambda: _local(data, by_type, transport, device), transport, "cutting of the graph")
-    return HeteroShardData(part, ModelPass(transport, device), store)
+    cut = agreed(lambda: _local(data, by_type, transport, device, node_index), transport, "cutting of the graph")
+    part, store = cut
+    return HeteroShardData(part, ModelPass(transport, device), store, node_index)
 
 
 def cut_hetero(
@@ -174,31 +224,46 @@ def cut_hetero(
     return HeteroShardData(part, ModelPass(transport, where), store)
 
 
-def _local(data: Any, owner: Mapping[str, Tensor], transport: Transport, device: torch.device) -> tuple[TypedPart, Any]:
+def _local(
+    data: Any, owner: Mapping[str, Tensor], transport: Transport, device: torch.device, node_index: Sequence[str] = ()
+) -> tuple[TypedPart, Any]:
     part = cut_types(edges_of(data), owner, transport.rank, transport.size)
-    return part, local_store(data, part, device)
+    return part, local_store(data, part, device, node_index)
 
 
-def local_store(data: Any, part: TypedPart, device: torch.device) -> Any:
-    """A copy of a ``HeteroData`` with the rows and edges of ``part`` only; ``rows`` of each node type are added."""
+def local_store(data: Any, part: TypedPart, device: torch.device, node_index: Sequence[str] = ()) -> Any:
+    """A copy of a ``HeteroData`` with the rows and edges of ``part`` only; ``rows`` of each node type are added.
+
+    Attributes in ``node_index`` are told to name nodes of the type that they stand at. What names nodes, and pairs of
+    nodes, stays whole.
+    """
     local = copy.copy(data)
+    missing = [name for name in node_index if all(name not in data[kind] for kind in data.node_types)]
+    if missing:
+        raise InputError(f"node_index names {', '.join(missing)}, which no node type of the HeteroData has")
     for name in data.node_types:
         store = local[name]
         count, rows = part.num_nodes[name], part.rows[name]
         for key, value in list(store.items()):
-            if names_nodes(key, value, count):
-                store[key] = translated(value, row_places(rows, count), f"{key} of {name!r}")
-            else:
+            if not names_nodes(key, value, count, node_index):
                 store[key] = _placed(value, count, rows, f"{key} of {name!r}", device)
         store.num_nodes = part.rows[name].numel()
         store.rows = part.rows[name]
     for kind, relation in part.relations.items():
         store = local[kind]
         count = data[kind].edge_index.shape[1]
+        paired = pair_names(dict(store.items()))
         for key, value in list(store.items()):
-            if key != "edge_index":
+            if key in paired:
+                store[key] = value.to(device)
+            elif key != "edge_index":
                 store[key] = _placed(value, count, relation.edges, f"{key} of {kind!r}", device)
     return local
+
+
+def rows_of_nodes(value: Any, owner: Owner) -> Any:
+    """``value``, marked as the rows of ``owner`` if it has one for each of its nodes."""
+    return OwnRows.of(value, owner) if isinstance(value, Tensor) and value.shape[:1] == (owner.owned,) else value
 
 
 def edges_of(data: Any) -> dict[EdgeType, Tensor]:
@@ -242,13 +307,13 @@ def _placed(value: Any, count: int, rows: Tensor, name: str, device: torch.devic
     key = name.partition(" ")[0]
     if key.endswith("edge_label_index"):
         raise InputError(
-            f"{name} holds pairs of nodes of two types, whose rows are not fetched from other workers; split one graph "
-            "of all types instead: RandomLinkSplit()(data.to_homogeneous()), or remove it before halowire.shard"
+            f"{name} has shape {list(value.shape)} and type {value.dtype}, expected pairs of nodes, int64 [2, P]; mend "
+            "it, or remove it before halowire.shard"
         )
     if key.endswith(("_index", "_idx")):
         raise InputError(
             f"{name} names nodes of the whole graph, which have other numbers on every worker; turn it into a mask of "
-            "the nodes, or remove it before halowire.shard"
+            "the nodes, name it in halowire.shard(data, node_index=[...]), or remove it before"
         )
     if value.layout != torch.strided:
         value = value.to_dense()

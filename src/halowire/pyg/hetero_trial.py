@@ -11,7 +11,11 @@ from torch import Tensor
 from halowire.errors import InputError
 from halowire.partitioning import is_by_target, target_order
 from halowire.pyg.edges import Edges, unmarked
+from halowire.pyg.held_edges import Kind
 from halowire.pyg.hetero_data import HeteroShardData, halo_name
+from halowire.pyg.own_rows import plain
+from halowire.pyg.pair_trial import NAME, draw_pairs, pairs_of
+from halowire.pyg.pairs import Pairs, pair_names, refuse_ends
 from halowire.pyg.row_numbers import TypedRows
 from halowire.pyg.slots import Slot
 
@@ -22,7 +26,6 @@ STEP = 3
 """How many nodes more each type has than the one before, so that their numbers tell the types apart."""
 SHARE = 0.4
 """Share of the first type's nodes that belong to the second part."""
-Kind = str | tuple[str, str, str]
 
 
 class HeteroSlots:
@@ -51,7 +54,7 @@ class HeteroSlots:
             for kind in self._extents:
                 for name, found in value[kind].items():
                     if isinstance(found, Tensor) and not isinstance(found, Edges) and name != "rows":
-                        self.samples[f"{kind}.{name}"] = kind, found
+                        self.samples[f"{kind}.{name}"] = kind, plain(found)
             return Slot("")
         if isinstance(value, Mapping):
             return {name: self.of(found, name) for name, found in value.items()}
@@ -60,6 +63,8 @@ class HeteroSlots:
             return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
         if isinstance(value, Edges):
             return Slot("edge_index", self._relation(value))
+        if isinstance(value, Pairs):
+            return self._pairs(value)
         return self._tensor(value, key) if isinstance(value, Tensor) and value.dim() else value
 
     def _relation(self, edges: Edges) -> Kind:
@@ -72,8 +77,31 @@ class HeteroSlots:
             "data[edge type].edge_index, and join them in its forward"
         )
 
+    def _pairs(self, value: Pairs) -> Slot:
+        """A slot for pairs of nodes, which stand at the first edge type that joins their types."""
+        refuse_ends(value)
+        names = value.places[0].name, value.places[-1].name
+        kind, name = self._known.get(id(value), (None, ""))
+        if kind is None:
+            # Pairs of types that no edge joins have nowhere to stand in the random graph.
+            kind = next((found for found in self._data.shard.relations if (found[0], found[2]) == names), None)
+            name = f"sample{len(self.samples)}_{NAME}"
+        if kind is None:
+            raise InputError(
+                f"the model is called with pairs of {names[0]!r} and {names[1]!r}, which no edge type joins; score "
+                "them by its output: z = model.encode(x_dict, edge_index_dict), then model.decode(z, pairs)"
+            )
+        self.samples[f"{kind}.{name}"] = kind, value
+        return Slot(name, kind)
+
     def _tensor(self, value: Tensor, key: Any) -> Any:
-        kind, _ = self._known.get(id(value), (key, ""))
+        kind, known = self._known.get(id(value), (key, ""))
+        if isinstance(kind, tuple) and kind in self._data.shard.relations:
+            pairs = pair_names(dict(self._data[kind].items())).get(known, known)
+            if pairs != known:  # labels of pairs
+                self._pairs(self._data[kind][pairs])
+                self.samples[f"{kind}.{known}"] = kind, value
+                return Slot(known, kind)
         if kind not in self._extents or value.shape[0] != self._extents[kind]:
             fitting = [name for name, extent in self._extents.items() if extent == value.shape[0]]
             if len(fitting) > 1:
@@ -87,7 +115,7 @@ class HeteroSlots:
                 return value
             kind = fitting[0]
         name = f"sample{len(self.samples)}"
-        self.samples[f"{kind}.{name}"] = kind, value
+        self.samples[f"{kind}.{name}"] = kind, plain(value)
         return Slot(name, kind)
 
 
@@ -105,17 +133,41 @@ def draw_hetero(call: Call, generator: torch.Generator, size: Size) -> tuple[Any
         second = int(SHARE * size.nodes) + place
         owner[name] = torch.zeros(size.nodes + STEP * place, dtype=torch.int64)
         owner[name][torch.randperm(owner[name].numel(), generator=generator)[:second]] = 1
-    for kind in data.edge_types:
+    for place, kind in enumerate(data.edge_types):
         counts = graph[kind[0]].num_nodes, graph[kind[2]].num_nodes
-        ends = torch.stack([draw(count, size.edges) for count in counts])
+        first = int(SHARE * size.edges) + 2 * place
+        ends = torch.stack([
+            draw(counts[0], size.edges + 2 * STEP * place),
+            _drawn_targets(owner[kind[2]], size.edges + 2 * STEP * place, first, generator),
+        ])  # fmt: skip
         real = unmarked(data[kind].edge_index)
         if kind[0] == kind[2] and not bool((real[0] == real[1]).any()):
-            ends[1] = torch.where(ends[0] == ends[1], (ends[1] + 1) % counts[1], ends[1])
+            ends[0] = torch.where(ends[0] == ends[1], (ends[0] + 1) % counts[0], ends[0])
         graph[kind].edge_index = ends[:, target_order(ends)] if is_by_target(real) else ends
+    above = max(graph[name].num_nodes for name in data.node_types)
+    above += max(graph[kind].edge_index.shape[1] for kind in data.edge_types)
+    pairs = {label: kind for label, (kind, value) in call.samples.items() if isinstance(value, Pairs)}
+    for place, (label, kind) in enumerate(pairs.items()):
+        drawn = draw_pairs(owner[kind[0]], graph[kind[2]].num_nodes, above, place, generator)
+        graph[kind][label.removeprefix(f"{kind}.")] = drawn
     for label, (kind, value) in call.samples.items():
-        count = graph[kind].num_nodes if isinstance(kind, str) else size.edges
+        if label in pairs:
+            continue
+        count = graph[kind].num_nodes if isinstance(kind, str) else graph[kind].edge_index.shape[1]
+        of = pairs_of(label, pairs)
+        if of is not None:
+            count = graph[kind][of.removeprefix(f"{kind}.")].shape[1]
         graph[kind][label.removeprefix(f"{kind}.")] = sampled_rows(value, count, isinstance(kind, str), generator)
     return graph, owner
+
+
+def _drawn_targets(owner: Tensor, count: int, second: int, generator: torch.Generator) -> Tensor:
+    """``count`` random nodes in random order, ``second`` of them of the second part."""
+    pieces = []
+    for part, wanted in enumerate((count - second, second)):
+        nodes = (owner == part).nonzero()[:, 0]
+        pieces.append(nodes[torch.randint(nodes.numel(), (wanted,), generator=generator)])
+    return torch.cat(pieces)[torch.randperm(count, generator=generator)]
 
 
 def sampled_rows(value: Tensor, count: int, is_node: bool, generator: torch.Generator) -> Tensor:
@@ -141,8 +193,12 @@ def turn_hetero(graph: Any) -> Any:
         ends = last - graph[kind].edge_index
         sort = is_by_target(graph[kind].edge_index)
         order = target_order(ends) if sort else torch.arange(ends.shape[1])
+        paired = pair_names(dict(graph[kind].items()))
         for key, value in graph[kind].items():
-            turned[kind][key] = value[order] if isinstance(value, Tensor) and key != "edge_index" else value
+            if key in paired:
+                turned[kind][key] = last - value if paired[key] == key else value
+            elif key != "edge_index":
+                turned[kind][key] = value[order] if isinstance(value, Tensor) else value
         turned[kind].edge_index = ends[:, order]
     return turned
 

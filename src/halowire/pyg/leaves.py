@@ -19,6 +19,18 @@ def leaves(value: Any) -> Iterator[Any]:
         yield value
 
 
+def keyed_leaves(value: Any, key: Any = None) -> Iterator[tuple[Any, Any]]:
+    """The `leaves` of ``value``, each after the innermost key of a dictionary under which it stands, or ``key``."""
+    if isinstance(value, dict):
+        for name, item in value.items():
+            yield from keyed_leaves(item, name)
+    elif isinstance(value, tuple | list):
+        for item in value:
+            yield from keyed_leaves(item, key)
+    else:
+        yield key, value
+
+
 def changed(value: Any, change: Callable[[Any], Any]) -> Any:
     """``value`` with every leaf replaced by ``change(leaf)``, in containers of the same types."""
     if isinstance(value, dict):

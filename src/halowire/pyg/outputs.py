@@ -1,4 +1,4 @@
-"""What a model gives: rows of nodes, or values of edges; each row has a key, by which parts are put together."""
+"""What a model gives: rows of nodes, or values of edges or pairs; each row has a key, by which parts are joined."""
 
 from __future__ import annotations
 
@@ -10,23 +10,37 @@ import torch
 from torch import Tensor
 
 from halowire.errors import InputError
-from halowire.pyg.edge_forms import EdgeForm, form_of
+from halowire.pyg.edge_forms import FORMS, EdgeForm
 from halowire.pyg.edges import Edges, unmarked
-from halowire.pyg.leaves import leaves
-from halowire.pyg.row_numbers import RowNumbers, count_text, numbers_in_part, whole_count
+from halowire.pyg.held_edges import HeldEdges
+from halowire.pyg.leaves import keyed_leaves
+from halowire.pyg.row_numbers import RowNumbers, TypedRows, count_text, numbers_in_part
+
+
+@dataclass(frozen=True)
+class Belongs:
+    """What the rows of an output belong to: nodes, the entries of the list ``form`` of edges, or ``pairs`` of nodes.
+
+    In a graph of several types ``kind`` is the type of the nodes or edges.
+    """
+
+    kind: Any = None
+    form: EdgeForm | None = None
+    pairs: bool = False
+
+
+NODES = Belongs()
+PAIRS = Belongs(pairs=True)
 
 
 @dataclass
 class Output:
-    """A tensor ``values`` ``[m, ...]``; ``keys`` ``[m]`` are below ``bound``, and ascend in the whole graph's order.
-
-    ``form`` is the list of edges that the rows belong to; None: they belong to nodes.
-    """
+    """A tensor ``values`` ``[m, ...]``; ``keys`` ``[m]`` are below ``bound``, and ascend in the whole graph's order."""
 
     values: Tensor
     keys: Tensor
     bound: int
-    form: EdgeForm | None = None
+    belongs: Belongs = NODES
 
     def weights(self, generator: torch.Generator) -> Tensor:
         """Random weights of the values, which depend on the keys alone."""
@@ -35,54 +49,54 @@ class Output:
 
 @dataclass(frozen=True)
 class Held:
-    """The graph or part that a model ran on: the numbers of its nodes and edges in the whole graph.
+    """The graph or part that a model ran on: which nodes, edges and pairs of the whole graph it has.
 
-    ``rows`` and ``nodes`` are the numbers of its nodes and of all nodes. A graph of one type also has its ``edges``
-    ``[2, E]``, with ``ends``, the same edges with the whole graph's numbers of nodes, and ``edge_rows``, their numbers
-    among the ``num_edges`` of the whole graph.
+    ``rows`` and ``nodes`` are the numbers of its nodes and of all nodes. ``edges`` are those of every type, and
+    ``pairs``, for each list of pairs, which of them it has, and how many there are.
     """
 
     rows: RowNumbers
     nodes: int
-    edges: Tensor | None = None
-    numbers: Tensor | None = None
-    edge_rows: Tensor | None = None
-    num_edges: int = 0
+    edges: Sequence[HeldEdges]
+    pairs: Sequence[tuple[Tensor, int]] = ()
 
     @staticmethod
-    def of(graph: Any, rows: RowNumbers, nodes: int, num_edges: int) -> Held:
+    def of(graph: Any, rows: RowNumbers, nodes: int, num_edges: int, pairs: Sequence[tuple[Tensor, int]] = ()) -> Held:
         """What is known of ``graph``: a part, or a whole graph whose nodes have the numbers ``rows``."""
-        if not isinstance(rows, Tensor):
-            return Held(rows, nodes)
-        edges = unmarked(graph.edge_index)
-        shard = getattr(graph, "shard", None)
-        numbers = rows if shard is None else torch.cat([rows, shard.halo_ids])
-        edge_rows = torch.arange(edges.shape[1]) if shard is None else graph.edge_rows
-        return Held(rows, nodes, edges, numbers, edge_rows, num_edges)
+        if isinstance(rows, TypedRows):
+            return Held(rows, nodes, HeldEdges.of_types(graph), pairs)
+        return Held(rows, nodes, [HeldEdges.of_graph(graph, rows, nodes, num_edges)], pairs)
 
     def outputs(self, out: Any) -> list[Output]:
-        """All tensors of an output; each must belong to the nodes, to those of one type, or to the edges."""
-        found = [self._output(leaf) for leaf in leaves(out) if leaf is not None]
+        """All tensors of an output; each must belong to the nodes or edges, of one type, or to the pairs."""
+        found = [self._output(leaf, key) for key, leaf in keyed_leaves(out) if leaf is not None]
         if not found:
             raise InputError("the model's forward gives no tensor; a distributed model gives one row per node or edge")
         return found
 
-    def of_nodes(self, values: Tensor) -> Output | None:
-        """``values`` as rows of nodes; None where there are not as many nodes."""
-        keys = numbers_in_part(self.rows, values.shape[0])
-        return None if keys is None else Output(values, keys, whole_count(self.rows, values.shape[0], self.nodes))
-
-    def of_edges(self, values: Tensor) -> Output | None:
-        """``values`` as rows of edges; None where no list of edges has as many."""
-        if self.edges is None or self.edge_rows is None or not isinstance(self.rows, Tensor):
+    def of_nodes(self, values: Tensor, key: Any = None) -> Output | None:
+        """``values`` as rows of nodes, of the type ``key`` if it is one; None where there are not as many nodes."""
+        if not isinstance(self.rows, TypedRows):
+            found = numbers_in_part(self.rows, values.shape[0])
+            return None if found is None else Output(values, found, self.nodes)
+        name = self.rows.name_of(values.shape[0], key)
+        if name is None:
             return None
-        form = form_of(values.shape[0], self.edges, self.rows.numel())
-        if form is None:
-            return None
-        keys = form.keys(self.edges, self.edge_rows, self.rows, self.num_edges)
-        return Output(values, keys, self.num_edges + self.nodes, form)
+        return Output(values, self.rows.rows[name], self.rows.counts[name], Belongs(name))
 
-    def _output(self, value: Any) -> Output:
+    def of_edges(self, values: Tensor, key: Any = None, count: int | None = None) -> Output | None:
+        """``values`` as rows of edges, of the type ``key`` if it is one; None where no list of edges has as many."""
+        extent = values.shape[0] if count is None else count
+        named = [held for held in self.edges if held.kind is not None and key in (held.kind, "__".join(held.kind))]
+        for depth in range(len(FORMS)):  # the edges of every type as they are come before lists that are made of them
+            for held in named or self.edges:
+                form = held.form_of(extent, depth)
+                if form is not None:
+                    rows = values if count is None else held.numbered(values)
+                    return Output(rows, held.keys(form), held.num_edges + held.num_nodes, Belongs(held.kind, form))
+        return None
+
+    def _output(self, value: Any, key: Any) -> Output:
         if not isinstance(value, Tensor):
             raise InputError(
                 f"the model's forward gives {type(value).__name__}, which cannot be compared; give a tensor, or "
@@ -90,23 +104,29 @@ class Held:
             )
         found = None
         if value.dim() and not isinstance(value, Edges):
-            found = self.of_nodes(value) or self.of_edges(value)
+            found = self._of_pairs(value) or self.of_nodes(value, key) or self.of_edges(value, key)
         if found is None and value.dim() == 2 and value.shape[0] == 2 and value.dtype == torch.int64:
-            found = self._edge_list(value)
+            found = self._edge_list(value, key)
         if found is None:
             raise InputError(
                 f"the model's output has shape {list(value.shape)} on {count_text(self.rows)}; a distributed model "
-                "gives one row per node, or one per edge of edge_index, whose self loops may be removed or added: pool "
-                "and reduce outside of it, over all workers (data.mean)"
+                "gives one row per node, or one per edge of edge_index, whose self loops may be removed or added, or "
+                "one per pair that it is called with: pool and reduce outside of it, over all workers (data.mean)"
             )
         return found
 
-    def _edge_list(self, value: Tensor) -> Output | None:
+    def _of_pairs(self, values: Tensor) -> Output | None:
+        """``values`` as rows of pairs, whose number is unlike all others in a rehearsal."""
+        for numbers, count in self.pairs:
+            if numbers.numel() == values.shape[0]:
+                return Output(values, numbers, count, PAIRS)
+        return None
+
+    def _edge_list(self, value: Tensor, key: Any) -> Output | None:
         """A list of edges ``[2, m]`` as rows ``[m, 2]`` of the whole graph's node numbers."""
-        assert self.numbers is not None or self.edges is None
-        if self.numbers is None or getattr(value, "sources", (True, False)) != (True, False):
+        if getattr(value, "sources", (True, False)) != (True, False):
             return None
-        return self.of_edges(self.numbers[unmarked(value)].t())
+        return self.of_edges(unmarked(value), key, value.shape[1])
 
 
 def assembled(pieces: Sequence[Output]) -> Tensor:

@@ -35,13 +35,16 @@ COPYING = {"__reduce_ex__", "__deepcopy__"}
 class Owner:
     """Whose rows they are: a worker with ``owned`` of the ``whole`` nodes, whose models run in ``passing``.
 
-    Rows of edges have the list ``form`` of the worker's edges; then ``owned`` counts its entries.
+    Rows of nodes have the numbers ``rows`` in the whole graph. Rows of edges have the list ``form`` of the worker's
+    edges; then ``owned`` counts its entries. ``kind`` is the type of the nodes or edges in a graph of several types.
     """
 
     owned: int
     whole: int
     passing: ModelPass
     form: EdgeForm = ALL_EDGES
+    rows: Tensor | None = None
+    kind: str | tuple[str, str, str] | None = None
 
     def __deepcopy__(self, memo: dict[int, object]) -> Owner:
         """Return the same owner: a copy of rows is this worker's too."""
@@ -163,8 +166,8 @@ def _without_own_numbers(name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
     picked = len(args) > 1 and name == "__getitem__" and isinstance(args[0], OwnRows) and isinstance(args[1], OwnRows)
     if not picked or not _whole_numbers(args[1]) or args[1].shape != (args[0].owner.owned,):
         return args
-    rows = args[0].owner.passing.part.rows
-    return (args[0], slice(None)) if torch.equal(plain(args[1]).cpu(), rows) else args
+    rows = args[0].owner.rows
+    return (args[0], slice(None)) if rows is not None and torch.equal(plain(args[1]).cpu(), rows) else args
 
 
 def _refuse_whole(args: tuple[Any, ...], kwargs: dict[str, Any], error: Exception) -> None:
@@ -174,7 +177,8 @@ def _refuse_whole(args: tuple[Any, ...], kwargs: dict[str, Any], error: Exceptio
     if owner.whole != owner.owned and any(value.shape[0] == owner.whole for value in given):
         raise InputError(
             f"a tensor of all {owner.whole} nodes is used with rows of this worker, which has {owner.owned} of them; "
-            "take its part first, tensor[data.rows], or make it an attribute of data before the graph is cut"
+            f"take its part first, tensor[{_numbers_of(owner)}], or make it an attribute of data before the graph is "
+            "cut"
         ) from error
 
 
@@ -196,7 +200,7 @@ def _refuse_foreign(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
         if target.shape[0] == whole != owner.owned:
             raise InputError(
                 f"a tensor of all {whole} nodes is indexed by numbers of this worker's rows; take its part first: "
-                "tensor[data.rows]"
+                f"tensor[{_numbers_of(owner)}]"
             )
 
 
@@ -223,12 +227,18 @@ def _refuse_index(index: Any, rows: OwnRows | OwnEdges) -> None:
             "make a mask of the edges before the graph is cut (data.edge_mask) and pick by its part, or pick from the "
             "values of all workers: data.gather(values)"
         )
+    more = f", {rows.owner.kind!r}" if rows.owner.kind else ""
     raise InputError(
-        f"rows of this worker, which has {owned} of the {whole} nodes, are picked by {what}, which would be other "
-        "nodes on every worker; for numbers or a mask of the whole graph write rows[data.translate(index)] (or "
-        "halowire.shard(data, node_index=['name']) for an attribute of data), for numbers of this worker's rows "
-        "rows[data.own(index)]"
+        f"rows of this worker, which has {owned} of the {whole} {rows.owner.kind or 'nodes'}, are picked by {what}, "
+        f"which would be other nodes on every worker; for numbers or a mask of the whole graph write "
+        f"rows[data.translate(index{more})] (or halowire.shard(data, node_index=['name']) for an attribute of data), "
+        f"for numbers of this worker's rows rows[data.own(index{more})]"
     )
+
+
+def _numbers_of(owner: Owner) -> str:
+    """What gives the whole graph's numbers of the rows, as a script writes it."""
+    return f"data[{owner.kind!r}].rows" if owner.kind else "data.rows"
 
 
 def _whole_numbers(value: Any) -> bool:

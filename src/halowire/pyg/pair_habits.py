@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -27,13 +29,16 @@ class PairHabits:
     tensors: dict[str, Any]
     shard: Shard
     passing: ModelPass
+    pair_rows: Mapping[str, tuple[Tensor, int]] = MappingProxyType({})
+    """By the name of pairs, which of those of the whole graph are this worker's, and how many there are."""
 
     @property
     def node_places(self) -> NodePlaces:
         """Where all nodes are; all workers ask together, once."""
         # A cached_property of Python 3.11 would lock out workers that are threads of this process.
         if "_node_places" not in self.__dict__:
-            found = NodePlaces.of(self.shard, self.passing.transport, self.passing.device)
+            shard, passing = self.shard, self.passing
+            found = NodePlaces.of(shard.rows, shard.num_nodes, passing.transport, passing.device)
             self.__dict__["_node_places"] = found
         places: NodePlaces = self.__dict__["_node_places"]
         return places
@@ -41,12 +46,13 @@ class PairHabits:
     def pairs(self, index: Tensor) -> Tensor:
         """This worker's share of pairs of nodes ``[2, P]`` of the whole graph: those whose first node it owns."""
         refuse_no_index(index.reshape(-1), self.shard.num_nodes, "the pairs")
-        return Pairs.of(index[:, self._mine(index)], self.node_places)
+        return self._of(index[:, self._mine(index)])
 
     def cut_pairs(self) -> None:
         """Keep this worker's share of all pairs of the whole graph, and of their labels."""
         found = pair_names(self.tensors)
-        mine = {name: self._mine(self.tensors[name]) for name in set(found.values())}
+        mine = {name: self._mine(self.tensors[name]) for name in dict.fromkeys(found.values())}
+        self.pair_rows = {name: (rows.cpu().nonzero()[:, 0], rows.numel()) for name, rows in mine.items()}
         for name, pairs in found.items():
             value = self.tensors[name]
             self.tensors[name] = self.pairs(value) if name == pairs else value[mine[pairs].to(value.device)]
@@ -56,7 +62,7 @@ class PairHabits:
         kept: Tensor | None = self.__dict__.get("_edge_pairs")
         if kept is None:
             edges = unmarked(self.tensors["edge_index"])
-            kept = Pairs.of(self._numbers(edges.cpu()).to(edges.device), self.node_places)
+            kept = self._of(self._numbers(edges.cpu()).to(edges.device))
             self.__dict__["_edge_pairs"] = kept
         return kept
 
@@ -80,7 +86,10 @@ class PairHabits:
         ends = self._numbers(unmarked(self.tensors["edge_index"]).cpu())
         known = torch.unique(pair_keys(ends[1], ends[0], whole))
         sources = draw_negatives(anchors, 1, known, whole, seed, drawn)[:, 0]
-        return Pairs.of(torch.stack([sources, anchors[0]]).to(self.passing.device), self.node_places)
+        return self._of(torch.stack([sources, anchors[0]]).to(self.passing.device))
+
+    def _of(self, index: Tensor) -> Tensor:
+        return Pairs.between(index, (self.node_places, self.node_places))
 
     def _mine(self, index: Tensor) -> Tensor:
         return (self.node_places.owner[index[0].cpu()] == self.shard.rank).to(index.device)

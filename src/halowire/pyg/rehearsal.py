@@ -24,6 +24,7 @@ from halowire.pyg.hetero_data import HeteroShardData, cut_hetero
 from halowire.pyg.hetero_trial import draw_hetero, part_rows, sampled_rows, turn_hetero, whole_rows
 from halowire.pyg.node_weights import NodeWeights
 from halowire.pyg.outputs import Output, assembled
+from halowire.pyg.pair_trial import PARTS, draw_pairs, pairs_of
 from halowire.pyg.row_numbers import RowNumbers, TypedRows, numbers_in_part, numbers_of_whole
 from halowire.pyg.shard_data import cut_data
 from halowire.pyg.trial import Call, Notes, Outcome, Rehearsed, Size, try_pass
@@ -33,7 +34,6 @@ from halowire.wire import InProcessTransport, run_threads
 NODES = 26
 EDGES = 110
 """Size of the small graph, on which gradients are compared too."""
-PARTS = 2
 ATTEMPTS = 3
 TOLERANCE = 1e-4
 """Largest difference, relative to the largest value of a tensor."""
@@ -215,14 +215,19 @@ def _random(call: Call, generator: torch.Generator, size: Size, numbered: bool) 
     if is_by_target(unmarked(call.data.edge_index)):
         edges = edges[:, target_order(edges)]
     graph: dict[str, Any] = {"edge_index": edges}
+    owner = (torch.rand(size.nodes, generator=generator) < SHARE).long()
+    owner[:PARTS] = torch.arange(PARTS)
+    pairs = [name for name, (kind, _) in call.samples.items() if kind == "pair"]
+    for place, name in enumerate(pairs):
+        graph[name] = draw_pairs(owner, size.nodes, size.nodes + size.edges, place, generator)
     for name, (kind, value) in call.samples.items():
-        count = size.nodes if kind == "node" else size.edges
+        if kind == "pair":
+            continue
+        count = {"node": size.nodes, "edge": size.edges}.get(kind) or graph[pairs_of(name, pairs) or ""].shape[1]
         if numbered and kind == "node" and _is_numbering(value, call.data.rows):
             graph[name] = torch.arange(size.nodes)
         else:
             graph[name] = sampled_rows(value, count, kind == "node", generator)
-    owner = (torch.rand(size.nodes, generator=generator) < SHARE).long()
-    owner[:PARTS] = torch.arange(PARTS)
     return graph, owner
 
 
@@ -290,10 +295,10 @@ def _turned(call: Call, graph: Any) -> Any:
     """The same random graph with its nodes numbered backwards."""
     if not isinstance(graph, dict):
         return turn_hetero(graph)
-    turned = {
-        name: value.flip(0) if call.samples.get(name, ("", value))[0] == "node" else value
-        for name, value in graph.items()
-    }
+    turned = dict(graph)
+    for name, (kind, _) in call.samples.items():
+        if kind in ("node", "pair"):
+            turned[name] = graph[name].flip(0) if kind == "node" else NODES - 1 - graph[name]
     turned["edge_index"] = NODES - 1 - graph["edge_index"]
     if not is_by_target(graph["edge_index"]):
         return turned

@@ -24,6 +24,11 @@ class TypedRows:
         """All rows, in their order."""
         return TypedRows({name: torch.arange(count) for name, count in counts.items()}, counts)
 
+    def name_of(self, extent: int, key: object = None) -> str | None:
+        """The type with ``extent`` rows here; the type ``key``, if it is one that has as many."""
+        fitting = [name for name, found in self.rows.items() if found.numel() == extent]
+        return key if isinstance(key, str) and key in fitting else next(iter(fitting), None)
+
     def flipped(self) -> TypedRows:
         """The same rows, each type from the last to the first."""
         return TypedRows({name: rows.flip(0) for name, rows in self.rows.items()}, self.counts)
@@ -43,13 +48,6 @@ def numbers_of_whole(rows: RowNumbers, count: int) -> Tensor | None:
     if isinstance(rows, Tensor):
         return rows
     return next((rows.rows[name] for name, found in rows.counts.items() if found == count), None)
-
-
-def whole_count(rows: RowNumbers, extent: int, nodes: int) -> int:
-    """How many rows the whole graph has where the part has ``extent``; ``nodes`` in a graph of one type."""
-    if isinstance(rows, Tensor):
-        return nodes
-    return next(rows.counts[name] for name, found in rows.rows.items() if found.numel() == extent)
 
 
 def count_text(rows: RowNumbers) -> str:

@@ -73,13 +73,13 @@ def _changed(
     if len(order) != sum(len(group["params"]) for group in state["param_groups"]):
         raise InputError("the optimizer's state is of other weights; make the optimizer as when it was saved")
     changed = {}
-    for number, entry in state["state"].items():
+    for number, entry in sorted(state["state"].items()):  # all workers change the rows in one order
         dim = attached.weights.dims.get(order[number])
         changed[number] = {
             key: change(f"{key} of {order[number]}", value, dim)
             if dim is not None and isinstance(value, Tensor) and value.dim()
             else value
-            for key, value in entry.items()
+            for key, value in sorted(entry.items())
         }
     return {**state, "state": changed}
 

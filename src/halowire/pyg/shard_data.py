@@ -81,7 +81,7 @@ def shard(
             raise InputError(f"{data} holds {part.num_parts} shards, but there are {transport.size} workers")
         return of_shard(part, transport, place)
     if is_hetero(data):
-        return shard_hetero(data, method, seed, transport, place)
+        return shard_hetero(data, method, seed, transport, place, node_index)
     tensors, num_nodes = agreed(lambda: tensors_of(data), transport, "reading of the graph")
     require_same_graph(tensors, num_nodes, transport)
     _refuse_missing(node_index, tensors)

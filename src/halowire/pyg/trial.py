@@ -17,7 +17,6 @@ from halowire.errors import InputError
 from halowire.pyg.adjacency import Adjacency
 from halowire.pyg.data_part import ShardData, holds_graph, standing_in
 from halowire.pyg.drop_edges import DropEdges
-from halowire.pyg.edge_forms import EdgeForm
 from halowire.pyg.edges import Edges
 from halowire.pyg.hetero_data import HeteroShardData
 from halowire.pyg.hetero_trial import HeteroSlots
@@ -25,9 +24,10 @@ from halowire.pyg.home_rows import Home, bare, changing
 from halowire.pyg.layer_sums import Noted, steady_sums
 from halowire.pyg.leaves import leaves
 from halowire.pyg.model_pass import ModelPass
-from halowire.pyg.outputs import Held, Output
+from halowire.pyg.outputs import Belongs, Held, Output
 from halowire.pyg.own_rows import plain
-from halowire.pyg.pairs import Pairs
+from halowire.pyg.pair_trial import label_of, name_among, pairs_called, shape_of
+from halowire.pyg.pairs import Pairs, pair_names, refuse_ends
 from halowire.pyg.row_numbers import RowNumbers
 from halowire.pyg.slots import Slot, fill, form
 
@@ -40,8 +40,11 @@ DRAWS = {
 
 
 def needed_inputs(model: nn.Module) -> list[str]:
-    """The names of the parameters that ``model.forward`` must be given."""
+    """The names of the parameters that ``model.forward`` must be given; that of ``GAE`` stands for its encoder's."""
     parameters = inspect.signature(model.forward).parameters.values()
+    encoder = getattr(model, "encoder", None)
+    if isinstance(encoder, nn.Module) and all(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters):
+        return needed_inputs(encoder)
     return [p.name for p in parameters if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
 
 
@@ -49,8 +52,9 @@ def needed_inputs(model: nn.Module) -> list[str]:
 class Call:
     """The arguments of a call, ``args`` and ``kwargs``, where a `Slot` stands for a tensor of the graph.
 
-    ``samples`` are the tensors of the graph by name, each with its kind, ``node`` or ``edge``; in a graph of several
-    types, the kind is the type of the nodes or edges. ``entry`` is the path from the model to what is called: empty for
+    ``samples`` are the tensors of the graph by name, each with its kind: ``node``, ``edge``, ``pair`` for pairs of
+    nodes and ``label`` for what has a row for each of these; in a graph of several types, the kind is the type of the
+    nodes or edges. ``entry`` is the path from the model to what is called: empty for
     the model itself, else a method or a module of it (``encode``). ``doubt`` says why the call must be refused.
     """
 
@@ -90,7 +94,7 @@ class Call:
     def key(self) -> str:
         """A text that is equal for calls that differ only in the values of their tensors and numbers."""
         shapes = {
-            name: (kind, value.dtype, tuple(value.shape[1:]), value.shape[0] == 0, value.requires_grad)
+            name: (kind, value.dtype, *shape_of(kind, value), value.requires_grad)
             for name, (kind, value) in self.samples.items()
         }
         return repr((self.entry, str(self.doubt), form(self.args), form(self.kwargs), shapes))
@@ -124,11 +128,7 @@ class Call:
                 self._sample(name, getattr(value, name), value.edge_index.shape[1])
             return Slot("")
         if isinstance(value, Pairs):
-            raise InputError(
-                "the model is called with pairs of nodes, whose rows are not those of the worker's nodes; call it "
-                "without them and score the pairs by its output: z = model.encode(x, edge_index), then "
-                "model.decode(z, data.edge_label_index)"
-            )
+            return Slot(self._pairs(value))
         if isinstance(value, Adjacency):
             name = next(
                 (key for key in self.data.keys if self.data[key] is value), "adj_t" if value.by_target else "adj"
@@ -137,19 +137,44 @@ class Call:
             return Slot(name)
         if not isinstance(value, Tensor):
             return value
+        label = label_of(self.data.tensors, value) if isinstance(self.data, ShardData) else None
+        if label is not None:
+            return Slot(self._label(label, value))
         name = "edge_index" if isinstance(value, Edges) else f"sample{len(self.samples)}"
         return Slot(name) if self._sample(name, value, num_edges) else value
 
+    def _pairs(self, value: Pairs) -> str:
+        """Add pairs of nodes to the samples; return their name."""
+        refuse_ends(value)
+        assert isinstance(self.data, ShardData)
+        name = name_among(self.data.tensors, value, f"sample{len(self.samples)}")
+        self.samples[name] = ("pair", value)
+        return name
+
+    def _label(self, name: str, value: Tensor) -> str:
+        """Add the labels of pairs to the samples, and the pairs themselves; return their name."""
+        assert isinstance(self.data, ShardData)
+        self._pairs(self.data.tensors[pair_names(self.data.tensors)[name]])
+        self.samples[name] = ("label", value)
+        return name
+
     def _sample(self, name: str, value: Any, num_edges: int) -> bool:
         """Add ``value`` to the samples; return False if it is no tensor of the graph."""
+        assert isinstance(self.data, ShardData)
+        if isinstance(value, Pairs):
+            return bool(self._pairs(value))
+        if label_of(self.data.tensors, value) is not None:
+            return bool(self._label(name, value))
         if isinstance(value, Adjacency):
             weight = value.value
             self.samples[name] = ("edge", torch.ones(num_edges) if weight is None else weight)
             return True
         if isinstance(value, Edges):
             return len(value.sources) == 2
-        if not isinstance(value, Tensor) or value.dim() == 0:
-            return False
+        return isinstance(value, Tensor) and value.dim() > 0 and self._rows(name, value, num_edges)
+
+    def _rows(self, name: str, value: Tensor, num_edges: int) -> bool:
+        """Add ``value`` to the samples if it has one row for each node or edge."""
         num_nodes = self.data.num_nodes
         assert isinstance(self.data, ShardData)
         known = [key.startswith("edge_") for key in self.data.keys if getattr(self.data, key) is value]
@@ -180,13 +205,13 @@ class Rehearsed:
     ``saved`` are the widths of the exchanges that are not needed because workers compute the rows of their halo
     themselves. ``summing`` are the names of the layers that get the same edges and weights in every pass, so that
     partial sums can travel to them, ``sums`` the numbers of their coded exchanges.
-    ``forms`` are the lists of edges that the outputs belong to (None: to nodes), in training and in evaluation.
+    ``forms`` say what the outputs belong to, in training and in evaluation.
     """
 
     widths: tuple[int, ...]
     drops: bool
     halos: tuple[str, ...] = ()
-    forms: tuple[tuple[EdgeForm | None, ...], ...] = field(default=((), ()), compare=False)
+    forms: tuple[tuple[Belongs, ...], ...] = field(default=((), ()), compare=False)
     saved: tuple[int, ...] = ()
     summing: tuple[str, ...] = ()
     sums: tuple[int, ...] = ()
@@ -241,16 +266,16 @@ def try_pass(
     if at_home and isinstance(graph, ShardData):
         for name in call.kept_names:
             graph.bridge.keep(plain(getattr(graph, name)))
-    args, kwargs = call.on(graph)
     passing: ModelPass | None = getattr(graph, "passing", None)
 
-    held = Held.of(graph, rows, size.nodes, size.edges)
+    held = Held.of(graph, rows, size.nodes, size.edges, pairs_called(call.samples, graph))
 
     passes: list[list[Noted]] = []  # of a part; the whole graph has no other workers
 
     def run() -> list[Output]:
         home = Home(graph.bridge) if at_home and isinstance(graph, ShardData) else None
-        given = (args, kwargs) if home is None else home.welcome((args, kwargs))
+        given = call.on(graph)  # anew for each pass: a model may change the dictionaries that it is called with
+        given = given if home is None else home.welcome(given)
         if passing is not None:
             passing.begin(home=home)
             noted: list[Noted] = []
@@ -278,7 +303,7 @@ def try_pass(
     with torch.no_grad():
         evaluated = run()
     summing, sums = steady_sums(passes) if passes else ((), ())
-    forms = tuple(tuple(output.form for output in found) for found in (outputs, evaluated))
+    forms = tuple(tuple(output.belongs for output in found) for found in (outputs, evaluated))
     known = replace(known, forms=forms, summing=summing, sums=sums)
     gradients = {name: _dense(parameter.grad) for name, parameter in model.named_parameters()}
     everything = [replace(output, values=output.values.detach()) for output in (*outputs, *given, *evaluated)]

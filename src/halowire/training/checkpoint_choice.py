@@ -64,9 +64,12 @@ def parse_weights(state: bytes) -> Tensors:
 
 
 def parse_tensors(data: bytes) -> Tensors:
-    """The tensors in the bytes of a safetensors file, whose checksum was right."""
+    """The tensors in the bytes of a safetensors file, whose checksum was right, in the order of their names.
+
+    The library gives them in another order in every process; workers that go through them together need one order.
+    """
     try:
-        return load(data)
+        return dict(sorted(load(data).items()))
     except SafetensorError as error:
         raise InputError(f"the checkpoint holds tensors that cannot be read ({error}); train anew") from None
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Protocol
 
 import torch
@@ -13,8 +12,7 @@ from torch import Tensor
 from halowire.errors import InputError
 from halowire.events import HITS, LINK_METRICS
 from halowire.graph import draw_negatives, pair_keys
-from halowire.kernels import Csr
-from halowire.partitioning import PartLinks, Shard
+from halowire.partitioning import NamedHalo, PartLinks, Shard
 from halowire.training.config import Config
 from halowire.training.task import SPLITS, by_split
 from halowire.wire import Crossing, Extend, HaloExchange, Policy, Transport, sent_over
@@ -141,15 +139,36 @@ class Places(Protocol):
         """The row of every node in its part."""
 
 
+class PartRows(Protocol):
+    """The rows that a part owns: its rank, their ids ``[n]`` and their number."""
+
+    @property
+    def rank(self) -> int:
+        """The part."""
+
+    @property
+    def ids(self) -> Tensor:
+        """The ids of the owned rows."""
+
+    @property
+    def num_owned(self) -> int:
+        """The number of owned rows."""
+
+
 class PairRows:
     """Makes one table of this worker's own rows and, after them, the rows of ``nodes`` (numbers in the whole graph).
 
     All workers make their `PairRows` together: each tells the owners once which of their rows it needs. Then
     ``table(h)`` is ``[n + m, k]``: the ``n`` owned rows of ``h``, then ``m`` fetched rows in float32. In backward the
     gradients of the fetched rows return to their owners and are added there, as the gradients of halo rows are.
+    ``lists`` are the rows that are sent and fetched, where there are several workers.
     """
 
-    def __init__(self, nodes: Tensor, links: Places, shard: Shard, transport: Transport, device: torch.device) -> None:
+    lists: NamedHalo
+
+    def __init__(
+        self, nodes: Tensor, links: Places, shard: PartRows, transport: Transport, device: torch.device
+    ) -> None:
         self._links = links
         self._shard = shard
         self._transport = transport
@@ -185,15 +204,5 @@ class PairRows:
         asked = transport.swap_counts(wanted, "counts of the pairs' rows")
         nodes = self._wanted % self._num_nodes
         sent = transport.swap(self._links.place[nodes], wanted, asked, "exchange of the pairs' rows").long()
-        # This exchange belongs to a shard whose halo is the needed rows; any owned row may be sent.
-        pseudo = replace(
-            shard,
-            num_boundary=shard.num_owned,
-            halo_ids=nodes,
-            halo=Csr(torch.zeros(shard.num_owned + 1, dtype=torch.int64), torch.empty(0).int(), None, nodes.numel()),
-            symmetric_degree=torch.zeros(shard.num_owned + nodes.numel()),
-            send_index=sent,
-            send_counts=tuple(asked),
-            recv_counts=tuple(wanted),
-        )
-        return HaloExchange(pseudo, transport, self._device, Policy())
+        self.lists = NamedHalo.of(shard.rank, shard.ids, nodes, sent, asked, wanted)
+        return HaloExchange(self.lists, transport, self._device, Policy())

@@ -87,7 +87,7 @@ class Trainer:
         self.runner = runner
         self.model = runner.model
         self.parameters = list(runner.parameters.values())
-        self.rows = RowGradients([runner.parameters[name] for name in runner.row_weights], transport)
+        self.rows = RowGradients([p for name, p in runner.parameters.items() if name in runner.row_weights], transport)
         broadcast_parameters(self.rows.others(self.model.parameters()), transport)
         bits = config.rate.weights
         codec = None if bits == 32 else GradientCodec(bits, runner.peers, config.seed)

@@ -293,7 +293,8 @@ class _Whole:
         """The state of Adam for all parameters, by their places in the model."""
         own = optimiser.state_dict()["state"]
         if self._everywhere:
-            return {place: self._with_all_rows(self._own[place], state) for place, state in own.items()}
+            # All workers go through the state in one order, whatever order it was put back in.
+            return {place: self._with_all_rows(self._own[place], own[place]) for place in sorted(own)}
         moments = {}
         for key in MOMENTS:
             moments[key] = self.complete({name: own[place][key] for place, name in enumerate(self._own) if own})
@@ -307,4 +308,6 @@ class _Whole:
     def _with_all_rows(self, name: str, state: dict[str, Tensor]) -> dict[str, Tensor]:
         if name not in self._runner.row_weights:
             return state
-        return {key: self._runner.whole_rows(name, value) if value.dim() else value for key, value in state.items()}
+        return {
+            key: self._runner.whole_rows(name, value) if value.dim() else value for key, value in sorted(state.items())
+        }

@@ -97,7 +97,10 @@ def refuse(change, words):
 
 def test_what_cannot_be_cut_is_refused():
     def label(data):
-        data["author", "writes", "paper"].edge_label_index = torch.zeros(2, 5, dtype=torch.int64)
+        data["author", "writes", "paper"].edge_label_index = torch.zeros(3, 5, dtype=torch.int64)
+
+    def stranger(data):
+        data["author", "writes", "paper"].edge_label_index = torch.full((2, 5), COUNTS["author"])
 
     def index(data):
         data["paper"].anchor_idx = torch.arange(5)
@@ -112,7 +115,8 @@ def test_what_cannot_be_cut_is_refused():
         for kind in LINKS:
             del data[kind]
 
-    refuse(label, r"edge_label_index of .*data\.to_homogeneous\(\)")
+    refuse(label, r"edge_label_index of .* expected pairs of nodes")
+    refuse(stranger, f"names node {COUNTS['author']}")
     refuse(index, "anchor_idx of 'paper' names nodes")
     refuse(beyond, f"which has {COUNTS['author']} nodes")
     refuse(short, "y of 'paper' has shape")
@@ -219,5 +223,30 @@ def test_a_model_that_looks_at_all_nodes_of_another_type_is_refused():
     def here(data):
         with pytest.raises(InputError, match="does not equal the whole model"):
             halowire.distribute(Means(), data)
+
+    on_parts(here)
+
+
+class Shuffled(nn.Module):
+    """The corruption of ``dmgi_unsup.py``: shuffled features of one type go through a layer too."""
+
+    def __init__(self, drawn) -> None:
+        super().__init__()
+        self.conv = pyg.HeteroConv({("paper", "cites", "paper"): pyg.SAGEConv(6, 4)})
+        self.drawn = drawn
+
+    def forward(self, x_dict, edge_index_dict):
+        x, edges = x_dict["paper"], edge_index_dict["paper", "cites", "paper"]
+        return self.conv({"paper": self.drawn(x, edges)}, edge_index_dict)["paper"]
+
+
+@pytest.mark.parametrize(("drawn", "words"), [
+    (lambda x, edges: x[torch.randperm(x.size(0))], "halowire.Random"),
+    (halowire.Random().shuffled, "for graphs of one node type"),
+], ids=["torch", "halowire"])  # fmt: skip
+def test_shuffled_nodes_are_refused(drawn, words):
+    def here(data):
+        with pytest.raises(InputError, match=words):
+            halowire.distribute(Shuffled(drawn), data)
 
     on_parts(here)

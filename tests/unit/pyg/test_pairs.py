@@ -159,7 +159,7 @@ def test_wrong_uses_of_pairs_are_refused_with_what_to_write():
             (lambda: torch.cat([data.edge_label_index, torch.zeros(2, 3).long()], 1), r"data\.negative_sampling"),
             (lambda: torch.zeros(NODES + 1, 2)[data.edge_label_index[0]], "output of the model"),
             (lambda: z.long()[data.edge_label_index[0]], r"\.float\(\)"),
-            (lambda: own.encode(data.edge_label_index, data.edge_index), "score the pairs"),
+            (lambda: own.encode(data.edge_label_index[0], data.edge_index), "pass both ends of the pairs"),
             (lambda: data.pairs(torch.full((2, 1), NODES)), f"{NODES} nodes"),
         ):
             with pytest.raises(InputError, match=words):
