@@ -19,8 +19,8 @@ from halowire.training.savings import Savings, choose_savings
 from halowire.wire import HEADER_BYTES, InProcessTransport, run_threads
 from tests.support.parity_graphs import CLASSES, FEATURES, cut_graph, make_graph
 
-OURS = {"exact", "half", "isolated", "halowire", "two-levels", "delta", "hybrid", "gnnpipe-1bit"}
-AT_HOME = {"first-layer", "halowire-late"}
+OURS = {"exact", "half", "isolated", "halowire-classic", "two-levels", "delta", "hybrid", "gnnpipe-1bit"}
+AT_HOME = {"first-layer", "halowire", "halowire-late"}
 
 
 def choose(settings: dict[str, Any], case: str = "plain", around: Surroundings | None = None) -> Savings:
