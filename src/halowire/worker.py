@@ -203,9 +203,8 @@ def fit_worker(job: Job, folder: Path) -> dict[str, Any]:
         data = read_data(folder, part, transport, device)
         decoder = given.decoder.to(device) if isinstance(given.decoder, nn.Module) else given.decoder
         links = link_task(job, part, transport, device, decoder)
-        runner = own_runner(
-            given.model, data, job.config, given.loss, given.inputs, links, given.codec, given.node_weights
-        )
+        own = given.loss, given.inputs, links, given.codec, given.node_weights
+        runner = own_runner(given.model, data, job.config, *own, console.line)
         trainer = Trainer(runner, job.config, transport, job.run)
         if job.resume or place.restarts > 0:
             trainer.resume(warn=console.warn if place.rank == 0 else _silent)

@@ -54,8 +54,16 @@ def test_all_recipes(capfd, way, words, waits):
     lines = capfd.readouterr().out.splitlines()
     compared = len(RECIPES) - 1  # two workers are no hybrid
     assert f"recipes against the CPU, {words}: {compared} of {compared} agree" in lines
-    assert f"  exact: {waits}" in lines
+    assert all(f"  {recipe}: {waits}" in lines for recipe in ("exact", "halowire-late"))
     assert any("NCCL, round trip: not run" in line for line in lines) == (way == "shared")
+    assert "result          all comparisons agree" in lines
+
+
+@pytest.mark.slow
+def test_four_workers_compare_the_hybrid_too(capfd):
+    run_local(4, SCRIPT, ["right", "gnnpipe", "hybrid", "first-layer", "halowire-late"])
+    lines = capfd.readouterr().out.splitlines()
+    assert "recipes against the CPU, 4 workers over Gloo: 4 of 4 agree" in lines
     assert "result          all comparisons agree" in lines
 
 

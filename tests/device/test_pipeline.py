@@ -80,7 +80,7 @@ def test_four_workers(on_sim: Callable[..., list[Any]], case: Case) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["labels", "values", "words", "inductive"])
-@pytest.mark.parametrize("mesh", ["gnnpipe", "exact"])
+@pytest.mark.parametrize("mesh", ["gnnpipe", "gnnpipe-1bit", "exact"])
 @pytest.mark.parametrize("model", SPLIT)
 def test_every_model_and_task(on_sim: Callable[..., list[Any]], model: str, mesh: str, kind: str) -> None:
     more = HYBRID if mesh == "exact" else {}

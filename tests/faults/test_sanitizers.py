@@ -31,11 +31,11 @@ FAULTS = {
         "aggregate: indptr falls",
     ),
     "memory": (
-        "dispatch.run(native.scan_rising, torch.arange(64), 65)",
+        "dispatch.run(native.scan_range, torch.arange(64), 8, 65, 0, 64)",
         "AddressSanitizer: heap-buffer-overflow",
     ),
     "arithmetic": (
-        "dispatch.run(native.scan_rising, torch.arange(64).view(torch.uint8)[4:-4], 2)",
+        "dispatch.run(native.scan_range, torch.arange(64).view(torch.uint8)[4:-4], 8, 2, 0, 64)",
         "runtime error: load of misaligned address",
     ),
 }

@@ -30,7 +30,8 @@ from tests.support.pyg_case import (
 )
 
 HIDDEN = 8
-LOCAL = {"wire.first_layer": "local"}
+LOCAL = {"wire.first_layer": "local", "wire.cover": "off"}
+ALL = {"wire.first_layer": "local", "wire.cover": "on"}
 
 
 class Net(nn.Module):
@@ -134,13 +135,23 @@ def test_dropout_is_that_of_the_node_whoever_computes_it(first):
     assert (outs[0][2] == [0, 0]) == (first == 0)
 
 
-def test_auto_and_plain_send_every_row():
+def test_auto_and_plain_send_the_rows_of_the_first_layer():
     model = seeded(lambda: Net(pyg.SAGEConv))
 
     def bytes_of(settings: dict[str, Any]) -> int:
         return sum(part["sent"] for part in run_threads(2, lambda transport: train_here(transport, model, settings, 1)))
 
-    assert bytes_of({}) == bytes_of({"wire.plain": True}) > bytes_of(LOCAL) == 0
+    assert bytes_of({"wire.cover": "off"}) == bytes_of({"wire.plain": True}) > bytes_of({}) > bytes_of(LOCAL) == 0
+
+
+@pytest.mark.parametrize("workers", [2, pytest.param(4, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", [n for n, case in MODELS.items() if case[1] and n != "GATConv"])
+def test_later_layers_send_partial_sums(name, workers):
+    model = seeded(MODELS[name][0])
+    both = run_threads(workers, lambda transport: train_here(transport, model, ALL))
+    compare(both, run_plain(model, make_graph(), ("x", "edge_index")))
+    home = run_threads(workers, lambda transport: train_here(transport, model, LOCAL))
+    assert 0 < sum(part["sent"] for part in both) < sum(part["sent"] for part in home)
 
 
 class Sorted(nn.Module):
@@ -160,8 +171,6 @@ def test_a_model_that_sends_all_its_rows_is_refused_with_local_and_trained_with_
         run_threads(2, lambda transport: train_here(transport, seeded(Sorted), LOCAL, 1))
     parts = run_threads(2, lambda transport: train_here(transport, seeded(Sorted), {}, 1))
     assert all(part["sent"] > 0 for part in parts)
-    with pytest.raises(InputError, match="bring theirs in every call"):
-        run_threads(2, lambda transport: train_here(transport, seeded(Sorted), {"wire.cover": "on"}, 1))
 
 
 def test_rows_that_were_changed_in_place_no_longer_know_their_halo():

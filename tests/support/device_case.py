@@ -176,7 +176,7 @@ def torch_kernels() -> Iterator[None]:
 def same_run(both: list[tuple[Outcome, Outcome]]) -> None:
     """Assert that the device's run equals the CPU's on every worker: loss, metrics, weights, predictions, bytes."""
     for device, cpu in both:
-        assert device.sent == cpu.sent
+        assert device.sent == cpu.sent, f"{device.sent} on the device, {cpu.sent} on the CPU"
         assert device.loss == cpu.loss or abs(device.loss - cpu.loss) <= ROUNDING * abs(cpu.loss)
         assert device.tensors.keys() == cpu.tensors.keys()
         for name, value in device.tensors.items():

@@ -12,7 +12,7 @@ from halowire.cli.parse import GraphOrShards, parse
 from halowire.errors import InputError
 from halowire.graph import Graph
 from halowire.kernels import Csr
-from halowire.partitioning import Quality, is_shard_folder, machine_rows, read_manifest, read_shard
+from halowire.partitioning import Quality, is_shard_folder, machine_rows, machine_sums, read_manifest, read_shard
 from halowire.training import GraphConfig, load_source
 from halowire.wire import Machines
 
@@ -70,9 +70,13 @@ def _describe_machines(folder: Path, hosts: int) -> list[str]:
         raise InputError(f"--hosts is {hosts}, but there are {parts} parts; use 1 to {parts}")
     if hosts < 2:
         return []
-    shards = (read_shard(folder, part) for part in range(parts))
-    before, after = machine_rows(shards, Machines.split(parts, hosts).of)
-    return [f"machines   {hosts}: {before:,} halo rows between them, {after:,} sent once per machine (--mesh.hosts)"]
+    machine = Machines.split(parts, hosts).of
+    before, after = machine_rows((read_shard(folder, part) for part in range(parts)), machine)
+    sums = machine_sums((read_shard(folder, part) for part in range(parts)), machine)
+    return [
+        f"machines   {hosts}: {before:,} halo rows between them, {after:,} sent once per machine (--mesh.hosts), "
+        f"{sums:,} with partial sums (--wire.cover)"
+    ]
 
 
 def _describe_shards(manifest: dict[str, Any]) -> list[str]:

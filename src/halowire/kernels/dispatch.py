@@ -18,7 +18,7 @@ from torch import Tensor
 from halowire.errors import InputError
 from halowire.kernels.triton_devices import interpreted, reason_against, serves
 
-ABI = 8
+ABI = 9
 LEVELS = ("portable", "avx2", "avx512")
 WORK_PER_THREAD = 1 << 15
 INDEX_TYPES = (torch.int32, torch.int64)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from halowire.errors import InputError
-from halowire.kernels.dispatch import call, check_bytes, check_vector, native_for, run, simd_level
+from halowire.kernels.dispatch import check_bytes, check_vector, native_for, run, simd_level
 from halowire.kernels.scan import WHOLE, first_fall_twin, first_not_finite_twin, first_outside_twin, found
 
 
@@ -150,7 +150,7 @@ def mark(places: Tensor, table: Tensor) -> bool:
     native = native_for(places, table)
     if native is None:
         return mark_twin(places, table)
-    inside: bool = call(native.mark, places, places.numel(), table.numel(), table)
+    inside: bool = run(native.mark, places, places.numel(), table.numel(), table)
     return inside
 
 

@@ -26,7 +26,7 @@ from halowire.kernels import Csr, Drop, row_range
 from halowire.layers.dense import empty_rows
 from halowire.layers.layer import Layer
 from halowire.partitioning import Shard
-from halowire.wire import BACKWARD, Arrival, HaloExchange, Message, Piece
+from halowire.wire import BACKWARD, Arrival, Cover, HaloExchange, Message, Piece
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,7 +155,9 @@ class Sum(Aggregation):
         """Make the normalised matrices of ``shard`` ready; under a cover, the workers agree on partial sums here."""
         if not exchange.policy.cover:
             return Sum.of(inner, halo, exchange)
-        return replace(Sum.of(inner, exchange.cover(shard, halo), exchange), uncovered=halo)
+        cover = Cover.agree(shard, halo, exchange.transport, exchange.policy.once_per_machine)
+        exchange.cover(cover)
+        return replace(Sum.of(inner, cover.halo, exchange), uncovered=halo)
 
     def over_rows(self) -> Sum:
         """The sum over the halo rows themselves, for rows that are here already, such as sparse features."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ from halowire.partitioning.shard import Shard, cut_each
 
 TENSORS = ("ids", "rows", "halo_ids", "degree", "symmetric_degree", "send_index")
 """The tensors that every shard has, stored unchanged."""
+FEATURES = "x"
+"""The name of dense features on disk; sparse ones are three arrays."""
 OF_GRAPH = ("num_nodes", "num_edges", "num_features", "num_classes", "multi_label", "regression")
 OF_PARTITION = ("num_parts", "method", "asked", "metis", "balance", "seed")
 """The fields of the graph and of the partition that the manifest holds."""
@@ -92,13 +95,24 @@ def read_shard(folder: Path | str, rank: int, verify: bool = True, train: bool =
         raise InputError(f"{folder} has no training subgraph: partition the graph again with inductive shards")
     try:
         place, entry = (part / "train" if train else part), manifest["parts"][rank]["train" if train else "shard"]
-        arrays = read_arrays(place, entry["files"], verify, expected_arrays(manifest, entry, place))
-        shard = _assemble(manifest, entry, arrays, rank)
+        shard = _read(manifest, entry, place, rank, verify)
     except (KeyError, TypeError, AttributeError) as error:
         raise InputError(f"the manifest of {folder} is damaged ({error!r}): partition the graph again") from None
-    if verify:
-        check_shard(shard, entry, arrays.digests, place)
     return shard
+
+
+def _read(manifest: Mapping[str, Any], entry: Mapping[str, Any], place: Path, rank: int, verify: bool) -> Shard:
+    """The shard in the folder ``place``; its arrays are compared with each other while the dense features are read."""
+    wanted, files = expected_arrays(manifest, entry, place), entry["files"]
+    arrays = read_arrays(place, {name: files[name] for name in files if name != FEATURES}, verify, wanted)
+    shard = _assemble(manifest, entry, arrays, rank)
+    # The main thread has the long file, because it is the one that Ctrl-C interrupts.
+    with ThreadPoolExecutor(1) as aside:
+        compared = aside.submit(check_shard, shard, entry, arrays.digests, place) if verify else None
+        dense = read_arrays(place, {name: files[name] for name in files if name == FEATURES}, verify, wanted)
+        if compared is not None:
+            compared.result()
+    return replace(shard, x=dense[FEATURES]) if dense else shard
 
 
 def _training_graph(graph: Graph) -> tuple[Graph, Tensor]:
@@ -115,7 +129,7 @@ def _write(folder: Path, shard: Shard) -> dict[str, Any]:
     if isinstance(shard.x, Csr):
         arrays |= _csr_arrays("x", shard.x)
     elif shard.x is not None:
-        arrays["x"] = shard.x
+        arrays[FEATURES] = shard.x
     arrays |= {f"{EDGE}{name}": value for name, value in shard.edge_tensors.items()}
     if shard.halo_covered is not None:
         arrays["halo_covered"] = shard.halo_covered
@@ -132,7 +146,7 @@ def _write(folder: Path, shard: Shard) -> dict[str, Any]:
 
 def _assemble(manifest: Mapping[str, Any], entry: Mapping[str, Any], arrays: Mapping[str, Tensor], rank: int) -> Shard:
     owned, halo = arrays["rows"].numel(), arrays["halo_ids"].numel()
-    x = _csr("x", arrays, entry["num_features"]) if "x_indptr" in arrays else arrays.get("x")
+    x = _csr("x", arrays, entry["num_features"]) if "x_indptr" in arrays else None
     y = arrays.get("y")
     fields: dict[str, Any] = {name: manifest[name] for name in ("graph", "num_parts", "num_classes", "multi_label")}
     fields |= {name: entry[name] for name in ("num_nodes", "num_boundary", "counts")}

@@ -33,15 +33,16 @@ from halowire.training import (
 from halowire.wire import Transport
 
 NODES, EDGES, FEATURES, CLASSES = 400, 4000, 24, 5
-SMALL = {"model.hidden": 32, "model.layers": 3, "epochs": 4, "eval.every": 4, "checkpoint.every": 0, "seed": 11}
+LAYERS = 3
+SMALL = {"model.hidden": 32, "epochs": 4, "eval.every": 4, "checkpoint.every": 0, "seed": 11}
 EPOCHS = 2
 """Epochs that are compared: the second one uses rows of the first where they travel late, or as changes."""
 ROUNDING = 1e-4
 """How far gradients may be apart where float32 rows travel, of the largest one."""
 FLIPS = 1e-2
 """The same where codes travel: a value between two codes may fall to either side when its last bit differs."""
-WAITING = ("exact", "sylvie-a", "halowire")
-"""Recipes whose host waits are counted: plain, late and remembering messages."""
+WAITING = ("exact", "sylvie-a", "halowire", "halowire-late")
+"""Recipes whose host waits are counted: plain messages, late ones, changes, and late changes that are corrected."""
 MOST_WAITS = 3
 
 
@@ -65,11 +66,14 @@ def prove_recipes(transport: Transport, subject: Subject) -> list[Finding]:
 def small_run(recipe: str, number: int, workers: int) -> Config | None:
     """The settings of a small run; the model is one that the recipe takes, another one for every ``number``.
 
-    None where no model can run with the recipe on so many workers, as a hybrid of one stage.
+    A recipe that splits the layers over the workers gets a layer for each of them. None where no model can run with the
+    recipe on so many workers, as a hybrid of one stage.
     """
     names = list(MODELS)
+    split = recipe_config(recipe).mesh.stages != 1
+    small = SMALL | {"model.layers": max(LAYERS, workers) if split else LAYERS}
     for name in names[number % len(names) :] + names:
-        config = recipe_config(recipe).replace({"model.name": name} | SMALL)
+        config = recipe_config(recipe).replace({"model.name": name} | small)
         try:
             refuse(config, Situation(mesh_of(config, workers)))
         except InputError:

@@ -13,6 +13,7 @@ from torch.autograd.function import once_differentiable
 
 from halowire.events import SETUP, TRAIN
 from halowire.partitioning import HaloLists
+from halowire.pyg.edge_mask import KnownEdges
 from halowire.pyg.home_rows import HomeRows, bare
 from halowire.pyg.model_pass import ModelPass, carries_gradient, in_backward
 from halowire.pyg.typed_rows import ExtendTyped, SumTyped, fetch_halo
@@ -23,7 +24,8 @@ class Bridge:
     """Extends tensors of owned rows by the halo's rows wherever a model reads nodes by an edge's source.
 
     In training passes the policy codes rows that carry a gradient; everything else (degrees, raw features, integers;
-    all rows in evaluation) travels exactly, in its own type. The `ModelPass` numbers the crossings.
+    all rows in evaluation) travels exactly, in its own type. The `ModelPass` numbers the crossings. What a pass finds
+    out about the edges is ``known`` in later ones.
 
     Args:
         shard: the rows that are sent and received: a shard, or one relation between node types.
@@ -42,8 +44,10 @@ class Bridge:
         self.num_owned = shard.num_owned
         self.num_halo = shard.num_halo
         self.num_targets = shard.num_owned if targets is None else targets.numel()
+        self.known = KnownEdges()
         self._exact = HaloExchange(shard, passing.transport, passing.device, Policy())
         self._target_ids = shard.ids if targets is None else targets
+        self.agreed: list[Any] = []  # the partial sums that layers agreed on
         self._kept: list[KeptRows] = []
 
     def __deepcopy__(self, memo: dict[int, object]) -> Bridge:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -203,9 +203,9 @@ class ShardData(Gathering, Losses):
         """The rows that are sent and received, by the name of the halo: a graph of one edge type has one."""
         return {self.bridge.name: self.shard}
 
-    def exchanges(self, policy: Policy) -> HaloExchanges:
-        """New exchanges of this part's halos under ``policy``."""
-        return HaloExchanges(self.halos, self.transport, self.passing.device, policy)
+    def exchanges(self, policy: Policy, summing: Collection[str] = ()) -> HaloExchanges:
+        """New exchanges of this part's halos under ``policy``, with partial sums for the layers ``summing``."""
+        return HaloExchanges(self.halos, self.transport, self.passing.device, policy, summing)
 
     def __repr__(self) -> str:
         rank, size = self.shard.rank, self.shard.num_parts

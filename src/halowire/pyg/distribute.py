@@ -17,6 +17,7 @@ from halowire.pyg.adjacency import take_adjacency
 from halowire.pyg.autoencoders import spread_autoencoder
 from halowire.pyg.data_part import ShardData, part_of
 from halowire.pyg.edge_forms import EdgeForm
+from halowire.pyg.edge_mask import unmasked, with_types
 from halowire.pyg.entries import MethodEntry, ModuleEntry, own_methods
 from halowire.pyg.fast_path import LayerPath, use_fast_paths
 from halowire.pyg.hetero_data import HeteroShardData
@@ -27,12 +28,24 @@ from halowire.pyg.light_gcn import rows_entry, spread_light_gcn
 from halowire.pyg.model_pass import ModelPass
 from halowire.pyg.node_weights import NodeWeights, WholeTables, guesses
 from halowire.pyg.own_rows import OwnRows, is_marked, plain
+from halowire.pyg.own_savings import own_savings, travelling
 from halowire.pyg.rehearsal import UncheckableError, call_on_random, in_thread
 from halowire.pyg.trial import Call, Rehearsed, needed_inputs
 from halowire.pyg.whole_layers import refuse_unsupported, refuse_wrapped, spread_norms
 from halowire.pyg.whole_loss import Guarded
-from halowire.training import Config, Situation, agree, agreed, model_facts, policy_of, recipe_config, refuse, settled
-from halowire.wire import HaloExchanges, RowCodec, agree_on_codec, sample_size
+from halowire.training import (
+    Config,
+    Savings,
+    Situation,
+    agree,
+    agreed,
+    model_facts,
+    policy_of,
+    recipe_config,
+    refuse,
+    settled,
+)  # fmt: skip
+from halowire.wire import HaloExchanges, RowCodec, agree_on_codec
 
 ATTRIBUTE = "_halowire"
 """The attribute of a model that holds its `Attachment`."""
@@ -149,7 +162,9 @@ class Attachment:
     """What halowire keeps for one model on one shard; what begins a pass of the model uses it.
 
     ``epoch`` counts the training passes: it chooses the rate and, with delayed rows, whose message is used. ``paths``
-    say what serves every PyG layer. ``weights`` are the weights with a row for each node, ``tables`` gathers them.
+    say what serves every PyG layer. ``savings`` is what the last new kind of call need not send, ``arriving`` the rows
+    that come to this worker in each of its exchanges. ``weights`` are the weights with a row for each node, ``tables``
+    gathers them.
     """
 
     def __init__(
@@ -169,6 +184,8 @@ class Attachment:
         self._pristine = model
         self._checked: dict[str, Rehearsed] = {}
         self._exchanges: dict[tuple[ModelPass, Rehearsed], HaloExchanges] = {}
+        self.savings = Savings()
+        self.arriving: list[int] = []
         self._forms: tuple[EdgeForm | None, ...] = ()
         self._heard = data.reduction.heard
         self._around = contextlib.ExitStack()
@@ -279,16 +296,17 @@ class Attachment:
         epoch, widths = (self.epoch, known.widths) if training else (None, None)
         self._part.passing.begin(exchange, epoch, widths, home)
         self.epoch += training
-        if home is not None:
-            return tuple(home.welcome(plain((args, kwargs))))
-        return (plain(args), plain(kwargs)) if is_marked((args, kwargs)) else None
+        given = plain((args, kwargs)) if is_marked((args, kwargs)) else (args, kwargs)
+        if isinstance(self._part, ShardData):
+            given = with_types(given, self._part.bridge.known, self._part.num_local_edges)
+        return tuple(given if home is None else home.welcome(given))
 
     def end(self, out: Any) -> Any:
         """End a pass of the model, also where it failed and ``out`` is None."""
         self._part.passing.end()
         self._around.close()
         forms = iter(self._forms)
-        return None if out is None else changed(bare(out), lambda leaf: self._guarded(leaf, forms))
+        return None if out is None else changed(bare(unmasked(out)), lambda leaf: self._guarded(leaf, forms))
 
     def _watch_weights(self) -> None:
         """Sum the gradients of the weights that all workers share; those of the rows of nodes are complete."""
@@ -328,21 +346,15 @@ class Attachment:
         if (part.passing, known) not in self._exchanges:
             here = Situation(caller="fit", codec=self._codec is not None, drops=known.drops)
             # What is computed at home is not among the widths.
-            used = settled(self._config, here).replace({"wire.first_layer": "exchange", "wire.link": 0.0})
-            sizes = self._halo_sizes(used.rate.rows)
-            rows, pairs = ([sizes[name][place] for name in known.halos] for place in range(2))
+            asked = settled(self._config, here)
+            used = asked.replace({"wire.first_layer": "exchange", "wire.link": 0.0})
+            self.savings = own_savings(known, part, asked)
+            rows, pairs, self.arriving = travelling(known, part, self.savings, used.rate.rows)
             policy = replace(policy_of(used, known.widths, rows, pairs=pairs), codec=self._codec)
-            self._exchanges[part.passing, known] = part.exchanges(policy)
+            summing = known.summing if self.savings.covers else ()
+            self._exchanges[part.passing, known] = part.exchanges(policy, summing)
             part.reduction.watch(self._exchanges[part.passing, known])
         return self._exchanges[part.passing, known]
-
-    def _halo_sizes(self, share: float) -> dict[str, tuple[int, int]]:
-        """By halo, how many rows of all workers travel where a ``share`` does, and in how many messages."""
-        halos = self._part.halos
-        counts = [halo.recv_counts for halo in halos.values()]
-        mine = [(sum(sample_size(count, share) for count in of), sum(count > 0 for count in of)) for of in counts]
-        total = self._part.transport.all_reduce(torch.tensor(mine), "reduction of the sizes", SETUP).tolist()
-        return dict(zip(halos, total, strict=True))
 
     def _total(self, count: int) -> int:
         """The sum of all workers' ``count``."""

@@ -14,6 +14,7 @@ from torch.autograd.function import once_differentiable
 from halowire.errors import InputError
 from halowire.pyg.bridge import Bridge
 from halowire.pyg.edge_forms import ALL_EDGES
+from halowire.pyg.edge_mask import EdgeMask, listed
 from halowire.pyg.leaves import changed, leaves
 from halowire.pyg.stacked import Stacked
 from halowire.pyg.written import Asked
@@ -49,6 +50,8 @@ class Edges(Tensor):
     sources: tuple[bool, ...]
     form = ALL_EDGES
     """The list of edges that a model gave."""
+    largest: int | None = None
+    """The largest number of a list of sources, where it is known without a look at them."""
 
     @staticmethod
     def of(values: Tensor, bridge: Bridge | Stacked, sources: tuple[bool, ...] = (True, False)) -> Tensor:
@@ -154,8 +157,14 @@ def _get(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
 
 def _pick(func: Callable[..., Any], edges: Edges, index: Any) -> Any:
     """``edges[index]``, marked as the rows that ``index`` picks are."""
+    values, mask = unmarked(edges), index
+    index = listed(index, values.shape)
     if len(edges.sources) == 1:
-        return edges.like(func(unmarked(edges), index))
+        picked = func(values, index)
+        found = edges.like(picked)
+        if isinstance(mask, EdgeMask) and isinstance(found, Edges):
+            found.largest = mask.largest(values, picked)
+        return found
     rows = index[0] if isinstance(index, tuple) and index else index
     if rows is Ellipsis or (isinstance(index, tuple) and len(index) != 2):
         raise _refusal("__getitem__")
@@ -167,7 +176,7 @@ def _pick(func: Callable[..., Any], edges: Edges, index: Any) -> Any:
         kept = tuple(edges.sources[row] for row in rows)
     else:
         raise _refusal("__getitem__")
-    return edges.like(func(unmarked(edges), index), kept)
+    return edges.like(func(values, index), kept)
 
 
 def _set(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
@@ -178,7 +187,10 @@ def _set(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
     if not isinstance(index, Edges) or isinstance(target, Edges) or holds(values):
         raise _refusal("__setitem__")
     rows = unmarked(index)
-    if rows.numel() and int(rows.max()) >= index.bridge.num_owned:
+    largest = index.largest
+    if largest is None:
+        largest = int(rows.max()) if rows.numel() else -1
+    if largest >= index.bridge.num_owned:
         raise _refusal("__setitem__")
     return func(target, rows, values)
 
@@ -335,11 +347,13 @@ def _flip(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
 
 
 def _compare(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
-    """Serve ``row == col``, which finds self loops; refuse numbers: a node's number differs between workers."""
+    """Serve ``row == col``, which finds self loops, as a mask; refuse numbers: every worker has others."""
     first, second = _bound(args, kwargs, "other")
     if not all(isinstance(ends, Tensor) and ends.dim() == 1 and ends.shape == first.shape for ends in (first, second)):
         raise _refusal(func.__name__)
-    return func(unmarked(first), unmarked(second))
+    bridge = next(ends.bridge for ends in (first, second) if isinstance(ends, Edges))
+    first, second = unmarked(first), unmarked(second)
+    return bridge.known.compare(func, first, second) if bridge.passing.serves else func(first, second)
 
 
 def _copy(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:

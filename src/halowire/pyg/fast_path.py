@@ -16,9 +16,11 @@ from halowire.layers import Attending, AttentionGradients, Incoming, Summing, em
 from halowire.pyg.bridge import Bridge
 from halowire.pyg.edges import Edges, unmarked
 from halowire.pyg.home_rows import HomeRows, bare, product
+from halowire.pyg.layer_sums import LayerSums
 from halowire.pyg.pattern import Pattern, Weighted
+from halowire.pyg.row_order import DegreeForward, TypeForward
 from halowire.pyg.stacked import Stacked
-from halowire.pyg.steady_norm import SteadyNorm
+from halowire.pyg.steady_norm import NORMALISING, SteadyNorm
 from halowire.schedules import NOT_HIDDEN, plain_overlap
 from halowire.wire import Crossing
 
@@ -99,26 +101,32 @@ def use_fast_paths(model: nn.Module) -> dict[str, LayerPath]:
     if package is None:
         return {}
     weights = {getattr(package, name): weight for name, weight in WEIGHTS.items()}
+    normalising = {getattr(package, name) for name in NORMALISING}
     paths: dict[str, LayerPath] = {}
     for name, module in model.named_modules():
         layer: Any = module
+        if type(layer) is package.HeteroLinear:
+            layer.forward = TypeForward(layer)
         if not isinstance(layer, package.MessagePassing):
             continue
         kind = type(layer)
         path = paths[name] = LayerPath(kind.__name__, sums=kind in weights)
+        if kind in normalising:
+            layer.register_forward_pre_hook(SteadyNorm(), with_kwargs=True)
         # An attribute of the instance is found before the method of its class; parameters and buffers stay.
         if path.sums:
             path.reason = "" if layer.aggr in SUMS else f"aggr is {layer.aggr}"
             if not path.reason:
-                layer.propagate = FastSum(layer, path, weights[kind])
-            if kind in (package.GCNConv, package.GCN2Conv):
-                layer.register_forward_pre_hook(SteadyNorm(), with_kwargs=True)
+                layer.propagate = FastSum(layer, path, weights[kind], name)
+                layer.register_forward_pre_hook(layer.propagate.sums.note, with_kwargs=True)
         elif kind is package.GATConv:
             path.reason = _misfit_of_gat(layer)
             if not path.reason:
                 layer.forward = FastAttention(layer, path)
         else:
             path.reason = "halowire has no kernel for this kind of layer"
+            if kind is package.MFConv:
+                layer.forward = DegreeForward(layer)
     return paths
 
 
@@ -164,10 +172,14 @@ class FastPath:
 
 
 class FastSum(FastPath):
-    """Replaces ``propagate`` of a layer that sums or averages rows; ``weight_name`` is the name of its edge weight."""
+    """Replaces ``propagate`` of a layer that sums or averages rows, and may get partial sums in their place.
 
-    def __init__(self, layer: Any, path: LayerPath, weight_name: str) -> None:
+    ``weight_name`` is the name of its edge weight, ``name`` that of the layer.
+    """
+
+    def __init__(self, layer: Any, path: LayerPath, weight_name: str, name: str) -> None:
         super().__init__(layer, path)
+        self.sums = LayerSums(name)
         self._weight_name = weight_name
         self._sums: tuple[tuple[Weighted, Tensor], Tensor, Tensor] | None = None
 
@@ -186,15 +198,23 @@ class FastSum(FastPath):
         if not self._serves(edge_index, rows, size, *obstacles):
             usual: Tensor = type(layer).propagate(layer, edge_index, size=size, **inputs)
             return usual
-        weights = None if weight is None else weight.detach().reshape(-1)
-        matrices = self._sorted(edge_index).weighted(weights, layer.aggr == "mean")
-        if isinstance(rows, HomeRows) and rows.knows(edge_index.bridge):
-            summed = self._home_sum(rows, matrices)
+
+        def matrices() -> Weighted:
+            values = None if weight is None else weight.detach().reshape(-1)
+            return self._sorted(edge_index).weighted(values, layer.aggr == "mean")
+
+        bridge: Bridge = edge_index.bridge
+        if isinstance(rows, HomeRows) and rows.knows(bridge):
+            summed = self._home_sum(rows, matrices())
             if summed is not None:
                 return summed
-        held = edge_index.bridge.held(rows)
-        rows = bare(rows)
-        given = (rows, matrices, edge_index.bridge.crossing(rows)) if held is None else (held, matrices, None)
+        held = bridge.held(rows)
+        given: tuple[Any, ...]
+        if held is None:
+            rows = bare(rows)
+            given = rows, *self.sums.routed(bridge, bridge.crossing(rows), matrices)
+        else:
+            given = held, matrices(), None
         out: Tensor = WeightedSum.apply(*given)  # type: ignore[no-untyped-call]
         return out
 

@@ -10,7 +10,7 @@ policy, one rehearsal and one loss; everything that serves a graph of one type s
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import torch
@@ -131,8 +131,8 @@ class HeteroShardData(Losses):
         """The rows that are sent and received, by the name of the halo: one for each edge type."""
         return {halo_name(kind): relation for kind, relation in self.shard.relations.items()}
 
-    def exchanges(self, policy: Policy) -> HaloExchanges:
-        """New exchanges of this part's halos under ``policy``."""
+    def exchanges(self, policy: Policy, summing: Collection[str] = ()) -> HaloExchanges:
+        """New exchanges of this part's halos under ``policy``; none of its layers is ``summing``."""
         return HaloExchanges(self.halos, self.transport, self.passing.device, policy)
 
     def __repr__(self) -> str:

@@ -23,7 +23,7 @@ class ModelPass:
     Every crossing of a pass has a number, the same on all workers because they run the same code. The number is the
     ``layer`` of the policy, the ledger and the random numbers. ``coded_widths`` are the widths of this pass's coded
     exchanges so far, ``coded_halos`` the names of their halos; ``inside`` says whether a pass is under way; ``part`` is
-    the data of the part.
+    the data of the part. ``noted``, in a rehearsal, takes the sums that layers ask other workers for.
     """
 
     def __init__(self, transport: Transport, device: torch.device) -> None:
@@ -36,6 +36,7 @@ class ModelPass:
         self.exchanges: HaloExchanges | None = None
         self.epoch: int | None = None
         self.home: Home | None = None
+        self.noted: list[Any] | None = None
         self._expected_widths: tuple[int, ...] | None = None
         self._num_exact = 0
 

@@ -24,7 +24,17 @@ from halowire.pyg.module_watch import modules_watched
 from halowire.pyg.random_draws import Random
 from halowire.pyg.trial import needed_inputs
 from halowire.schedules import Complete, Watch
-from halowire.training import Config, Decoder, Learnt, LinkTask, Runner, Task, generator_states, restore_generators
+from halowire.training import (
+    Config,
+    Decoder,
+    Learnt,
+    LinkTask,
+    Runner,
+    Task,
+    generator_states,
+    restore_generators,
+    silent,
+)
 from halowire.wire import HaloExchanges, RowCodec
 
 LossFunction = Callable[[Tensor, Any], Tensor]
@@ -101,7 +111,10 @@ class OwnRunner(Runner):
         self.peers = data.transport
         self.num_features = data.task_shard.num_features
         args, kwargs = model.call_inputs()
-        self.exchange = state_of(model.model).exchange_of(args, kwargs, rows_entry(model.model))
+        attached = state_of(model.model)
+        self.exchange = attached.exchange_of(args, kwargs, rows_entry(model.model))
+        self.savings = attached.savings
+        self._arriving = attached.arriving
         self.parameters = {name: value for name, value in model.named_parameters() if value.requires_grad}
         self.row_weights = frozenset(f"{PREFIX}{name}" for name in state_of(model.model).weights.dims)
 
@@ -121,8 +134,8 @@ class OwnRunner(Runner):
         return out
 
     def facts(self) -> dict[str, Any]:
-        """No facts at the start: only the end shows what served each layer, and so how its exchange was hidden."""
-        return {"overlap": {}}
+        """The rows that arrive in every exchange; only the end shows what served each layer, and so what hid them."""
+        return {"overlap": {}, "wire_rows": {str(number): rows for number, rows in enumerate(self._arriving, 1)}}
 
     @property
     def remembers(self) -> bool:
@@ -180,21 +193,23 @@ def own_runner(
     links: LinkTask | None = None,
     codec: RowCodec | None = None,
     node_weights: Sequence[str] | None = None,
+    tell: Callable[[str], None] = silent,
 ) -> OwnRunner:
     """Attach ``model`` to the shard and wrap it for the training loop; it learns ``links`` if they are given.
 
-    ``node_weights`` are the weights with a row for each node; None: they are guessed.
+    ``node_weights`` are the weights with a row for each node; None: they are guessed. ``tell`` gets a line on every
+    choice of what need not travel.
     """
     attach(model, data, config, codec, node_weights)
     data.reduction.hand_over()
     decoder = None if links is None else links.decoder
     own = OwnModel(model, data, inputs, decoder)
-    if links is not None:
-        return OwnRunner(own, data, links)
-    task = Task.of(data.task_shard, config.task, data.passing.device)
-    if loss is not None:
+    task: Learnt = links or Task.of(data.task_shard, config.task, data.passing.device)
+    if links is None and loss is not None:
         task = OwnTask(**vars(task), function=loss, data=data)
-    return OwnRunner(own, data, task)
+    runner = OwnRunner(own, data, task)
+    runner.savings.say(tell)
+    return runner
 
 
 def required_inputs(model: nn.Module, names: Sequence[str]) -> list[str]:

@@ -11,6 +11,7 @@ from torch import Tensor
 from halowire.kernels import Csr
 from halowire.layers import AttentionEdges, RowEdges, Sum
 from halowire.pyg.bridge import Bridge
+from halowire.pyg.seen import Seen
 from halowire.wire import HaloExchange
 
 
@@ -71,11 +72,10 @@ class Sorted:
 class Weighted:
     """A pattern with weights: the edges from owned rows, ``inner`` ``[m, n]``, and from the halo, ``halo`` ``[m, h]``.
 
-    ``inner_t`` and ``halo_t`` are the transposes; ``weight`` and its ``version`` are the weights that were used.
+    ``inner_t`` and ``halo_t`` are the transposes; ``weight`` holds the weights that were used, if they are not 1.
     """
 
-    weight: Tensor | None
-    version: int
+    weight: Seen | None
     inner: Csr
     halo: Csr
     inner_t: Csr
@@ -91,23 +91,22 @@ class Weighted:
         return Sum(self.inner.num_rows, exchange, self.inner, self.halo, self.inner_t, self.halo_t)
 
     def serves(self, weight: Tensor | None) -> bool:
-        """Whether ``weight`` is the memory that was used, unchanged; it is kept alive, so no other tensor takes it."""
+        """Whether ``weight`` is the memory that was used, unchanged."""
         if weight is None or self.weight is None:
-            return weight is self.weight
-        return _same_memory(weight, self.weight) and version_of(weight) == self.version >= 0
+            return weight is None and self.weight is None
+        return self.weight.still(weight)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Pattern:
     """The edges of one layer as a matrix ``[m, n + h]`` (``forth``) and its transpose (``back``).
 
     ``n`` is the number of ``owned`` sources, ``m`` that of the targets; both are all owned rows, unless the edges lead
-    from one type of nodes to another. ``targets`` are the destinations of the edges; ``edges`` and its ``version`` are
-    the tensor that was sorted.
+    from one type of nodes to another. ``targets`` are the destinations of the edges; ``edges`` are the last ones that
+    equalled those that were sorted.
     """
 
-    edges: Tensor
-    version: int
+    edges: Seen
     targets: Tensor
     forth: Sorted
     back: Sorted
@@ -125,7 +124,7 @@ class Pattern:
             used = torch.cat([edges[:, edges[0] != edges[1]], torch.stack([nodes, nodes])], 1)
         forth = Sorted.of(used[1], used[0], rows, cols)
         back = Sorted.of(used[0], used[1], cols, rows)
-        return Pattern(edges, edges._version, used[1], forth, back, owned)
+        return Pattern(Seen.now(edges), used[1], forth, back, owned)
 
     @cached_property
     def parts(self) -> tuple[Sorted, Sorted, Sorted, Sorted]:
@@ -140,12 +139,19 @@ class Pattern:
         return AttentionEdges.of(self.forth.matrix(None), self.back.matrix(None))
 
     def serves(self, edges: Tensor) -> bool:
-        """Whether ``edges`` equal those that were sorted; values are compared only if the memory is another."""
-        mine = self.edges
-        if edges.shape != mine.shape or edges.device != mine.device:
+        """Whether ``edges`` equal those that were sorted; values are compared only if the memory is another.
+
+        Edges that a layer makes anew in every pass are compared once in a pass, however often the layer uses them.
+        """
+        if self.edges.still(edges):
+            return True
+        mine = self.edges.values
+        if edges.shape != mine.shape or edges.device != mine.device or not self.edges.unchanged:
             return False
-        unchanged = mine._version == self.version
-        return unchanged and (_same_memory(edges, mine) or torch.equal(edges, mine))
+        if not torch.equal(edges, mine):
+            return False
+        self.edges = Seen.now(edges)
+        return True
 
     def weighted(self, weight: Tensor | None, mean: bool) -> Weighted:
         """The matrices with ``weight`` ``[E]`` (None: 1); for a ``mean``, divided by each row's number of edges."""
@@ -155,16 +161,6 @@ class Pattern:
             if mean:
                 share = (1 / self.forth.indptr.diff().clamp(min=1).float())[self.targets]
                 values = share if weight is None else weight * share
-            version = 0 if weight is None else version_of(weight)
-            kept = self._kept[mean] = Weighted(weight, version, *(part.matrix(values) for part in self.parts))
+            seen = None if weight is None else Seen.now(weight)
+            kept = self._kept[mean] = Weighted(seen, *(part.matrix(values) for part in self.parts))
         return kept
-
-
-def version_of(values: Tensor) -> int:
-    """How often ``values`` were changed in place; -1 for an inference tensor, of which it is not known."""
-    return -1 if values.is_inference() else values._version
-
-
-def _same_memory(first: Tensor, second: Tensor) -> bool:
-    place = first.data_ptr() == second.data_ptr() and first.dtype == second.dtype
-    return place and first.shape == second.shape and first.stride() == second.stride()

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from halowire.errors import InputError
 from halowire.pyg.bridge import Bridge
+from halowire.pyg.edge_mask import KnownEdges
 from halowire.pyg.model_pass import ModelPass
 from halowire.wire import sent_over
 
@@ -64,6 +65,11 @@ class Stacked:
     def passing(self) -> ModelPass:
         """The pass of the model."""
         return self.blocks[0][0].passing
+
+    @property
+    def known(self) -> KnownEdges:
+        """What earlier passes found out about such edges."""
+        return self.blocks[0][0].known
 
     def fits(self, extent: int) -> bool:
         """Whether a tensor of ``extent`` rows holds all blocks; rows behind them have no edges."""

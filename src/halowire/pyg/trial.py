@@ -22,6 +22,7 @@ from halowire.pyg.edges import Edges
 from halowire.pyg.hetero_data import HeteroShardData
 from halowire.pyg.hetero_trial import HeteroSlots
 from halowire.pyg.home_rows import Home, bare, changing
+from halowire.pyg.layer_sums import Noted, steady_sums
 from halowire.pyg.leaves import leaves
 from halowire.pyg.model_pass import ModelPass
 from halowire.pyg.outputs import Held, Output
@@ -177,7 +178,8 @@ class Rehearsed:
     before one of them (``drops``), and the names of the ``halos`` whose rows they carry.
 
     ``saved`` are the widths of the exchanges that are not needed because workers compute the rows of their halo
-    themselves.
+    themselves. ``summing`` are the names of the layers that get the same edges and weights in every pass, so that
+    partial sums can travel to them, ``sums`` the numbers of their coded exchanges.
     ``forms`` are the lists of edges that the outputs belong to (None: to nodes), in training and in evaluation.
     """
 
@@ -186,6 +188,8 @@ class Rehearsed:
     halos: tuple[str, ...] = ()
     forms: tuple[tuple[EdgeForm | None, ...], ...] = field(default=((), ()), compare=False)
     saved: tuple[int, ...] = ()
+    summing: tuple[str, ...] = ()
+    sums: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -242,11 +246,16 @@ def try_pass(
 
     held = Held.of(graph, rows, size.nodes, size.edges)
 
+    passes: list[list[Noted]] = []  # of a part; the whole graph has no other workers
+
     def run() -> list[Output]:
         home = Home(graph.bridge) if at_home and isinstance(graph, ShardData) else None
         given = (args, kwargs) if home is None else home.welcome((args, kwargs))
         if passing is not None:
             passing.begin(home=home)
+            noted: list[Noted] = []
+            passing.noted = noted if isinstance(graph, ShardData) else None
+            passes.append(noted)
         with Still(notes, lambda: 0 if passing is None else len(passing.coded_widths)):
             with standing_in(call.data, graph):
                 out = call.function(model)(*given[0], **given[1])
@@ -268,7 +277,9 @@ def try_pass(
     model.eval()
     with torch.no_grad():
         evaluated = run()
-    known = replace(known, forms=tuple(tuple(output.form for output in found) for found in (outputs, evaluated)))
+    summing, sums = steady_sums(passes) if passes else ((), ())
+    forms = tuple(tuple(output.form for output in found) for found in (outputs, evaluated))
+    known = replace(known, forms=forms, summing=summing, sums=sums)
     gradients = {name: _dense(parameter.grad) for name, parameter in model.named_parameters()}
     everything = [replace(output, values=output.values.detach()) for output in (*outputs, *given, *evaluated)]
     return Outcome(everything, trace, gradients, dict(model.named_buffers()), rows, known)

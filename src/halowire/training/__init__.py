@@ -5,7 +5,9 @@ from halowire.training.checkpoint import newest_checkpoint
 from halowire.training.checkpoint_choice import Found, best_weights, find_checkpoint, parse_weights
 from halowire.training.comparison import Cell, Comparison, refuse_other_comparison
 from halowire.training.config import Config, GraphConfig, ModelConfig, ModelName, PartitionConfig, TaskConfig
+from halowire.training.cover_choice import PartialSums, against_cover, choose_cover
 from halowire.training.earlier_run import bring_back, earlier_run_kept, forget_earlier, holds_run, set_aside
+from halowire.training.first_layer_choice import FirstLayer
 from halowire.training.generators import generator_states, restore_generators
 from halowire.training.graph_parallel import GraphParallel
 from halowire.training.home_price import ETHERNET, LOOPBACK, Surroundings
@@ -21,6 +23,7 @@ from halowire.training.row_age import trained_part
 from halowire.training.rule import Kind, Rule, Situation, dashed, mesh_of, pipelined
 from halowire.training.rules import RULES, refuse, settled
 from halowire.training.runner import Runner
+from halowire.training.savings import Savings, silent
 from halowire.training.source import (
     cut_for,
     hold_out,
@@ -48,6 +51,7 @@ __all__ = [
     "Comparison",
     "Config",
     "Decoder",
+    "FirstLayer",
     "Found",
     "GraphConfig",
     "GraphParallel",
@@ -60,10 +64,12 @@ __all__ = [
     "ModelConfig",
     "ModelName",
     "PairRows",
+    "PartialSums",
     "PartitionConfig",
     "Rule",
     "Run",
     "Runner",
+    "Savings",
     "Silent",
     "Situation",
     "Staged",
@@ -71,11 +77,13 @@ __all__ = [
     "Task",
     "TaskConfig",
     "Trainer",
+    "against_cover",
     "agree",
     "agreed",
     "best_weights",
     "bring_back",
     "check_format",
+    "choose_cover",
     "cut_for",
     "dashed",
     "dot_product",
@@ -117,8 +125,9 @@ __all__ = [
     "restore_generators",
     "set_aside",
     "settled",
+    "silent",
     "trained_part",
     "travelling_widths",
     "worker_error",
     "write_predictions",
-]  # fmt: skip
+]

@@ -142,8 +142,9 @@ class WireConfig:
     take less time than sending them. What it saves and costs is printed before the run"""
     cover: Literal["auto", "off", "on"] = "auto"
     """`on`: where it makes fewer rows, the sender adds up the rows that a node of another worker reads, and sends the
-    sum (a minimum vertex cover of the edges between each two workers decides); exact for all models but gat.
-    `auto`: on where at least 5 per cent of the rows are saved"""
+    sum (a minimum vertex cover of the edges between each two workers, or from a worker to a machine with --mesh.hosts,
+    decides); exact for all models but gat, and for native layers of models of one's own. `auto`: on where at least 5
+    per cent of the rows are saved"""
     rows: Literal["auto", "narrow", "hidden"] = "auto"
     """rows of a layer that narrows them. `narrow`: multiplied by its weights before they travel; `hidden`: as they are,
     which are more bytes, but suit one bit and late rows; `auto`: hidden with --freshness.mode late-rows, else narrow"""

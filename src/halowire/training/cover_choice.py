@@ -55,9 +55,12 @@ def against_cover(config: Config) -> str:
     return ""
 
 
-def choose_cover(shard: Shard, config: Config, transport: Transport) -> PartialSums:
-    """Whether partial sums travel; all workers decide the same, from the rows of all of them."""
-    wire, against = config.wire, against_cover(config)
+def choose_cover(shard: Shard, config: Config, transport: Transport, against: str) -> PartialSums:
+    """Whether partial sums travel; all workers decide the same, from the rows of all of them.
+
+    ``against`` says why rows must travel themselves, where they must.
+    """
+    wire = config.wire
     wanted = not (wire.plain or wire.cover == "off" or against)
     counts = [sum(shard.recv_counts), sum(shard.cover_counts()) if wanted else 0]
     rows, covered = transport.all_reduce(torch.tensor(counts), "reduction of the rows that travel", SETUP).tolist()

@@ -128,10 +128,6 @@ OWN_MODEL = (
     _unused("distribute", _all_but("rate.", "freshness.", "wire.", "seed", "epochs"), "a distributed model",
         "it uses rate.*, freshness.* and wire.*"),
     _unused("fit", _all_of("model.", "mesh.", "graph."), "a model of one's own"),
-    excludes("wire.cover=on", "a model of one's own", lambda c, here: here.own_model and c.wire.cover == "on",
-        "--wire.cover on adds rows up with weights of edges that are known when the run is set up, and the layers of a "
-        "model of one's own bring theirs in every call",
-        "leave it out"),
     _unused("pairs", _all_but("task.", "seed"), "pairs", "they depend on task.* and seed"),
     excludes("task.inductive", "fit", lambda c, here: here.caller == "fit" and c.task.inductive,
         "fit trains a model of one's own in float32 on the whole graph", "leave task.inductive out"),

@@ -9,7 +9,7 @@ from typing import Any
 from halowire.partitioning import Shard
 from halowire.schedules import Stage
 from halowire.training.config import Config
-from halowire.training.cover_choice import PartialSums, choose_cover
+from halowire.training.cover_choice import PartialSums, against_cover, choose_cover
 from halowire.training.first_layer_choice import FIRST_EXCHANGE, FirstLayer, asked, chosen, nothing_to_exchange
 from halowire.training.home_price import Surroundings, home_price
 from halowire.training.model_setup import policy_for
@@ -77,7 +77,7 @@ def choose_savings(shard: Shard, config: Config, transport: Transport, stage: St
     """Choose for a run of the model of ``stage``; all workers call this together."""
     if nothing_to_exchange(config, transport.size):
         return Savings()
-    cover = choose_cover(shard, config, transport)
+    cover = choose_cover(shard, config, transport, against_cover(config))
     first = asked(config)
     if first is not None or shard.x is None:
         return Savings(cover, first)

@@ -11,6 +11,7 @@ from halowire.wire.chunk_halo import ChunkExchange, Routes
 from halowire.wire.circle import Circle, hold_watchdog, leave_group, pairs_of
 from halowire.wire.code_error import MEASURE_EVERY, MEASURED_ROWS
 from halowire.wire.codec import Packed, Source
+from halowire.wire.cover import Cover
 from halowire.wire.crossing import Crossing, Extend
 from halowire.wire.graded import BASES, by_base, grade_bits, grade_counts
 from halowire.wire.gradients import GradientCodec
@@ -47,7 +48,7 @@ from halowire.wire.transport_pinned import PinnedTransport
 
 __all__ = [
     "AFFINE", "BACKWARD", "BASES", "BITS", "FORWARD", "FRESH", "HEADER_BYTES", "LATE", "MEAN", "MEASURED_ROWS",
-    "MEASURE_EVERY", "NONE", "Arrival", "BaseBit", "Budget", "ChunkExchange", "Circle", "Crossing", "Draws",
+    "MEASURE_EVERY", "NONE", "Arrival", "BaseBit", "Budget", "ChunkExchange", "Circle", "Cover", "Crossing", "Draws",
     "Envelope", "Extend", "Freshness", "GradientCodec", "HaloExchange", "HaloExchanges", "InProcessTransport",
     "Machines", "Message", "NcclTransport", "Packed", "Pending", "Piece", "PinnedTransport", "Policy", "Rate",
     "Routes", "RowCodec", "Source", "StageLink", "Transport", "agree_on_codec", "by_base", "check_codec", "codec_of",

@@ -18,7 +18,8 @@ import torch
 from torch import Tensor
 
 from halowire.kernels import Csr, empty, row_range
-from halowire.partitioning import Shard, summed_pairs
+from halowire.partitioning import Shard, covered_rows, summed_pairs
+from halowire.wire.machine_cover import machine_cover
 from halowire.wire.transport import Transport
 
 SUM_ID = 1 << 62
@@ -47,9 +48,12 @@ class Wanted:
     weights: Tensor
 
     @staticmethod
-    def of(shard: Shard, halo: Csr) -> Wanted:
-        """Cover the edges ``halo`` ``[n, h]`` from halo rows, which are normalised already."""
-        covered, counts = shard.cover(), shard.recv_counts
+    def of(shard: Shard, halo: Csr, covered: Tensor) -> Wanted:
+        """Cover the edges ``halo`` ``[n, h]`` from halo rows, which are normalised already.
+
+        ``covered``, bool ``[h]``, are the halo rows that travel themselves.
+        """
+        counts = shard.recv_counts
         row, source = halo.row_index(), halo.indices.long()
         weight = torch.ones(halo.nnz) if halo.weight is None else halo.weight
         peer, target, of_edge = summed_pairs(halo, covered, counts)
@@ -138,12 +142,15 @@ class Cover:
     halo: Csr
 
     @staticmethod
-    def agree(shard: Shard, halo: Csr, transport: Transport) -> Cover:
+    def agree(shard: Shard, halo: Csr, transport: Transport, once: bool) -> Cover:
         """Tell every peer what this worker wants of it; all workers call this together.
 
-        ``halo`` ``[n, h]`` are the normalised edges from halo rows.
+        ``halo`` ``[n, h]`` are the normalised edges from halo rows: the shard's, or others. ``once``: rows cross the
+        network once per machine.
         """
-        wanted = Wanted.of(shard, halo)
+        # Any choice of rows that travel themselves is right; that of the shard's own edges was made before.
+        covered = shard.cover() if halo.nnz == shard.halo.nnz else covered_rows(halo, shard.recv_counts)
+        wanted = Wanted.of(shard, halo, machine_cover(shard, halo, covered, transport) if once else covered)
         sent = transport.swap_counts(wanted.counts, WHERE)
         lengths = transport.swap(wanted.lengths, wanted.counts, sent, WHERE)
         ids = transport.swap(wanted.ids, wanted.counts, sent, WHERE)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from halowire.errors import InputError
 from halowire.kernels import Csr, Drop, activate
-from halowire.partitioning import HaloLists, Shard
+from halowire.partitioning import HaloLists
 from halowire.wire.code_error import CodeError
 from halowire.wire.cover import Cover, Lifted
 from halowire.wire.drift import Drift
@@ -72,17 +72,13 @@ class HaloExchange:
         self._sent: dict[tuple[int, str], Message] = {}
         self._late: dict[tuple[int, str], Message | None] = {}
 
-    def cover(self, shard: Shard, halo: Csr) -> Csr:
-        """Agree with the peers on partial sums; from now on they travel in the place of the rows that they cover.
+    def cover(self, cover: Cover) -> None:
+        """Let the rows and partial sums that the workers agreed on travel from now on, in the place of all halo rows.
 
-        ``halo`` ``[n, h]`` are the normalised edges of ``shard`` from halo rows. Returns the matrix ``[n, m]`` that
-        adds the rows and partial sums that arrive to the owned rows. All workers call this together, before any
-        message.
+        All workers call this together, before any message.
         """
-        cover = Cover.agree(shard, halo, self.transport)
         self._travel_by(cover.lists, cover.back)
         self._cover = replace(cover, sums=cover.sums.to(self.device))
-        return cover.halo
 
     def _travel_by(self, lists: HaloLists, back: Csr | None = None) -> None:
         """Exchange the rows of ``lists``; ``back`` adds gradients that arrive to owned rows, see `HaloRoutes`.

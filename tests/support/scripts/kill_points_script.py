@@ -100,6 +100,7 @@ def start(run: Path, resume: bool = False, death: Death = NONE) -> list[list]:
     """Run all workers in processes of their own; returns what those say that came to their end."""
     for path in run.parent.glob(f"{run.name}.*"):
         path.unlink()
+    files.remove_unfinished(run)  # as the launcher does when it locks the folder
     pids = {}
     for rank in range(WORKERS):
         if not (pid := os.fork()):

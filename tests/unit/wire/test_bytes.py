@@ -11,10 +11,11 @@ import pytest
 from bench.netlab import Lab, possible
 
 from halowire.events import read_events
-from halowire.partitioning import Quality, read_manifest
+from halowire.partitioning import Quality, read_manifest, read_shard
 from halowire.wire import HEADER_BYTES
 
 GRAPH = "sbm:nodes=20000,edges=200000,features=64,classes=10"
+CLASSES = 10
 CASES = [
     ("sage", "--wire.plain", "", 2),
     ("sage", "--wire.cover on --wire.first-layer local", "both", 1),
@@ -50,12 +51,15 @@ def test_ledger_equals_the_operating_system(tmp_path, model, wire, reduction, ex
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("cover", "recipe"), [("on", "exact"), ("off", "halowire")])
-def test_two_machines_of_two_workers(tmp_path, cover, recipe):
+@pytest.mark.parametrize(("wire", "recipe"), [
+    ("--wire.cover on", "exact"), ("--wire.cover off", "halowire"),
+    ("--wire.cover on --wire.first-layer local --partition.method hypergraph", "exact"),
+])  # fmt: skip
+def test_two_machines_of_two_workers(tmp_path, wire, recipe):
+    """In the last case with everything that need not travel."""
     if reason := possible():
         pytest.skip(reason)
-    flags = f"--epochs 6 --model.hidden 64 --recipe {recipe} --partition.method random --eval.every 3"
-    flags += f" --wire.cover {cover}"
+    flags = f"--epochs 6 --model.hidden 64 --recipe {recipe} --partition.method random --eval.every 3 {wire}"
     command = ["halowire", "train", GRAPH, *flags.split(), "--out", str(tmp_path / "run-{host}")]
     with Lab(hosts=2, rate=None, prefix="netlab-machines") as lab:
         before = sum(lab.sent_bytes())
@@ -69,8 +73,16 @@ def test_two_machines_of_two_workers(tmp_path, cover, recipe):
     events = [event for file in files for event in read_events(file)]
     starts = [event for event in events if event["event"] == "start"]
     assert len(starts) == 4
-    assert sum(start["carried_rows"] for start in starts) < 0.9 * sum(start["machine_rows"] for start in starts)
+    carried, needed = (sum(start[name] for start in starts) for name in ("carried_rows", "machine_rows"))
+    assert carried < 0.9 * needed
     epochs = [event for event in events if event["event"] == "epoch"]
     assert summary["wire_bytes_per_epoch"] == sum(event["wire_bytes"] for event in epochs) / 6
     assert summary["local_bytes_per_epoch"] == sum(event["local_bytes"] for event in epochs) / 6 > 0
+    if "local" in wire:
+        # One exchange is left, of the products with the last layer's weights, out and back, in float32.
+        row, messages = 2 * 4 * CLASSES, 2 * HEADER_BYTES
+        counts = [read_shard(tmp_path / "run-0" / "shards", part).cover_counts() for part in range(4)]
+        beside = sum(counts[part][part ^ 1] for part in range(4))  # workers 0 and 1 share a machine, and 2 and 3
+        assert summary["wire_bytes_per_epoch"] == carried * row + 8 * messages
+        assert summary["local_bytes_per_epoch"] == (beside + needed - carried) * row + (4 + 4) * messages
     assert 1.0 <= counted / ledger <= 1.05, f"the ledger says {ledger} bytes, the operating system {counted}"

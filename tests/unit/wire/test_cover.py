@@ -7,7 +7,7 @@ import torch
 
 from halowire.graph import block_model
 from halowire.partitioning import cut, partition
-from halowire.wire import HaloExchange, Policy, run_threads
+from halowire.wire import Cover, HaloExchange, Policy, run_threads
 from halowire.wire.cover import SUM_ID
 from halowire.wire.route import PIECES
 from tests.support.awkward_graphs import awkward
@@ -19,7 +19,9 @@ def exchange_here(shards, transport, piece_rows=8192):
     """The exchange under a cover, and its matrix of what arrives."""
     shard = shards[transport.rank]
     exchange = HaloExchange(shard, transport, torch.device("cpu"), Policy(piece_rows=piece_rows, cover=True))
-    return shard, exchange, exchange.cover(shard, shard.mean()[1])
+    cover = Cover.agree(shard, shard.mean()[1], transport, once=False)
+    exchange.cover(cover)
+    return shard, exchange, cover.halo
 
 
 @pytest.mark.parametrize("piece_rows", [4, 8192])

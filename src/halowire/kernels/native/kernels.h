@@ -175,6 +175,7 @@ struct Kernels {
   std::pair<uint32_t, int64_t> (*look)(const Look&);
   std::vector<uint32_t> (*digests)(const int64_t* ids, int64_t limit, const int64_t* index, const int64_t* counts,
                                    int64_t peers, uint8_t* taken);
+  bool (*mark)(const int64_t* places, int64_t count, int64_t size, uint8_t* table);
 };
 
 enum Level { kPortable = 0, kAvx2 = 1, kAvx512 = 2 };

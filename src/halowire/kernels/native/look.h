@@ -55,7 +55,7 @@ std::vector<uint32_t> digests(const int64_t* ids, int64_t limit, const int64_t* 
     uint32_t crc = 0;
     for (int64_t left = counts[peer]; left > 0;) {
       const int64_t count = std::min(left, kScanned);
-      if (!halowire::all_below(index, count, limit)) return found;
+      if (!all_below(index, count, limit)) return found;
       for (int64_t i = 0; i < count; ++i) {
         block[i] = ids[index[i]];
         taken[index[i]] = 1;

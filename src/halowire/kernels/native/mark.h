@@ -1,9 +1,9 @@
-// Marks places in a table, which afterwards tells how many of them were different.
+// Marks places in a table, which afterwards tells how many of them were different; of one level.
 #pragma once
 #include <algorithm>
 #include <cstdint>
 
-namespace halowire {
+namespace {
 
 // Whether all places are in 0 .. size - 1: a place below has its sign set, and so has the distance from one above to the
 // last. The signs are collected without a branch, which vectorises on every level.
@@ -29,4 +29,4 @@ inline bool mark(const int64_t* places, int64_t count, int64_t size, uint8_t* ta
   return true;
 }
 
-}  // namespace halowire
+}  // namespace

@@ -15,7 +15,6 @@
 #include "crc.h"
 #include "dlpack.h"
 #include "kernels.h"
-#include "mark.h"
 #include "rows.h"
 #include "sort.h"
 
@@ -199,15 +198,15 @@ std::vector<uint32_t> digests(int level, Address ids, int64_t limit, Address ind
                                 at<uint8_t>(taken));
 }
 
-bool mark(Address places, int64_t count, int64_t size, Address table) {
-  return halowire::mark(at<int64_t>(places), count, size, at<uint8_t>(table));
+bool mark(int level, Address places, int64_t count, int64_t size, Address table) {
+  return kernels(level).mark(at<int64_t>(places), count, size, at<uint8_t>(table));
 }
 
 }  // namespace
 
 NB_MODULE(_native, m) {
   m.doc() = "halowire's native kernels; called through the wrappers in halowire.kernels";
-  m.attr("ABI") = 8;  // dispatch.py refuses a module built from older sources
+  m.attr("ABI") = 9;  // dispatch.py refuses a module built from older sources
   m.attr("CHECKED") = halowire::kChecked;
   m.def("levels", &levels);
   m.def("aggregate", &aggregate, Unlocked());

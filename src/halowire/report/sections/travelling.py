@@ -13,7 +13,7 @@ def what_travels(one: ShownRun) -> Html | None:
     """Rows per layer of all workers, and the choices of what need not travel; None if neither is known."""
     savings = as_object(one.facts.get("savings"))
     cover, first = as_object(savings.get("cover")), as_object(savings.get("first_layer"))
-    words = [said for said in (_cover_words(cover), _home_words(first)) if said]
+    words = [said for said in (_cover_words(cover), _home_words(first), _machine_words(one)) if said]
     rows = _rows_per_layer(one, cover)
     if not rows and not words:
         return None
@@ -40,6 +40,18 @@ def _cover_words(cover: Json) -> str:
         return ""
     chosen = "Partial sums travelled in the place of halo rows" if cover["used"] else "No partial sums travelled"
     return f"{chosen}, {cover.get('why')}."
+
+
+def _machine_words(one: ShownRun) -> str:
+    """How many rows crossed the network where machines have several workers; empty where they do not, or all did."""
+    starts = [rank.start for rank in one.files.ranks]
+    needed, crossed = (sum(number(start.get(name)) for start in starts) for name in ("machine_rows", "carried_rows"))
+    if not (starts and math.isfinite(needed + crossed) and crossed < needed):
+        return ""
+    return (
+        f"Of the {count_text(needed)} rows that workers needed of other machines in a layer, {count_text(crossed)} "
+        "crossed the network; the others were handed on by a worker of the same machine."
+    )
 
 
 def _home_words(first: Json) -> str:
