@@ -24,6 +24,8 @@ from halowire import load
 from halowire.partitioning import partition, write_shards
 
 HERE = Path(__file__).parent
+KEPT = ("val", "test", "best_epoch", "epoch_seconds", "wire_bytes_per_epoch", "setup_wire_bytes", "epochs")
+"""What is kept of a run, beside the digest of its settings."""
 
 
 def run(task: Task, workers: Workers, folder: Path | None, work: Path) -> dict[str, Any]:
@@ -32,10 +34,8 @@ def run(task: Task, workers: Workers, folder: Path | None, work: Path) -> dict[s
     if not shards.exists():
         graph = load(find(task.data.name, folder), undirected=task.data.undirected)
         write_shards(graph, partition(graph, PARTS, task.cut, task.seed), shards)
-    settings = {"epochs": task.data.epochs, "model.hidden": 128, "seed": task.seed, "eval.every": 5}
-    summary = workers.run(train_here, str(shards), task.recipe, settings | dict(task.settings))
-    kept = ("val", "test", "best_epoch", "epoch_seconds", "wire_bytes_per_epoch", "epochs")
-    return {name: summary[name] for name in kept}
+    summary = workers.run(train_here, str(shards), task.config.flat())
+    return {name: summary[name] for name in KEPT} | {"digest": task.digest}
 
 
 def main() -> None:
@@ -48,7 +48,8 @@ def main() -> None:
     args = parser.parse_args()
     results: dict[str, Any] = json.loads(args.out.read_text()) if args.out.exists() else {}
     wanted = tasks([name for name in args.graphs.split(",") if name], args.codes)
-    todo = [task for task in wanted if task.key not in results]
+    todo = [task for task in wanted if results.get(task.key, {}).get("digest") != task.digest]
+    expected = {task.key: task.digest for task in tasks([], codes=True)}
     end = time.monotonic() + 60 * args.minutes
     workers = Workers(PARTS) if todo else None
     with tempfile.TemporaryDirectory(prefix="halowire-accuracy-") as work:
@@ -63,7 +64,7 @@ def main() -> None:
             print(f"{number + 1}/{len(todo)} {task.key}: test {results[task.key]['test']:.4f}", flush=True)
     if workers is not None:
         workers.close()
-    found = table(results)
+    found = table({key: run for key, run in results.items() if expected.get(key) == run["digest"]}, expected)
     args.out.with_suffix(".md").write_text(found + "\n")
     print(found)
 

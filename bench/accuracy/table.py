@@ -5,23 +5,28 @@ from __future__ import annotations
 import math
 import statistics
 from collections import defaultdict
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
 from bench.accuracy.tasks import CODES, COMPARED_SEEDS, GRAPHS, RECIPES, SLOPES
 
-LIMITS = {"metis": 0.3, "random": 0.7}
-"""Points that `halowire` may lose against `exact`, or one standard error of the difference where that is more."""
-FEWEST = 20
-"""`halowire` sends at most this part of the bytes of `exact`."""
+LIMITS = {"halowire": {"metis": 0.2, "random": 0.3}, "halowire-late": {"metis": 0.2, "random": 0.4}}
+"""Points that a recipe may lose against `exact`, or one standard error of the difference where that is more."""
+FEWEST = {"halowire": 30, "halowire-late": 50}
+"""In the median of graphs and cuts a recipe sends at most this part of the bytes of `exact`."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """Test accuracies in points by seed, of one graph, cut and recipe, and the mean bytes of a whole training."""
+    """Test accuracies in points by seed, of one graph, cut and recipe, and the mean bytes of a whole training.
+
+    ``once`` are the mean bytes before training; None where some of the runs did not keep them.
+    """
 
     by_seed: dict[int, float]
     sent: float
+    once: float | None = None
 
     @property
     def tests(self) -> list[float]:
@@ -55,7 +60,9 @@ def grouped(results: dict[str, Any]) -> Groups:
 
 def _cell(runs: dict[int, dict[str, Any]]) -> Cell:
     sent = statistics.mean(run["wire_bytes_per_epoch"] * run["epochs"] for run in runs.values())
-    return Cell({seed: 100 * run["test"] for seed, run in runs.items()}, sent)
+    setup = [run.get("setup_wire_bytes") for run in runs.values()]
+    once = None if None in setup else statistics.mean(bytes_ for bytes_ in setup if bytes_ is not None)
+    return Cell({seed: 100 * run["test"] for seed, run in runs.items()}, sent, once)
 
 
 def _paired(one: Cell, other: Cell) -> Cell:
@@ -65,59 +72,81 @@ def _paired(one: Cell, other: Cell) -> Cell:
     )
 
 
-def table(results: dict[str, Any]) -> str:
-    """Markdown: accuracy of every recipe, bytes, the targets, VARCO against fixed ratios, one-bit codes."""
+def table(results: dict[str, Any], wanted: Collection[str]) -> str:
+    """Markdown: accuracy of every recipe, bytes, the targets, VARCO against fixed ratios, one-bit codes.
+
+    ``wanted`` are the keys of all runs; as long as some are missing, the tables say that they are partial.
+    """
     groups = grouped(results)
-    parts = [_accuracy(groups), _bytes(groups), _targets(groups), _varco(groups), _codes(groups)]
+    done = sum(key in results for key in wanted)
+    partial = f"**Partial: {done} of {len(wanted)} runs are there; the number of seeds stands in brackets.**"
+    parts = [partial if done < len(wanted) else "", _accuracy(groups), _bytes(groups)]
+    parts += [_targets(groups, name) for name in LIMITS] + [_varco(groups), _codes(groups)]
     return "\n\n".join(part for part in parts if part)
 
 
 def _accuracy(groups: Groups) -> str:
-    lines = _head("graph, cut", "seeds", *RECIPES)
+    lines = _head("graph, cut", *RECIPES)
     for place, group in groups.items():
-        seeds = max(len(cell.tests) for cell in group.values())
-        lines.append(_row(", ".join(place), str(seeds), *(_points(group.get(name)) for name in RECIPES)))
-    return "Test accuracy, mean ± standard error:\n\n" + "\n".join(lines)
+        lines.append(_row(", ".join(place), *(_points(group.get(name)) for name in RECIPES)))
+    return "Test accuracy, mean ± standard error (seeds):\n\n" + "\n".join(lines)
 
 
 def _points(cell: Cell | None) -> str:
-    return "" if cell is None else f"{cell.mean:.2f} ± {cell.error:.2f}"
+    if cell is None:
+        return ""
+    error = "" if math.isnan(cell.error) else f" ± {cell.error:.2f}"
+    return f"{cell.mean:.2f}{error} ({len(cell.tests)})"
 
 
 def _bytes(groups: Groups) -> str:
     lines = _head("graph, cut", *RECIPES)
     for place, group in groups.items():
         if "exact" in group:
-            cells = (_amount(group.get(name), group["exact"]) for name in RECIPES)
+            cells = (_amount(group.get(name), group["exact"], set_up=True) for name in RECIPES)
             lines.append(_row(", ".join(place), *cells))
-    return "Halo bytes of the whole training, all workers:\n\n" + "\n".join(lines)
+    words = (
+        "Bytes of the whole training, all workers: of `exact` without set-up, of the others as a part of these; where "
+        "there are two numbers, the first counts set-up too:"
+    )
+    return f"{words}\n\n" + "\n".join(lines)
 
 
-def _amount(cell: Cell | None, exact: Cell) -> str:
+def _amount(cell: Cell | None, exact: Cell, set_up: bool = False) -> str:
     if cell is None:
         return ""
     if cell is exact:
         return f"{cell.sent / 1e6:.0f} MB"
-    return f"1/{exact.sent / cell.sent:.1f}" if cell.sent else "none"
+    alone = f"1/{exact.sent / cell.sent:.1f}" if cell.sent else "none"
+    if not set_up or cell.once is None:
+        return alone
+    return f"1/{exact.sent / (cell.sent + cell.once):.1f} ({alone})"
 
 
-def _targets(groups: Groups) -> str:
-    lines = _head("graph, cut", "halowire - exact", "allowed", "bytes", "halowire - sylvie-s", "")
-    gains = []
+def _targets(groups: Groups, name: str) -> str:
+    """What ``name`` loses against `exact`, and the bytes that it sends, set-up and all."""
+    lines = _head("graph, cut", f"{name} - exact", "seeds", "allowed", "bytes", "")
+    ratios = []
     for (graph, cut), group in groups.items():
-        if not {"exact", "halowire", "sylvie-s"} <= group.keys():
+        if not {"exact", name} <= group.keys():
             continue
-        exact, ours, one_bit = group["exact"], group["halowire"], group["sylvie-s"]
-        lost, gain = _paired(exact, ours), _paired(ours, one_bit).mean
-        allowed, ratio = max(LIMITS[cut], 0.0 if math.isnan(lost.error) else lost.error), exact.sent / ours.sent
-        gains.append(gain)
-        met = "met" if lost.mean <= allowed and ratio >= FEWEST else "missed"
-        difference = f"{-lost.mean:+.2f} ± {lost.error:.2f}"
-        lines.append(_row(f"{graph}, {cut}", difference, f"{-allowed:.2f}", f"1/{ratio:.1f}", f"{gain:+.2f}", met))
-    if not gains:
+        exact, ours = group["exact"], group[name]
+        gain = _paired(ours, exact)
+        if not gain.tests:
+            continue
+        error = 0.0 if math.isnan(gain.error) else gain.error
+        allowed, ratio = max(LIMITS[name][cut], error), exact.sent / (ours.sent + (ours.once or 0.0))
+        ratios.append(ratio)
+        met = "met" if -gain.mean <= allowed else "missed"
+        difference = f"{gain.mean:+.2f}" + (f" ± {error:.2f}" if error else "")
+        lines.append(
+            _row(f"{graph}, {cut}", difference, str(len(gain.tests)), f"{-allowed:.2f}", f"1/{ratio:.1f}", met)
+        )
+    if not ratios:
         return ""
-    mean = f"\n\n`halowire` is ahead of `sylvie-s` by {statistics.mean(gains):+.2f} points on average."
-    return "The one-bit code against its targets:\n\n" + "\n".join(lines) + mean
+    middle = statistics.median(ratios)
+    words = f"1/{middle:.1f} of the bytes of `exact` in the median; the goal is 1/{FEWEST[name]}"
+    return f"`{name}` against its goals, by pairs of runs with the same seed:\n\n" + "\n".join(lines) + f"\n\n{words}."
 
 
 def _varco(groups: Groups) -> str:

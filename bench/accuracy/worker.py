@@ -7,18 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from halowire.partitioning import read_shard
-from halowire.training import GraphParallel, Trainer, recipe_config
+from halowire.training import Config, GraphParallel, Trainer, trained_part
 from halowire.wire import Transport
 
 
-def train_here(rank: int, shards: str, recipe: str, settings: dict[str, Any]) -> dict[str, Any]:
+def train_here(rank: int, shards: str, settings: dict[str, Any]) -> dict[str, Any]:
     """One worker's part of one run; the summary."""
-    # The tables are of wires that send every row; bench/bytes counts what need not travel.
-    config = recipe_config(recipe).replace({"wire.plain": True} | settings)
+    config = Config().replace(settings)
     transport = Transport(deadline=600)
     shard = read_shard(shards, rank, verify=False)
-    train = shard.isolated() if config.freshness.mode == "never" else shard
-    runner = GraphParallel(train, shard, config, transport)
+    runner = GraphParallel(trained_part(shard, config), shard, config, transport)
     summary = Trainer(runner, config, transport, Path(tempfile.mkdtemp(prefix="halowire-run-"))).run()
     transport.settle()
     return summary

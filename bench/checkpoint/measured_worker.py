@@ -20,7 +20,7 @@ from halowire.training.save_times import SaveTimes
 from halowire.wire import Transport
 
 WORKERS = 2
-RECIPES = ("exact", "halowire")
+RECIPES = ("exact", "halowire-classic")
 BLOCK = 4
 """Epochs with a checkpoint each, then as many without, in turns: the machine's speed changes from minute to minute."""
 

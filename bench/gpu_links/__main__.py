@@ -18,7 +18,7 @@ WORKERS, NODES, EDGES, FEATURES, HIDDEN, CLASSES = 2, 200_000, 4_000_000, 128, 2
 """The graph and the model of the case: three layers of GraphSAGE."""
 VALUE = 4
 """Bytes of a float32."""
-RECIPES = {"exact": 0, "half": 2, "halowire": 4, "sylvie-a": 2}
+RECIPES = {"exact": 0, "half": 2, "halowire-classic": 4, "sylvie-a": 2}
 """How often a recipe reads or writes every float32 row that travels, beside sending it: to pack and to unpack, and with
 delta coding to read and to write the memory of both ends."""
 ENOUGH = 1.5

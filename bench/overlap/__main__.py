@@ -16,7 +16,7 @@ from bench.timing.rate import rounded, transfer_seconds
 
 RESULT = Path(__file__).with_name("result.json")
 WORK = Path("runs/slow_network")
-RECIPES = {"sylvie-a": "1 bit, delayed", "sylvie-s": "1 bit, fresh", "halowire": "1 bit, changes, fresh"}
+RECIPES = {"sylvie-a": "1 bit, delayed", "sylvie-s": "1 bit, fresh", "halowire-classic": "1 bit, changes, fresh"}
 LOADS = (0.1, 0.25, 0.5, 0.75)
 """Transfer time of an epoch's halo messages as a share of the epoch without a network."""
 

@@ -12,7 +12,11 @@ from halowire.partitioning import is_shard_folder, partition, write_shards
 
 HOSTS = 2
 MODELS = ("sage", "gcn")
-RECIPES = ("exact", "half", "sylvie-s", "sylvie-a", "pipegcn", "bns", "varco", "halowire", "isolated")
+AT_HOME = ("halowire", "halowire-late", "first-layer")
+"""Recipes whose first layer is at home; the others send every row, as when they were measured first."""
+RECIPES = (
+    "exact", "half", "sylvie-s", "sylvie-a", "pipegcn", "bns", "varco", "halowire-classic", *AT_HOME, "isolated"
+)  # fmt: skip
 VARCO_RATIOS = (128.0, 8.0)
 """Constant ratios at which VARCO is timed; with `exact`, which is ratio 1, they give the time at every other."""
 

@@ -45,7 +45,7 @@ def _speed(name: str, case: Mapping[str, Any], rows: list[dict[str, Any]]) -> st
 
 def _weight_share(rows: list[dict[str, Any]]) -> str:
     shares = {row["recipe"]: row["weight_share"] for row in rows}
-    told = [f"{shares[name]:.1%} of `{name}`'s" for name in ("sylvie-a", "halowire") if name in shares]
+    told = [f"{shares[name]:.1%} of `{name}`'s" for name in ("sylvie-a", "halowire-classic") if name in shares]
     return (" and ".join(told) or "more of the others'") + "."
 
 

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench.slow_network.cases import AT_HOME
 from bench.timing.null import NullTransport
 from bench.timing.serve import Stopper, serve
 from halowire.partitioning import Shard, read_shard
-from halowire.training import GraphParallel, Hooks, Trainer, recipe_config
+from halowire.training import GraphParallel, Hooks, Trainer, recipe_config, trained_part
 from halowire.wire import Transport
 
 
@@ -27,12 +28,11 @@ class Desk:
 
     def train(self, request: dict[str, Any]) -> None:
         """Run the trainer for the request's recipe and settings."""
-        # The tables are of wires that send every row; bench/bytes counts what need not travel.
-        config = recipe_config(request["recipe"]).replace({"wire.plain": True} | request["settings"])
+        plain = {} if request["recipe"] in AT_HOME else {"wire.plain": True}
+        config = recipe_config(request["recipe"]).replace(plain | request["settings"])
         # Set-up is real: the features of the halo are fetched.
         transport = NullTransport(live=True) if request["null"] else self.transport
-        train = self.shard.isolated() if config.freshness.mode == "never" else self.shard
-        runner = GraphParallel(train, self.shard, config, transport)
+        runner = GraphParallel(trained_part(self.shard, config), self.shard, config, transport)
         trainer = Trainer(runner, config, transport, Path(request["run"]))
         if isinstance(transport, NullTransport):
             transport.live = False

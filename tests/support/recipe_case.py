@@ -17,8 +17,8 @@ STAGED: dict[str, Any] = {"model.name": "gcnii", "model.layers": 4}
 # With the first layer at home nothing would travel that a memory of changes is kept of.
 PLAIN: dict[str, Any] = {"wire.plain": True}
 RECIPES: dict[str, dict[str, Any]] = {
-    "exact": {}, "sylvie-a": {}, "halowire": PLAIN, "varco": {}, "two-levels": {"rate.weights": 1}, "bns": {},
-    "gnnpipe": STAGED, "hybrid": STAGED,
+    "exact": {}, "sylvie-a": {}, "halowire": {}, "halowire-classic": PLAIN, "varco": {},
+    "two-levels": {"rate.weights": 1}, "bns": {}, "gnnpipe": STAGED, "hybrid": STAGED,
 }  # fmt: skip
 """Recipes of every kind, each with the settings that make it small."""
 ALL = {name: RECIPES.get(name, STAGED if name.startswith("gnnpipe") else {}) for name in PUBLISHED}

@@ -14,8 +14,9 @@ import torch.nn.functional as F
 from halowire.graph import Graph, block_model
 from halowire.partitioning import partition
 from halowire.training import Config, GraphParallel, Trainer, policy_of, trained_part
-from halowire.training.model_setup import build_model, sends_narrow
+from halowire.training.model_setup import build_model
 from halowire.training.recipes import AS_PUBLISHED
+from halowire.training.row_age import sends_narrow
 from halowire.wire import Policy
 from tests.support.epochs import Epochs, train_epochs
 from tests.support.machines import transport_for

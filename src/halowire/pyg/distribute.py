@@ -87,7 +87,7 @@ def distribute(
         node_weights: names of the weights that have a row for each node, of which every worker keeps the rows of its
             own nodes; left out, they are found by their size and tried out.
     """
-    config = recipe_config(recipe).replace(settings or {})
+    config = recipe_config(recipe, own_model=True).replace(settings or {})
     refuse(config, Situation(caller="distribute", given=tuple(settings or {}), codec=codec is not None))
     attach(model, data, config, codec, node_weights)
     return model

@@ -116,7 +116,7 @@ def fit(
             uninterrupted run. Checkpoints are written as the settings ``checkpoint.*`` say.
         quiet: no progress.
     """
-    config = recipe_config(recipe).replace({**(settings or {}), **_task_setting(task, settings or {})})
+    config = recipe_config(recipe, own_model=True).replace({**(settings or {}), **_task_setting(task, settings or {})})
     refuse(config, Situation(caller="fit", given=tuple(settings or {}), codec=codec is not None))
     _refuse_call(workers, max_restarts, config.task.kind == "link", loss, decoder)
     if codec is not None:

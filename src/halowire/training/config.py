@@ -85,6 +85,12 @@ class RateConfig:
     """the code of the gradients alone; empty: as --rate.code"""
     sums: Literal[0, 8, 4, 2] = 0
     """bits per value of partial sums (--wire.cover) on the way forward, where rows have fewer; 0: as rows"""
+    narrow_bits: str = ""
+    """bits of narrowed rows, those that a layer multiplied by narrowing weights before they travel, and of their
+    gradients: BITS or FORWARD/BACKWARD, such as 2/4; empty: as other rows"""
+    narrow_code: str = ""
+    """code of narrowed rows and of their gradients: CODE or FORWARD/BACKWARD, such as clipped/minmax; empty: as other
+    rows"""
     share: float = 0.0
     """more bits for narrow rows, while all rows take at most this share of their float32 bytes; 0: off"""
     decay: float = -1.0
@@ -167,8 +173,9 @@ class FreshnessConfig:
     threshold: float = 0.0
     """delayed: synchronise the next epoch when the rows of the first exchange (before dropout) changed by more than
     this share of their norm; 0: off"""
-    gradients: Literal["none", "fresh", "late"] = "none"
-    """late-rows: gradients of halo rows. `none`: they do not travel; `fresh`: this epoch's; `late`: last epoch's"""
+    gradients: Literal["auto", "none", "fresh", "late"] = "auto"
+    """gradients of halo rows. `none`: they do not travel; `fresh`: this epoch's; `late`: last epoch's; `auto`: as old
+    as the rows, none with --freshness.mode late-rows"""
     damping: float = 1.0
     """late-rows: factor of late gradients, 0 < d <= 1"""
     correction: Literal["none", "mean", "affine"] = "affine"

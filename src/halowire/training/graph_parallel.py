@@ -16,7 +16,8 @@ from halowire.schedules import AT_HOME, BOUNDARY_FIRST, BoundaryFirst, Complete,
 from halowire.training.config import Config
 from halowire.training.first_layer_choice import FIRST_EXCHANGE
 from halowire.training.home_price import Surroundings
-from halowire.training.model_setup import build_model, output_width, policy_for, sends_narrow, sends_undropped
+from halowire.training.model_setup import build_model, output_width, policy_for, sends_undropped
+from halowire.training.row_age import sends_narrow
 from halowire.training.rule import Situation
 from halowire.training.rules import refuse
 from halowire.training.runner import Runner, loss_gradient, overlap_of

@@ -6,6 +6,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping
 
 from halowire.errors import InputError
+from halowire.kernels import CODE_BITS
 from halowire.training.config import RateConfig
 from halowire.wire import BACKWARD, BITS, FORWARD, Rate, codec_of
 
@@ -14,8 +15,44 @@ STEPS = {1: 2, 2: 4, 4: 8}
 """The next larger number of bits after each."""
 
 
-def layer_bits(rate: RateConfig, layers: Collection[int], sent: Collection[int] | None = None) -> LayerBits:
-    """Bits of every layer that exchanges rows, by (layer, direction).
+def narrow_pair(flag: str, text: str, known: Collection[str]) -> tuple[str, str]:
+    """What ``text`` says of narrowed rows and of their gradients: one value for both, or FORWARD/BACKWARD."""
+    forward, slash, backward = text.partition("/")
+    found = forward, backward if slash else forward
+    for value in found:
+        if value not in known:
+            raise InputError(
+                f"{flag} is {text!r}; give one value, or one forward and one backward such as A/B, each one of "
+                f"{', '.join(known)}"
+            )
+    return found
+
+
+def narrow_bits(rate: RateConfig) -> tuple[int, int] | None:
+    """Bits of narrowed rows and of their gradients; None: those of other rows."""
+    if not rate.narrow_bits:
+        return None
+    forward, backward = narrow_pair("--rate.narrow-bits", rate.narrow_bits, [str(number) for number in BITS])
+    return int(forward), int(backward)
+
+
+def narrow_codes(rate: RateConfig) -> tuple[str, str] | None:
+    """The codes of narrowed rows and of their gradients; None: those of other rows."""
+    return narrow_pair("--rate.narrow-code", rate.narrow_code, tuple(CODE_BITS)) if rate.narrow_code else None
+
+
+def layer_codes(rate: RateConfig, layers: Collection[int], narrowed: Collection[int]) -> dict[tuple[int, str], str]:
+    """The code of every layer that exchanges rows, by (layer, direction), for the bits that it takes."""
+    usual = rate.code, rate.backward_code or rate.code
+    narrow = narrow_codes(rate) or usual
+    each = ((layer, narrow if layer in narrowed else usual) for layer in layers)
+    return {(layer, way): code for layer, pair in each for way, code in zip((FORWARD, BACKWARD), pair, strict=True)}
+
+
+def layer_bits(
+    rate: RateConfig, layers: Collection[int], sent: Collection[int] | None = None, narrowed: Collection[int] = ()
+) -> LayerBits:
+    """Bits of every layer that exchanges rows, by (layer, direction); ``narrowed`` layers send narrowed rows.
 
     ``sent`` are the layers whose rows travel, if not all do, as between the stages of one part: every layer has bits,
     but naming a layer that is not sent is refused. ``--rate.layers`` holds LAYER:BITS for both directions, or
@@ -23,6 +60,9 @@ def layer_bits(rate: RateConfig, layers: Collection[int], sent: Collection[int] 
     """
     bits = {(layer, FORWARD): int(rate.bits) for layer in layers}
     bits |= {(layer, BACKWARD): int(rate.backward_bits or rate.bits) for layer in layers if layer > 0}
+    if narrow := narrow_bits(rate):
+        ways = zip((FORWARD, BACKWARD), narrow, strict=True)
+        bits |= {(layer, way): number for way, number in ways for layer in narrowed}
     form = "LAYER:BITS or LAYER:FORWARD/BACKWARD"
     for layer, value in layer_pairs("--rate.layers", rate.layers, layers if sent is None else sent, form, "8/4"):
         forward, slash, backward = value.partition("/")

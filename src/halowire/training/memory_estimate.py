@@ -38,7 +38,9 @@ from halowire.partitioning import Shard
 from halowire.schedules import Mesh, Stage
 from halowire.training.config import Config
 from halowire.training.crossing_rows import CrossingRows
-from halowire.training.model_setup import build_model, output_width, sends_narrow, sends_undropped
+from halowire.training.first_layer_choice import against_home
+from halowire.training.model_setup import build_model, output_width, sends_undropped
+from halowire.training.row_age import sends_narrow
 from halowire.training.worker_memory import free_memory
 
 FACTOR = 1.5
@@ -117,7 +119,7 @@ def estimate(train: Shard, whole: Shard, config: Config, mesh: Mesh, twins: bool
     history = HISTORY if chunks > 1 else 0
     rows = CrossingRows.of(train, config)
     crossing = config.rate.rows * (rows.arriving + rows.sent)
-    local = config.wire.first_layer == "local" and mesh.parts > 1
+    local = config.wire.first_layer == "local" and mesh.parts > 1 and not against_home(config)
     flights = 1 if config.freshness.mode == "fresh" else 2
     last = stage.segments[-1].width if stage.output is None else stage.output.width
     weights = sum(parameter.numel() for parameter in model.parameters())

@@ -11,6 +11,7 @@ from halowire.training.config import Config, MeshConfig
 from halowire.training.cover_choice import against_cover
 from halowire.training.first_layer_choice import against_home
 from halowire.training.machine_choice import against_once
+from halowire.training.row_age import sends_narrow
 from halowire.training.rule import UNKNOWN, Situation, excludes, idle, needs, pipelined, readable, within
 from halowire.training.wire_rules import changes, late
 
@@ -58,7 +59,8 @@ def _only_narrowed_rows(config: Config, outputs: int | None) -> bool:
     """Whether the only rows that travel are those of the second layer, which its weights have made narrower."""
     if outputs is None or replace(config.mesh, hosts=0) != MeshConfig() or config.model.layers != 2:
         return False
-    shape = Shape(1, config.model.hidden, outputs, config.model.layers, heads=config.model.heads)
+    sizes = 1, config.model.hidden, outputs, config.model.layers
+    shape = Shape(*sizes, heads=config.model.heads, narrow=sends_narrow(config))
     return all(width < config.model.hidden for width in MODELS[config.model.name].sent_widths(shape))
 
 
@@ -141,7 +143,7 @@ FIRST_LAYER = (
         "--wire.first-layer local runs in one stage and one chunk", "leave --mesh.* out, or use exchange"),
     idle("wire.first_layer", "on a model of one layer, which exchanges no rows",
         lambda c, here: _local(c) and not here.own_model and c.model.layers == 1 and _has(c, "aggregates_input")),
-    excludes("wire.plain wire.first_layer=local", "", lambda c, here: c.wire.plain and _local(c),
+    excludes("wire.first_layer=local wire.plain", "", lambda c, here: c.wire.plain and _local(c),
         "--wire.plain sends the rows of every layer, and --wire.first-layer local those of the first one never",
         "drop one"),
     excludes("wire.plain wire.cover=on", "", lambda c, here: c.wire.plain and c.wire.cover == "on",
@@ -173,6 +175,14 @@ WIRE_ON_MESH = (
         "use --mesh.chunks 1, one part, or another schedule"),
     excludes("rate.gain", "several stages", lambda c, here: here.mesh.stages > 1 and c.rate.gain < 1,
         "--rate.gain {rate.gain:g} belongs to halo rows; between stages changes are kept whole: use --rate.gain 1"),
+    excludes("rate.narrow_bits rate.narrow_code", "several stages",
+        lambda c, here: here.mesh.stages > 1 and bool(c.rate.narrow_bits or c.rate.narrow_code),
+        "--rate.narrow-bits and --rate.narrow-code belong to rows that a layer narrows before it sends them to a halo; "
+        "rows between stages are hidden ones", "leave them out, or use one stage"),
+    excludes("freshness.gradients=none", "several stages or chunks",
+        lambda c, here: c.freshness.gradients == "none" and _pipelined(c, here),
+        "--freshness.gradients none leaves gradients out between parts that exchange whole layers, not between chunks "
+        "or stages", "leave it out, or use one stage and one chunk"),
     excludes("rate.share", "several stages", lambda c, here: here.mesh.stages > 1 and c.rate.share > 0,
         "--rate.share {rate.share:g} fits bits to the rows of a halo, stages send others",
         "use --rate.share 0 with --rate.bits or --rate.layers"),

@@ -15,7 +15,7 @@ from halowire.training.config import Config, ModelConfig
 from halowire.training.first_layer_choice import FIRST_EXCHANGE
 from halowire.training.machine_choice import use_once
 from halowire.training.rate_plan import BorderRows, GradeCounts, RatePlan, Traffic, by_layer, ratio_schedule
-from halowire.training.row_age import freshness_of
+from halowire.training.row_age import freshness_of, sends_narrow
 from halowire.training.rule import Situation
 from halowire.training.rules import refuse
 from halowire.wire import (
@@ -27,11 +27,6 @@ from halowire.wire import (
     grade_counts,
     sample_size,
 )  # fmt: skip
-
-
-def sends_narrow(config: Config) -> bool:
-    """Whether a layer that narrows its rows does so before they travel; late rows are corrected as hidden rows."""
-    return config.wire.rows == "narrow" or (config.wire.rows == "auto" and config.freshness.mode != "late-rows")
 
 
 def sends_undropped(config: Config) -> bool:
@@ -92,7 +87,9 @@ def policy_for(
     grades = None
     if config.rate.nodes == "degree":
         grades = by_base(transport.all_reduce(grade_counts(shard), "reduction of the grades", SETUP))
-    return replace(policy_of(config, widths, halo_rows, grades, num_features, links, pairs, sums), cover=cover)
+    hidden = config.model.hidden
+    policy = policy_of(config, widths, halo_rows, grades, num_features, links, pairs, sums, hidden)
+    return replace(policy, cover=cover)
 
 
 def policy_of(
@@ -104,6 +101,7 @@ def policy_of(
     links: Sequence[BorderRows] = (),
     pairs: int | Sequence[int] = 0,
     sums: int = 0,
+    hidden: int = 0,
 ) -> Policy:
     """The policy of a run in which layers 1, 2, ... exchange rows of ``widths`` columns, ``halo_rows`` rows each.
 
@@ -113,7 +111,8 @@ def policy_of(
     ``input_width`` is the number of columns of the raw features, which are layer 0 where every epoch sends them.
     ``links`` are the borders of the stages. Without halo rows, only rows that cross a border travel, so only the layers
     behind a border can have rates of their own. ``pairs`` counts the messages of one exchange, of all workers,
-    ``sums`` those of the ``halo_rows`` that are partial sums.
+    ``sums`` those of the ``halo_rows`` that are partial sums. Rows of less than ``hidden`` columns are narrowed ones;
+    0: rows that are narrower than the widest.
     """
     rate, layers = config.rate, dict(enumerate(widths, 1))
     layers = {0: input_width} | layers if rate.resend_input else layers
@@ -122,7 +121,9 @@ def policy_of(
     rows_of, pairs_of = by_layer(halo_rows, layers), by_layer(pairs, layers)
     any_halo = any(rows_of.values())
     refuse(config)
-    plan = RatePlan.of(rate, layers, {link.layer for link in links} if links and not any_halo else set(layers))
+    narrowed = {layer for layer, width in enumerate(widths, 1) if layer in layers and width < (hidden or max(widths))}
+    sent = {link.layer for link in links} if links and not any_halo else set(layers)
+    plan = RatePlan.of(rate, layers, sent, narrowed)
     fresh = freshness_of(config, set(layers))
     traffic = Traffic(layers, rows_of, pairs_of, tuple(links), grades, fresh.sends(BACKWARD), sums)
     ratios = ratio_schedule(rate, config.epochs, partial(traffic.cost, plan) if any_halo or links else None)

@@ -8,7 +8,7 @@ from functools import partial
 
 from halowire.kernels import code_for
 from halowire.training.config import RateConfig
-from halowire.training.layer_rates import LayerBits, fit_bits, layer_bits, layer_ratios
+from halowire.training.layer_rates import LayerBits, fit_bits, layer_bits, layer_codes, layer_ratios
 from halowire.wire import (
     BACKWARD,
     FORWARD,
@@ -50,30 +50,37 @@ class RatePlan:
     Attributes:
         rate: the settings.
         bits: bits by (layer, direction), where they do not follow the loss.
+        codes: the code by (layer, direction), where the bits take it.
         ratios: the ratios of the layers that have one of their own.
         base: the bits that follow the loss; None: they do not.
     """
 
     rate: RateConfig
     bits: LayerBits
+    codes: Mapping[tuple[int, str], str]
     ratios: Mapping[int, float]
     base: BaseBit | None
 
     @staticmethod
-    def of(rate: RateConfig, layers: Mapping[int, int], sent: Collection[int]) -> RatePlan:
-        """The plan for rows of ``layers[l]`` columns in layer ``l``; only layers that are ``sent`` may be named."""
-        bits = layer_bits(rate, layers, sent)
+    def of(
+        rate: RateConfig, layers: Mapping[int, int], sent: Collection[int], narrowed: Collection[int] = ()
+    ) -> RatePlan:
+        """The plan for rows of ``layers[l]`` columns in layer ``l``; only layers that are ``sent`` may be named.
+
+        ``narrowed`` are the layers that multiply their rows by narrowing weights before they travel.
+        """
+        bits = layer_bits(rate, layers, sent, narrowed)
         ratios = layer_ratios(rate, layers, sent)
         if rate.share:
             bits = fit_bits(rate.bits, layers, rate.share)
         base = BaseBit(rate.bits, rate.base == "loss-per-second") if rate.base != "constant" else None
-        return RatePlan(rate, bits, ratios, base)
+        return RatePlan(rate, bits, layer_codes(rate, layers, narrowed), ratios, base)
 
     def at(self, ratio: float, layer: int, direction: str, epoch: int = 0) -> Rate:
         """The rate of a message of ``epoch``, whose schedule says ``ratio``."""
         rate = self.rate
         number = self.bits[layer, direction] if self.base is None else self.base.bits(epoch)
-        code = rate.code if direction == FORWARD or not rate.backward_code else rate.backward_code
+        code = self.codes[layer, direction]
         ratio = self.ratios.get(layer, ratio)
         # The gradient of a sum has no larger error than those of rows (`bench/code_error`).
         sums = rate.sums if direction == FORWARD and number < rate.sums else 0

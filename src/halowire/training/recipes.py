@@ -13,13 +13,16 @@ from halowire.training.config import Config
 class Recipe:
     """A recipe has a name, a ``summary`` of what it does, and the settings that it fills.
 
-    ``optional`` names the settings that are dropped where they have no effect, instead of refusing the recipe.
+    ``optional`` names the settings that are dropped where they have no effect or cannot be, instead of refusing the
+    recipe.
+    ``own_model`` names the recipe that has the settings for a model of one's own; empty: they are the same.
     """
 
     name: str
     summary: str
     config: Config
     optional: tuple[str, ...] = ()
+    own_model: str = ""
 
 
 AS_PUBLISHED = {"wire.first_layer": "exchange", "wire.cover": "off"}
@@ -27,10 +30,15 @@ AS_PUBLISHED = {"wire.first_layer": "exchange", "wire.cover": "off"}
 
 
 def _recipe(
-    name: str, summary: str, optional: tuple[str, ...] = (), published: bool = False, **settings: object
+    name: str,
+    summary: str,
+    optional: tuple[str, ...] = (),
+    published: bool = False,
+    own_model: str = "",
+    **settings: object,
 ) -> Recipe:
     flat = {key.replace("__", "."): value for key, value in settings.items()} | (AS_PUBLISHED if published else {})
-    return Recipe(name, summary, Config(recipe=name).replace(flat), optional)
+    return Recipe(name, summary, Config(recipe=name).replace(flat), optional, own_model)
 
 
 RECIPES: dict[str, Recipe] = {
@@ -57,6 +65,12 @@ RECIPES: dict[str, Recipe] = {
             wire__first_layer="local", freshness__mode="late-rows", rate__bits=1, rate__code="levels",
             rate__decay=0.8),
         _recipe("halowire",
+            "one bit, fresh: changes of hidden rows, no gradients, the first layer at home; for a model of one's own, "
+            "as halowire-classic",
+            ("wire.first_layer",), own_model="halowire-classic", wire__first_layer="local", wire__rows="hidden",
+            freshness__gradients="none",
+            rate__bits=1, rate__code="levels", rate__decay=0.8),
+        _recipe("halowire-classic",
             "one bit per value, more where rows are narrow, fresh: changes of rows, gradients clipped to their bulk",
             optional=("rate.decay", "rate.gain"), rate__bits=1, rate__share=0.05, rate__backward_code="clipped",
             rate__decay=1.0, rate__gain=0.2),
@@ -78,11 +92,16 @@ RECIPES: dict[str, Recipe] = {
 }  # fmt: skip
 
 
-def recipe_config(name: str) -> Config:
-    """The settings of the recipe ``name``."""
+def recipe_config(name: str, own_model: bool = False) -> Config:
+    """The settings of the recipe ``name``; ``own_model``: for a model of the user's own."""
     if name not in RECIPES:
         raise InputError(f"recipe {name!r} is unknown; known: {', '.join(RECIPES)}")
-    return RECIPES[name].config
+    return settings_of(RECIPES[name], own_model).config.replace({"recipe": name})
+
+
+def settings_of(recipe: Recipe, own_model: bool) -> Recipe:
+    """The recipe that has the settings of ``recipe``: another one for some models of one's own."""
+    return RECIPES[recipe.own_model] if own_model and recipe.own_model else recipe
 
 
 @cache

@@ -8,10 +8,23 @@ from halowire.errors import InputError
 from halowire.partitioning import Shard
 from halowire.training.config import Config, FreshnessConfig
 from halowire.training.layer_rates import layer_pairs
-from halowire.wire import AFFINE, LATE, MEAN, NONE, Freshness
+from halowire.wire import AFFINE, FRESH, LATE, MEAN, NONE, Freshness
 
 CORRECTIONS = (NONE, MEAN, AFFINE)
 """The kinds of correction of late rows."""
+
+
+def sends_narrow(config: Config) -> bool:
+    """Whether a layer that narrows its rows does so before they travel; late rows are corrected as hidden rows."""
+    return config.wire.rows == "narrow" or (config.wire.rows == "auto" and config.freshness.mode != "late-rows")
+
+
+def gradients_of(config: Config) -> str:
+    """Which gradients of halo rows a run uses: `none`, `late` or `fresh` ones."""
+    fresh = config.freshness
+    if fresh.gradients != "auto":
+        return fresh.gradients
+    return {"late-rows": NONE, "delayed": LATE, "adaptive": LATE}.get(fresh.mode, FRESH)
 
 
 def freshness_of(config: Config, layers: Collection[int]) -> Freshness:
@@ -25,7 +38,7 @@ def freshness_of(config: Config, layers: Collection[int]) -> Freshness:
         smoothing=fresh.smoothing,
         threshold=fresh.threshold,
         adaptive=fresh.mode == "adaptive",
-        gradients=fresh.gradients if late_rows else LATE,
+        gradients=gradients_of(config),
         damping=fresh.damping,
         drift=lambda layer: corrections.get(layer, NONE),
         undropped=late_rows,

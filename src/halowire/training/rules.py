@@ -12,7 +12,7 @@ from halowire.errors import InputError
 from halowire.events import HITS, LINK_METRICS
 from halowire.training.config import Config, MeshConfig
 from halowire.training.mesh_rules import MESH_RULES
-from halowire.training.recipes import RECIPES, filled_groups
+from halowire.training.recipes import RECIPES, filled_groups, settings_of
 from halowire.training.rule import (
     Caller,
     Kind,
@@ -137,6 +137,12 @@ OWN_MODEL = (
         lambda c, here: here.own_model and c.freshness.mode == "never",
         "recipe {recipe} leaves out the edges between workers; a model of one's own sees all edges: give it a graph "
         "without them, or another recipe"),
+    excludes("freshness.gradients=none", "a model of one's own",
+        lambda c, here: here.own_model and c.freshness.gradients == "none",
+        "--freshness.gradients none leaves out gradients that a model of one's own needs in its first layers",
+        "leave it out"),
+    idle("wire.rows", "on a model of one's own, which decides itself when it multiplies its rows",
+        lambda c, here: here.own_model),
     excludes("freshness.mode=late-rows", "a model of one's own",
         lambda c, here: here.own_model and c.freshness.mode == "late-rows",
         "--freshness.mode late-rows corrects rows before dropout, and a model of one's own drops values where halowire "
@@ -168,7 +174,7 @@ def refuse(config: Config, here: Situation = NOWHERE) -> None:
     """Refuse settings that break a rule, with the message of the first broken rule of the table."""
     for rule in RULES:
         names = rule.broken_by(config, here)
-        if names and not _optional(rule, names, config):
+        if names and not _optional(rule, names, config, here):
             raise InputError(rule.message(names[0], config, here))
 
 
@@ -188,15 +194,16 @@ def idle_settings(config: Config) -> dict[str, str]:
     found: dict[str, str] = {}
     for rule in RULES:
         names = rule.broken_by(config, NOWHERE) if rule.kind is Kind.IDLE else ()
-        for name in names if not _optional(rule, names, config) else ():
+        for name in names if not _optional(rule, names, config, NOWHERE) else ():
             found.setdefault(name, rule.reason(name, config, NOWHERE))
     return {name: reason for name, reason in found.items() if name.partition(".")[0] in filled_groups()}
 
 
-def _optional(rule: Rule, names: Sequence[str], config: Config) -> bool:
-    """Whether ``rule`` finds ``names`` without effect, and all of them are optional settings of the recipe."""
+def _optional(rule: Rule, names: Sequence[str], config: Config, here: Situation) -> bool:
+    """Whether all ``names``, which ``rule`` finds without effect or impossible, are optional settings of the recipe."""
     recipe = RECIPES.get(config.recipe)
-    if recipe is None or rule.kind is not Kind.IDLE:
+    if recipe is None or rule.kind not in (Kind.IDLE, Kind.EXCLUDES):
         return False
+    recipe = settings_of(recipe, here.own_model)
     own, now = recipe.config.flat(), config.flat()
     return all(name in recipe.optional and own[name] == now[name] for name in names)

@@ -14,7 +14,8 @@ from halowire.errors import InputError
 from halowire.graph import Graph, LinkSplit, check, load, message_graph, random_split, split_links
 from halowire.partitioning import EDGE, Cutting, cut_shards, is_shard_folder, links_record, read_manifest
 from halowire.training.config import Config, GraphConfig
-from halowire.training.model_setup import output_width, sends_narrow, travelling_widths
+from halowire.training.model_setup import output_width, travelling_widths
+from halowire.training.row_age import sends_narrow
 
 
 class Console(Protocol):

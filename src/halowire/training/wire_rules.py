@@ -7,6 +7,8 @@ import re
 from halowire.kernels import CODE_BITS
 from halowire.training.config import Config, RateConfig
 from halowire.training.cover_choice import against_cover
+from halowire.training.layer_rates import narrow_bits, narrow_codes
+from halowire.training.row_age import gradients_of, sends_narrow
 from halowire.training.rule import Rule, Situation, changed, excludes, idle, needs, parse_settings, readable, within
 from halowire.wire import BASES, parse_steps
 
@@ -38,7 +40,7 @@ def forward_bits(rate: RateConfig) -> set[int]:
     """All numbers of bits that forward rows may have; with ``rate.share``, any from ``rate.bits`` up."""
     if rate.share:
         return {bits for bits in BASES if bits >= rate.bits}
-    return {rate.bits, *(int(forward) for forward, _ in _layer_bits(rate))}
+    return {rate.bits, *(narrow_bits(rate) or ())[:1], *(int(forward) for forward, _ in _layer_bits(rate))}
 
 
 def backward_bits(rate: RateConfig) -> set[int]:
@@ -46,7 +48,7 @@ def backward_bits(rate: RateConfig) -> set[int]:
     if rate.share:
         return forward_bits(rate)
     own = (int(backward or forward) for forward, backward in _layer_bits(rate))
-    return {rate.backward_bits or rate.bits, *own}
+    return {rate.backward_bits or rate.bits, *(narrow_bits(rate) or ())[1:], *own}
 
 
 def _layer_bits(rate: RateConfig) -> list[tuple[str, str]]:
@@ -81,6 +83,14 @@ def _ungradable(config: Config) -> set[int]:
 def _coded(rate: RateConfig) -> set[int]:
     """All numbers of bits that ``rate.code`` is used with: those of gradients too, unless they have their own code."""
     return forward_bits(rate) | (set() if rate.backward_code else backward_bits(rate))
+
+
+def _idle_narrow_code(config: Config) -> bool:
+    """Whether no row that ``rate.narrow_code`` may code has bits that it takes."""
+    codes, bits = narrow_codes(config.rate), (forward_bits(config.rate), backward_bits(config.rate))
+    if codes is None or _follows_loss(config):
+        return False
+    return not any(set(CODE_BITS[code]) & numbers for code, numbers in zip(codes, bits, strict=True))
 
 
 def _code_rules(code: str, takes: tuple[int, ...]) -> list[Rule]:
@@ -123,6 +133,8 @@ RANGES = (
     within("freshness.smoothing", "lie in 0 <= m < 1", lambda momentum: 0 <= momentum < 1),
     within("freshness.threshold", "be at least 0", lambda share: share >= 0),
     within("freshness.damping", "lie in 0 < d <= 1", lambda factor: 0 < factor <= 1),
+    readable("rate.narrow_bits", "be BITS or FORWARD/BACKWARD", lambda c, here: narrow_bits(c.rate)),
+    readable("rate.narrow_code", "be CODE or FORWARD/BACKWARD", lambda c, here: narrow_codes(c.rate)),
     readable("rate.steps", "be EPOCH:RATIO pairs that start at epoch 0",
         lambda c, here: c.rate.schedule == "steps" and parse_steps(c.rate.steps)),
 )  # fmt: skip
@@ -145,6 +157,14 @@ TOGETHER = (
         lambda c, here: _corrects(c) and c.wire.rows == "narrow",
         "--freshness.correction fits how hidden rows change, but --wire.rows narrow sends products of dropped rows",
         "use --wire.rows hidden, or --freshness.correction none"),
+    excludes("freshness.gradients=late", "rows of this epoch",
+        lambda c, here: c.freshness.gradients == "late" and c.freshness.mode == "fresh",
+        "--freshness.gradients late belongs to late rows, and those of --freshness.mode fresh are this epoch's",
+        "use --freshness.gradients none, or leave it out"),
+    excludes("freshness.gradients=none freshness.gradients=fresh", "--freshness.mode delayed or adaptive",
+        lambda c, here: c.freshness.gradients in ("none", "fresh") and c.freshness.mode in ("delayed", "adaptive"),
+        "--freshness.gradients {freshness.gradients} does not go with --freshness.mode {freshness.mode}, whose "
+        "gradients are as old as its rows", "use --freshness.mode late-rows"),
     excludes("freshness.mode=late-rows freshness.threshold", "",
         lambda c, here: late_rows(c) and c.freshness.threshold > 0,
         "--freshness.threshold measures how rows change, which --freshness.mode late-rows corrects",
@@ -180,7 +200,7 @@ TOGETHER = (
         "first to the second, so they must satisfy 1 <= min <= max < infinity"),
     needs("rate.share", "--rate.bits 1, 2, 4 or 8", lambda c, here: c.rate.share > 0 and c.rate.bits not in BASES,
         "--rate.share starts from 1, 2, 4 or 8 bits, not {rate.bits}", "set --rate.bits 1"),
-    *(_excludes_share(f"rate.{name}") for name in ("layers", "backward_bits", "base", "nodes")),
+    *(_excludes_share(f"rate.{name}") for name in ("layers", "backward_bits", "narrow_bits", "base", "nodes")),
     needs("rate.nodes=degree", "a base of 1, 2, 4 or 8 bits",
         lambda c, here: c.rate.nodes == "degree" and not _follows_loss(c) and bool(_ungradable(c)),
         "bits by degree start from a base of 1, 2, 4 or 8 bits, not {bits}", "set --rate.bits",
@@ -190,12 +210,18 @@ IDLE = (
     idle(RATE, "with --freshness.mode never, which sends no rows", lambda c, here: _silent(c)),
     idle("freshness.sync_every freshness.smoothing freshness.threshold", "without --freshness.mode delayed",
         lambda c, here: not late(c)),
-    idle("freshness.gradients freshness.damping freshness.correction freshness.layers",
+    idle("freshness.gradients", "with --freshness.mode never, which sends no rows", lambda c, here: _silent(c)),
+    idle("freshness.damping freshness.correction freshness.layers",
         "without --freshness.mode late-rows", lambda c, here: not late_rows(c)),
     idle("freshness.damping", "without --freshness.gradients late",
         lambda c, here: late_rows(c) and c.freshness.gradients != "late"),
     idle("rate.backward_bits rate.backward_code", "without gradients that travel (--freshness.gradients none)",
-        lambda c, here: late_rows(c) and c.freshness.gradients == "none"),
+        lambda c, here: gradients_of(c) == "none"),
+    idle("rate.narrow_bits rate.narrow_code", "where no rows are narrowed (--wire.rows hidden, and late rows)",
+        lambda c, here: not here.own_model and not sends_narrow(c)),
+    idle("rate.narrow_code", "without bits that it takes", lambda c, here: _idle_narrow_code(c)),
+    idle("rate.narrow_bits", "where --rate.base follows the loss: all layers and directions have its bits",
+        lambda c, here: _follows_loss(c)),
     *(rule for code, takes in CODE_BITS.items() for rule in _code_rules(code, takes)),
     idle("rate.sums", "where no partial sums travel (--wire.cover)", lambda c, here: _rows_alone(c)),
     idle("rate.sums", "where rows have as many bits already",

@@ -28,6 +28,7 @@ from halowire.wire.policy import (
     BACKWARD,
     BITS,
     FORWARD,
+    FRESH,
     LATE,
     MEAN,
     NONE,
@@ -46,11 +47,11 @@ from halowire.wire.transport_nccl import NcclTransport
 from halowire.wire.transport_pinned import PinnedTransport
 
 __all__ = [
-    "AFFINE", "BACKWARD", "BASES", "BITS", "FORWARD", "HEADER_BYTES", "LATE", "MEAN", "MEASURED_ROWS", "MEASURE_EVERY",
-    "NONE", "Arrival", "BaseBit", "Budget", "ChunkExchange", "Circle", "Cover", "Crossing", "Draws", "Envelope",
-    "Extend", "Freshness", "GradientCodec", "HaloExchange", "HaloExchanges", "InProcessTransport", "Machines",
-    "Message", "NcclTransport", "Packed", "Pending", "Piece", "PinnedTransport", "Policy", "Rate", "Routes", "RowCodec",
-    "Source", "StageLink", "Transport", "agree_on_codec", "by_base", "check_codec", "codec_of", "column_subset",
-    "exponential", "grade_bits", "grade_counts", "hold_watchdog", "leave_group", "linear", "pairs_of", "parse_steps",
-    "row_subset", "run_threads", "sample_size", "sent_over", "stepped", "transport_on", "vector_on",
+    "AFFINE", "BACKWARD", "BASES", "BITS", "FORWARD", "FRESH", "HEADER_BYTES", "LATE", "MEAN", "MEASURED_ROWS",
+    "MEASURE_EVERY", "NONE", "Arrival", "BaseBit", "Budget", "ChunkExchange", "Circle", "Cover", "Crossing", "Draws",
+    "Envelope", "Extend", "Freshness", "GradientCodec", "HaloExchange", "HaloExchanges", "InProcessTransport",
+    "Machines", "Message", "NcclTransport", "Packed", "Pending", "Piece", "PinnedTransport", "Policy", "Rate",
+    "Routes", "RowCodec", "Source", "StageLink", "Transport", "agree_on_codec", "by_base", "check_codec", "codec_of",
+    "column_subset", "exponential", "grade_bits", "grade_counts", "hold_watchdog", "leave_group", "linear", "pairs_of",
+    "parse_steps", "row_subset", "run_threads", "sample_size", "sent_over", "stepped", "transport_on", "vector_on",
 ]  # fmt: skip

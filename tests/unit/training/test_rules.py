@@ -93,7 +93,8 @@ def test_every_recipe_goes_with_every_model_that_can_be_split(recipe, model):
     here = Situation(mesh_of(config, 4))
     whole = not MODELS[model].can_split and here.mesh.stages > 1
     sampled = MODELS[model].takes_heads and config.rate.rows < 1
-    copied = MODELS[model].takes_heads and config.wire.first_layer == "local"
+    optional = "wire.first_layer" in RECIPES[recipe].optional
+    copied = MODELS[model].takes_heads and config.wire.first_layer == "local" and not optional
     if whole or sampled or copied:
         with pytest.raises(InputError, match=re.escape(f"--model.name {model}")):
             refuse(config, here)
@@ -102,14 +103,14 @@ def test_every_recipe_goes_with_every_model_that_can_be_split(recipe, model):
 
 
 def test_optional_parts_of_a_recipe_are_left_out_where_they_have_no_effect():
-    drops, own = Situation(caller="fit", drops=True), recipe_config("halowire")
+    drops, own = Situation(caller="fit", drops=True), recipe_config("halowire", own_model=True)
     rate = settled(own, drops).rate
     assert (rate.decay, rate.gain) == (-1, 1) and rate.backward_code == own.rate.backward_code
     assert settled(own, Situation(caller="fit")) == own
     for settings in ({"rate.decay": 0.8}, {"rate.gain": 0.5}):
         with pytest.raises(InputError, match="set its dropout to 0"):
             settled(own.replace(settings), drops)
-    refuse(own.replace({"rate.decay": -1.0}))
+    refuse(own.replace({"rate.decay": -1.0}), Situation(caller="fit"))
     with pytest.raises(InputError, match=r"--rate\.gain has no effect without --rate\.decay"):
         refuse(Config().replace({"rate.gain": 0.2}))
 
@@ -122,7 +123,7 @@ def test_a_comparison_leaves_out_what_depends_on_the_recipe_alone():
         "freshness.sync_every": "has no effect without --freshness.mode delayed",
         "rate.code": "has no effect without a rate of 1, 2 or 4 bits",
     }
-    assert not idle_settings(recipe_config("halowire").replace({"rate.decay": -1.0}))
+    assert not idle_settings(recipe_config("halowire-classic").replace({"rate.decay": -1.0}))
 
 
 def test_optional_parts_are_settings_that_the_recipe_fills():

@@ -13,14 +13,15 @@ from halowire.kernels import Csr
 from halowire.partitioning import Partition, cut
 from halowire.schedules import Stage
 from halowire.training import RECIPES, Config, Surroundings, recipe_config, refuse
+from halowire.training.first_layer_choice import asked
 from halowire.training.home_price import ENTRY, HomePrice
 from halowire.training.model_setup import build_model
 from halowire.training.savings import Savings, choose_savings
 from halowire.wire import HEADER_BYTES, InProcessTransport, run_threads
 from tests.support.parity_graphs import CLASSES, FEATURES, cut_graph, make_graph
 
-OURS = {"exact", "half", "isolated", "halowire", "two-levels", "delta", "hybrid", "gnnpipe-1bit"}
-AT_HOME = {"first-layer", "halowire-late"}
+OURS = {"exact", "half", "isolated", "halowire-classic", "two-levels", "delta", "hybrid", "gnnpipe-1bit"}
+AT_HOME = {"first-layer", "halowire", "halowire-late"}
 
 
 def choose(settings: dict[str, Any], case: str = "plain", around: Surroundings | None = None) -> Savings:
@@ -147,3 +148,13 @@ def test_facts_are_plain_and_lines_short_enough_for_a_console():
     assert found.facts()["first_layer"]["saved"] == found.first.price.saved
     assert all(len(line) < 300 for line in found.lines())
     assert found.chosen == {"covers": found.covers, "at_home": found.at_home}
+
+
+@pytest.mark.parametrize("settings", [{"model.name": "gat"}, {"wire.plain": True}, {"rate.layers": "1:2"}])
+def test_halowire_exchanges_the_first_layer_where_it_cannot_be_at_home(settings):
+    config = recipe_config("halowire").replace(settings)
+    refuse(config)
+    choice = asked(config)
+    assert choice is not None and not choice.at_home
+    with pytest.raises(InputError, match="--wire"):
+        refuse(recipe_config("exact").replace({"wire.first_layer": "local"} | settings))
