@@ -173,9 +173,9 @@ class FreshnessConfig:
     threshold: float = 0.0
     """delayed: synchronise the next epoch when the rows of the first exchange (before dropout) changed by more than
     this share of their norm; 0: off"""
-    gradients: Literal["auto", "none", "fresh", "late"] = "auto"
-    """gradients of halo rows. `none`: they do not travel; `fresh`: this epoch's; `late`: last epoch's; `auto`: as old
-    as the rows, none with --freshness.mode late-rows"""
+    gradients: Literal["auto", "none", "shallow", "fresh", "late"] = "auto"
+    """gradients of halo rows. `none`: they do not travel; `shallow`: none in models of up to 3 layers, fresh in deeper
+    ones; `fresh`: this epoch's; `late`: last epoch's; `auto`: as old as the rows, none with late-rows"""
     damping: float = 1.0
     """late-rows: factor of late gradients, 0 < d <= 1"""
     correction: Literal["none", "mean", "affine"] = "affine"

@@ -179,10 +179,10 @@ WIRE_ON_MESH = (
         lambda c, here: here.mesh.stages > 1 and bool(c.rate.narrow_bits or c.rate.narrow_code),
         "--rate.narrow-bits and --rate.narrow-code belong to rows that a layer narrows before it sends them to a halo; "
         "rows between stages are hidden ones", "leave them out, or use one stage"),
-    excludes("freshness.gradients=none", "several stages or chunks",
-        lambda c, here: c.freshness.gradients == "none" and _pipelined(c, here),
-        "--freshness.gradients none leaves gradients out between parts that exchange whole layers, not between chunks "
-        "or stages", "leave it out, or use one stage and one chunk"),
+    excludes("freshness.gradients=none freshness.gradients=shallow", "several stages or chunks",
+        lambda c, here: c.freshness.gradients in ("none", "shallow") and _pipelined(c, here),
+        "--freshness.gradients {freshness.gradients} leaves gradients out between parts that exchange whole layers, "
+        "not between chunks or stages", "leave it out, or use one stage and one chunk"),
     excludes("rate.share", "several stages", lambda c, here: here.mesh.stages > 1 and c.rate.share > 0,
         "--rate.share {rate.share:g} fits bits to the rows of a halo, stages send others",
         "use --rate.share 0 with --rate.bits or --rate.layers"),

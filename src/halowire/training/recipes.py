@@ -65,11 +65,12 @@ RECIPES: dict[str, Recipe] = {
             wire__first_layer="local", freshness__mode="late-rows", rate__bits=1, rate__code="levels",
             rate__decay=0.8),
         _recipe("halowire",
-            "one bit, fresh: changes of hidden rows, no gradients, the first layer at home; for a model of one's own, "
-            "as halowire-classic",
-            ("wire.first_layer",), own_model="halowire-classic", wire__first_layer="local", wire__rows="hidden",
-            freshness__gradients="none",
-            rate__bits=1, rate__code="levels", rate__decay=0.8),
+            "one bit, fresh: changes of hidden rows, the first layer at home, gradients (2 bits) only with more than 3 "
+            "layers; for a model of one's own, as halowire-classic",
+            optional=("wire.first_layer", "rate.backward_bits", "rate.backward_code"), own_model="halowire-classic",
+            wire__first_layer="local", wire__rows="hidden",
+            freshness__gradients="shallow",
+            rate__bits=1, rate__code="levels", rate__decay=0.8, rate__backward_bits=2, rate__backward_code="minmax"),
         _recipe("halowire-classic",
             "one bit per value, more where rows are narrow, fresh: changes of rows, gradients clipped to their bulk",
             optional=("rate.decay", "rate.gain"), rate__bits=1, rate__share=0.05, rate__backward_code="clipped",

@@ -13,6 +13,9 @@ from halowire.wire import AFFINE, FRESH, LATE, MEAN, NONE, Freshness
 CORRECTIONS = (NONE, MEAN, AFFINE)
 """The kinds of correction of late rows."""
 
+SHALLOW = 3
+"""The most layers with which a model learns as well without the gradients of halo rows (see docs/theory.md)."""
+
 
 def sends_narrow(config: Config) -> bool:
     """Whether a layer that narrows its rows does so before they travel; late rows are corrected as hidden rows."""
@@ -22,6 +25,8 @@ def sends_narrow(config: Config) -> bool:
 def gradients_of(config: Config) -> str:
     """Which gradients of halo rows a run uses: `none`, `late` or `fresh` ones."""
     fresh = config.freshness
+    if fresh.gradients == "shallow":
+        return NONE if config.model.layers <= SHALLOW else FRESH
     if fresh.gradients != "auto":
         return fresh.gradients
     return {"late-rows": NONE, "delayed": LATE, "adaptive": LATE}.get(fresh.mode, FRESH)

@@ -137,9 +137,10 @@ OWN_MODEL = (
         lambda c, here: here.own_model and c.freshness.mode == "never",
         "recipe {recipe} leaves out the edges between workers; a model of one's own sees all edges: give it a graph "
         "without them, or another recipe"),
-    excludes("freshness.gradients=none", "a model of one's own",
-        lambda c, here: here.own_model and c.freshness.gradients == "none",
-        "--freshness.gradients none leaves out gradients that a model of one's own needs in its first layers",
+    excludes("freshness.gradients=none freshness.gradients=shallow", "a model of one's own",
+        lambda c, here: here.own_model and c.freshness.gradients in ("none", "shallow"),
+        "--freshness.gradients {freshness.gradients} leaves out gradients that a model of one's own needs in its first "
+        "layers",
         "leave it out"),
     idle("wire.rows", "on a model of one's own, which decides itself when it multiplies its rows",
         lambda c, here: here.own_model),

@@ -161,8 +161,10 @@ TOGETHER = (
         lambda c, here: c.freshness.gradients == "late" and c.freshness.mode == "fresh",
         "--freshness.gradients late belongs to late rows, and those of --freshness.mode fresh are this epoch's",
         "use --freshness.gradients none, or leave it out"),
-    excludes("freshness.gradients=none freshness.gradients=fresh", "--freshness.mode delayed or adaptive",
-        lambda c, here: c.freshness.gradients in ("none", "fresh") and c.freshness.mode in ("delayed", "adaptive"),
+    excludes("freshness.gradients=none freshness.gradients=shallow freshness.gradients=fresh",
+        "--freshness.mode delayed or adaptive",
+        lambda c, here: c.freshness.gradients not in ("auto", "late")
+        and c.freshness.mode in ("delayed", "adaptive"),
         "--freshness.gradients {freshness.gradients} does not go with --freshness.mode {freshness.mode}, whose "
         "gradients are as old as its rows", "use --freshness.mode late-rows"),
     excludes("freshness.mode=late-rows freshness.threshold", "",
