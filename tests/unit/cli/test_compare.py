@@ -138,7 +138,10 @@ MISTAKES = {
     "one recipe": (["--recipes", "exact", "--out", "o", "--recipe", "half"], "a comparison takes --recipes"),
     "nothing": ([], "missing: --recipes, --out"),
     "no epoch": (["--recipes", "exact", "--out", "o", "--epochs", "0"], "--epochs is 0"),
-    "idle recipe": (["--recipes", "halowire", "--out", "o", "--rate.bits", "8"], "--rate.backward-code has no effect"),
+    "idle recipe": (
+        ["--recipes", "halowire-classic", "--out", "o", "--rate.bits", "8"],
+        "--rate.backward-code has no effect",
+    ),
     "out is a file": (["--recipes", "exact", "--out", "file"], "is a file; give a folder"),
     "misspelt flag": (["--recipes", "exact", "--out", "o", "--epoch", "1"], "perhaps you meant --epochs"),
 }

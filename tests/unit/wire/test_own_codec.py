@@ -65,11 +65,16 @@ def model() -> torch.nn.Module:
         return two(pyg.SAGEConv)
 
 
-def train_here(transport, model, recipe: str, codec: RowCodec | None, passes: int = 3) -> dict[str, object]:
+PASSES = 3
+
+
+def train_here(transport, model, recipe: str, codec: RowCodec | None, plain: bool = False) -> dict[str, object]:
     data = cut_data(make_graph(), make_owner(transport.size), transport)
-    model = halowire.distribute(copy.deepcopy(model), data, recipe, {"epochs": passes}, codec=codec)
+    model = halowire.distribute(
+        copy.deepcopy(model), data, recipe, {"epochs": PASSES, "wire.plain": plain}, codec=codec
+    )
     totals, sent, outs = transport.ledger.totals, [], []
-    for _ in range(passes):
+    for _ in range(PASSES):
         before = totals[TRAIN]
         out = model(data.x, data.edge_index)
         data.mean(out.square()).backward()
@@ -104,7 +109,9 @@ def test_it_gives_what_the_librarys_own_code_gives(model, codec, under, like):
 
 
 def test_its_bytes_are_counted_and_a_run_repeats_bit_for_bit(model):
-    first, again = (run_threads(2, lambda transport: train_here(transport, model, "exact", Sign())) for _ in range(2))
+    first, again = (
+        run_threads(2, lambda transport: train_here(transport, model, "exact", Sign(), True)) for _ in range(2)
+    )
     for one, two_ in zip(first, again, strict=True):
         want = one["rows"] * HIDDEN + 2 * HEADER_BYTES
         assert one["sent"] == [want] * 3, "forward and backward, a byte for every value"
@@ -202,7 +209,7 @@ def test_where_one_worker_refuses_all_do(model):
 @pytest.mark.parametrize("recipe", ["half", "sylvie-s", "sylvie-a", "sylvie-3d", "halowire"])
 def test_recipes_that_decide_on_the_bits_are_refused(recipe):
     with pytest.raises(InputError, match="decides on the bits"):
-        refuse(recipe_config(recipe), Situation(caller="fit", codec=True))
+        refuse(recipe_config(recipe, own_model=True), Situation(caller="fit", codec=True))
 
 
 def test_a_budget_is_refused():
