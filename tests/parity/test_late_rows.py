@@ -8,6 +8,7 @@ import pytest
 
 from halowire.errors import InputError
 from halowire.training import Config, policy_of, recipe_config
+from halowire.training.row_age import gradients_of
 from halowire.wire import BACKWARD, FORWARD, HEADER_BYTES
 from tests.support.parity_graphs import cut_graph
 from tests.support.wire_case import CLASSES, HIDDEN, bytes_sent, make_config, make_graph, train_here
@@ -17,6 +18,7 @@ WAYS = FORWARD, BACKWARD
 LATE = {"freshness.mode": "late-rows"}
 LOCAL = {"wire.first_layer": "local"}
 ONE_BIT = {"rate.bits": 1, "rate.code": "levels", "rate.decay": 0.8}
+SHALLOW = {"freshness.gradients": "shallow", "rate.backward_bits": 2, "rate.backward_code": "minmax"}
 NO_GRADIENTS = {"freshness.gradients": "none", "wire.rows": "hidden"}
 CASES = {
     "float32": LATE,
@@ -76,11 +78,16 @@ def test_nothing_travels_but_the_first_layer(on_workers):
 
 @pytest.mark.parametrize(
     ("name", "tested"),
-    [("halowire-late", LATE | LOCAL | ONE_BIT), ("halowire", CASES["halowire"])],
+    [("halowire-late", LATE | LOCAL | ONE_BIT), ("halowire", CASES["halowire"] | SHALLOW)],
 )
 def test_the_recipe_is_the_one_that_is_tested(name, tested):
     default, recipe = Config().flat(), recipe_config(name).flat()
     assert {name: value for name, value in recipe.items() if value != default[name]} == tested | {"recipe": name}
+
+
+@pytest.mark.parametrize(("layers", "gradients"), [(2, "none"), (3, "none"), (4, "fresh")])
+def test_shallow_models_send_no_gradients(layers, gradients):
+    assert gradients_of(recipe_config("halowire").replace({"model.layers": layers})) == gradients
 
 
 def test_fresh_rows_without_gradients_are_late_rows_in_synchronous_epochs():

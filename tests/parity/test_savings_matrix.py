@@ -30,6 +30,7 @@ REFUSED: dict[str, dict[str, str]] = {
     "first-layer": dict.fromkeys(("cover", "all"), NONE),
     "halowire-late": dict.fromkeys(("cover", "all"), DECAY),
     "halowire": dict.fromkeys(("cover", "all"), DECAY),
+    "halowire-classic": dict.fromkeys(("cover", "all"), DECAY),
     "delta": dict.fromkeys(("cover", "all"), DECAY),
     "gnnpipe": PIPELINE,
     "hybrid": PIPELINE,
