@@ -58,14 +58,17 @@ def test_closing_the_terminal_itself(tmp_path, workers):
     os.set_blocking(ours, False)
     run = tmp_path / "run"
     end = time.monotonic() + 120
-    while not (run / "events-0.jsonl").exists() or (run / "events-0.jsonl").read_text().count('"epoch"') < 20:
-        assert time.monotonic() < end and process.poll() is None
-        try:
-            os.read(ours, 65536)
-        except BlockingIOError:
-            time.sleep(0.02)
-    os.close(ours)
-    assert process.wait(60) == 130
+    try:
+        while not (run / "events-0.jsonl").exists() or (run / "events-0.jsonl").read_text().count('"epoch"') < 20:
+            assert time.monotonic() < end and process.poll() is None
+            try:
+                os.read(ours, 65536)
+            except BlockingIOError:
+                time.sleep(0.02)
+        os.close(ours)
+        assert process.wait(60) == 130
+    finally:
+        process.kill()
     assert json.loads((run / "summary.json").read_text())["status"] == "stopped"
     assert weights(run)
 
