@@ -136,7 +136,7 @@ def learn(own: nn.Module, data: Any, losses: Any, step: Any) -> tuple[list[Tenso
     for _ in range(3):
         optimiser.zero_grad()
         step(own.train(), data, losses)[0].backward()
-        kept += [value.grad.clone() for value in own.parameters() if value.shape[0] != NODES]
+        kept += [value.grad.clone() for name, value in own.named_parameters() if not name.endswith("node_emb")]
         optimiser.step()
     with torch.no_grad():
         return kept, step(own.eval(), data, losses)[1]

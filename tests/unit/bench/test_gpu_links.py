@@ -13,7 +13,7 @@ def test_the_page_has_the_table():
 def test_the_page_names_the_computation():
     assert f"at least {1e3 * computation():.1f} ms an epoch" in PAGE.read_text()
     coding = next(iter(epochs().values()))
-    for recipe in ("half", "halowire"):
+    for recipe in ("half", "halowire-classic"):
         assert f"{1e3 * coding[recipe].coding:.1f} ms" in PAGE.read_text()
 
 
@@ -26,5 +26,5 @@ def test_times_by_hand():
 
 def test_the_first_recipe_that_hides():
     fast, slow = Epoch(1.0, 0.1, 1.4), Epoch(1.0, 0.0, 1.6)
-    assert expected({"exact": slow, "half": fast, "halowire": fast}) == "`half`"
+    assert expected({"exact": slow, "half": fast, "halowire-classic": fast}) == "`half`"
     assert expected({"exact": slow, "half": Epoch(1.0, 0.0, 1.55)}) == "none; `half` waits least"

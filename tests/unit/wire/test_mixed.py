@@ -13,7 +13,17 @@ from halowire.events import TRAIN
 from halowire.graph import block_model
 from halowire.partitioning import Shard, cut, partition
 from halowire.training.rate_plan import epoch_bytes
-from halowire.wire import HEADER_BYTES, HaloExchange, InProcessTransport, Policy, Rate, Source, codec_of, run_threads
+from halowire.wire import (
+    HEADER_BYTES,
+    Cover,
+    HaloExchange,
+    InProcessTransport,
+    Policy,
+    Rate,
+    Source,
+    codec_of,
+    run_threads,
+)
 from halowire.wire.cover import SUM_ID
 from halowire.wire.mixed import Mixed
 
@@ -33,7 +43,9 @@ def delivered(rate: Rate, shard: Shard, transport: InProcessTransport) -> dict[s
     """What arrives of rows and of their gradients, which of it are sums, and the bytes that were sent."""
     policy = Policy(lambda epoch, layer, direction: rate, cover=True)
     exchange = HaloExchange(shard, transport, CPU, policy)
-    matrix = exchange.cover(shard, shard.mean()[1])
+    cover = Cover.agree(shard, shard.mean()[1], transport, once=False)
+    exchange.cover(cover)
+    matrix = cover.halo
     values = torch.randn(80, WIDTH, generator=torch.Generator().manual_seed(5))
     exchange.begin(3)
     before = transport.ledger.totals[TRAIN]
