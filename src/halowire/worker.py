@@ -31,7 +31,7 @@ from halowire.errors import (
     bugs_kept,
     explain,
     system_error,
-)
+)  # fmt: skip
 from halowire.events import plain
 from halowire.files import write_json, written_whole
 from halowire.kernels import kernels_in_use, stream_key, why_twins
@@ -46,6 +46,7 @@ from halowire.launch import (
     stop_wish,
     tell_launcher,
 )
+from halowire.output import flush_output, prepare_output
 from halowire.partitioning import Shard, is_shard_folder, read_links, read_manifest, read_shard
 from halowire.proving import prove_worker
 from halowire.pyg import HandOver, own_facts, own_runner, read_data
@@ -91,6 +92,7 @@ FITS = "check of the memory"
 
 def main() -> None:
     """Do one worker's share of the work; the launcher prints an error once for all workers."""
+    prepare_output()
     try:
         code = run(sys.argv[1:])
     except Exception as error:
@@ -127,8 +129,7 @@ def run(words: list[str]) -> int:
 def leave(code: int) -> NoReturn:
     """End this process with ``code`` at once: a Gloo thread that lets go of a tensor while the interpreter ends aborts
     the process."""
-    sys.stdout.flush()
-    sys.stderr.flush()
+    flush_output()
     os._exit(code)
 
 

@@ -88,3 +88,15 @@ def nohup(folder: Path) -> tuple[str, ...]:
         "runpy.run_module('halowire', run_name='__main__')\n"
     )
     return (str(script),)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_run_whose_output_is_closed_ends_well(tmp_path, workers):
+    words = [sys.executable, "-m", "halowire", *LOUD, "--workers", str(workers), "--epochs", "3", "--out", "run"]
+    shell = ["sh", "-c", 'exec "$@" >&-', "sh", *words]
+    done = subprocess.run(
+        shell, cwd=tmp_path, stderr=subprocess.PIPE, text=True, timeout=120, check=False,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads((tmp_path / "run/summary.json").read_text())["epochs"] == 3

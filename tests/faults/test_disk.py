@@ -6,6 +6,7 @@ import errno
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -95,3 +96,12 @@ def test_a_deleted_run_folder_ends_the_run_with_one_line(tmp_path):
     code, said = ended(process)
     assert code == 1 and said.count("\n") == 1 and "run" in said, said
     assert "deleted" in said or "gone" in said, said
+
+
+def test_the_cause_is_told_when_the_launcher_cannot_be(tmp_path):
+    """Where the folder of temporary files is full, a worker cannot leave its message for the launcher there."""
+    words = [sys.executable, "-m", "halowire.worker", "train", str(tmp_path / "run")]
+    place = {"TORCHELASTIC_ERROR_FILE": str(tmp_path / "gone" / "error.json")}
+    done = subprocess.run(words, env=os.environ | place, capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
+    assert done.stderr.startswith("error: ") and "is not a run folder" in done.stderr

@@ -13,7 +13,7 @@ import halowire
 
 ROOT = Path(halowire.__file__).parent
 ORDER = [
-    "errors", "files", "inputs", "kernels", "graph", "partitioning", "events", "wire", "layers", "schedules",
+    "errors", "output", "files", "inputs", "kernels", "graph", "partitioning", "events", "wire", "layers", "schedules",
     "training", "launch", "report", "pyg", "proving", "worker", "running", "comparing", "api", "cli",
 ]  # fmt: skip
 # Folders whose `__init__` exports everything that other folders use.

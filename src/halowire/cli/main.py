@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import importlib
-import io
 import os
 import signal
 import sys
@@ -12,9 +11,9 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 
 from halowire.errors import FAILED, INTERRUPTED, USAGE, explain, internal_error, wants_traceback
+from halowire.output import prepare_output
 
 VERBS = {
     "doctor": "show versions, kernels, network, and a round trip between all workers; --gpu proves the GPUs",
@@ -30,7 +29,7 @@ VERBS = {
 def main(argv: list[str] | None = None) -> int:
     """Run one verb; the exit code is 0 for success, 2 for bad input, 130 for an interruption, 1 for other failures."""
     words = list(sys.argv[1:] if argv is None else argv)
-    _prepare_streams()
+    prepare_output()
     if not words or words[0] in ("-h", "--help", "help"):
         print(_usage(), file=sys.stdout if words else sys.stderr)
         return 0 if words else USAGE
@@ -76,16 +75,6 @@ def _say(message: str, code: int) -> int:
         with suppress(OSError):
             print(f"halowire: {kind}{message}", file=sys.stderr, flush=True)
     return code
-
-
-def _prepare_streams() -> None:
-    """Let text that the terminal's encoding lacks be printed as escapes, and let output that was closed be nothing."""
-    if sys.stdout is None or sys.stderr is None:
-        nowhere = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - it stays open as long as the program
-        sys.stdout = sys.stdout or nowhere
-        sys.stderr = sys.stderr or nowhere
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 @contextmanager

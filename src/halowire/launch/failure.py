@@ -37,7 +37,9 @@ class Ended:
 
 
 def tell_launcher(message: str, code: int = FAILED, lost: bool = False) -> bool:
-    """Leave ``message`` and the exit code for the launcher; returns False where there is no launcher.
+    """Leave ``message`` and the exit code for the launcher; returns False where it cannot be told.
+
+    There may be no launcher, or no room for the message: a full disk must not hide what it says.
 
     The exit code is written down because the launcher may end a worker that is about to leave by itself. ``lost`` says
     that this worker failed only because another one went away, whose own message explains more.
@@ -47,7 +49,10 @@ def tell_launcher(message: str, code: int = FAILED, lost: bool = False) -> bool:
         return False
     now = time.time()
     said = {"message": message, "code": code, "lost": lost, "timestamp": int(now), "time": now}
-    write_text(Path(path), json.dumps(said))
+    try:
+        write_text(Path(path), json.dumps(said))
+    except OSError:
+        return False
     return True
 
 

@@ -78,3 +78,8 @@ def test_a_worker_that_was_ended_while_leaving_keeps_its_exit_code(tmp_path, mon
     assert tell_launcher("a file is missing", 2)
     told = what_was_told(tmp_path / "error-0.json")
     assert isinstance(cause([Ended(0, -15, told, by_launcher=True)]), InputError)
+
+
+def test_a_worker_that_cannot_tell_its_launcher_says_so(tmp_path, monkeypatch):
+    monkeypatch.setenv(ERROR_FILE, str(tmp_path / "gone" / "error-0.json"))
+    assert not tell_launcher("no space")
