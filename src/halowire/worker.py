@@ -99,9 +99,10 @@ def main() -> None:
         found = explain(error)
         if found is None:
             tell_launcher(str(_own_error(error)))
-        if found is None or not tell_launcher(found[1], found[0], isinstance(error, LateError)):
             raise
-        code = found[0]
+        code, message = found
+        if not tell_launcher(message, code, isinstance(error, LateError)):
+            print(f"error: {message}", file=sys.stderr, flush=True)
     except KeyboardInterrupt:
         code = INTERRUPTED
     leave(code)
