@@ -49,6 +49,10 @@ class InputError(ValueError):
     """
 
 
+class PlaceError(InputError):
+    """A launcher's variable is wrong in this process; those of the other workers may be right."""
+
+
 class TrainingError(RuntimeError):
     """Training cannot go on; the message says why and what to try."""
 
@@ -113,7 +117,7 @@ def explain(error: BaseException) -> tuple[int, str] | None:
     elif isinstance(error, OSError):
         found = (USAGE if error.errno in NAMED_WRONGLY else FAILED), system_error(error)
     elif _is_of_connections(error):
-        found = FAILED, f"the connection between the workers broke: {_without_source(error)}"
+        found = FAILED, f"the connection between the workers broke: {without_source(error)}"
     return None if found is None else (found[0], " ".join(found[1].split()))
 
 
@@ -140,8 +144,11 @@ def _is_of_connections(error: BaseException) -> bool:
     return own or (isinstance(error, RuntimeError) and any(words in str(error) for words in CONNECTIONS))
 
 
-def _without_source(error: BaseException) -> str:
-    """The first line of an error of Gloo or of torch, without the source file and line that it begins with."""
+def without_source(error: BaseException) -> str:
+    """The first line of an error of Gloo or of torch, without the source file and line that it begins with.
+
+    Some messages end with a wave, which goes too.
+    """
     return re.sub(r"^\[[^\]]*\]\s*", "", (str(error).splitlines() or [""])[0]).partition("GLHF")[0].strip(" .")
 
 

@@ -31,7 +31,7 @@ from halowire.errors import (
     bugs_kept,
     explain,
     system_error,
-)  # fmt: skip
+)
 from halowire.events import plain
 from halowire.files import write_json, written_whole
 from halowire.kernels import kernels_in_use, stream_key, why_twins
@@ -128,8 +128,7 @@ def run(words: list[str]) -> int:
 
 
 def leave(code: int) -> NoReturn:
-    """End this process with ``code`` at once: a Gloo thread that lets go of a tensor while the interpreter ends aborts
-    the process."""
+    """End this process with ``code`` at once: a Gloo thread that lets go of a tensor later aborts the process."""
     flush_output()
     os._exit(code)
 

@@ -67,6 +67,26 @@ def test_torchrun_says_an_error_once(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        ({"RANK": "5"}, "RANK is 5, but WORLD_SIZE is 2"),
+        ({"MASTER_PORT": "99999"}, "MASTER_PORT is 99999; expected a port"),
+        ({"LOCAL_WORLD_SIZE": "0"}, "LOCAL_WORLD_SIZE is 0"),
+        ({"LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "1"}, "LOCAL_RANK is 1, but LOCAL_WORLD_SIZE is 1"),
+        ({"GLOO_SOCKET_IFNAME": "nosuch0"}, "names the interface 'nosuch0', which this machine does not have"),
+    ],
+)
+def test_a_variable_of_the_launcher_that_cannot_be_is_one_line(tmp_path, capfd, monkeypatch, names, words):
+    monkeypatch.chdir(tmp_path)
+    place = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    for name, value in (place | {"HALOWIRE_TOKEN": "0123456789abcdef"} | names).items():
+        monkeypatch.setenv(name, value)
+    assert main([*TRAIN, "--deadline", "5", "--out", "run"]) == 2
+    said = capfd.readouterr().err
+    assert said.count("\n") == 1 and words in said
+
+
 def test_two_machines_by_hand_cut_their_own_shards(tmp_path):
     words = [*TRAIN, "--epochs", "3", "--out", "run"]
     port, processes = str(free_port()), []

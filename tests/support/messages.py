@@ -15,8 +15,8 @@ from halowire.training import RULES
 ROOT = Path(halowire.__file__).parent
 PAGE = Path(__file__).parents[2] / "docs" / "troubleshooting.md"
 ERRORS = {
-    "AttributeError", "InputError", "Interrupted", "KeyboardInterrupt", "LateError", "NotFiniteError", "RuntimeError",
-    "TrainingError", "UncheckableError", "WorkerError",
+    "AttributeError", "InputError", "Interrupted", "KeyboardInterrupt", "LateError", "NotFiniteError", "PlaceError",
+    "RuntimeError", "TrainingError", "UncheckableError", "WorkerError",
 }  # fmt: skip
 WORDED = {"_keep_finished", "_way_on"}
 """Functions that give an error its words, so that the place where it is made has none."""

@@ -14,6 +14,7 @@ from halowire.errors import (
     explain,
     in_one_line,
     system_error,
+    without_source,
 )
 
 
@@ -41,6 +42,12 @@ def test_an_error_without_words_is_named_after_its_type():
 def test_what_a_user_can_act_on_has_a_code_and_one_line(error, code, words):
     found = explain(error)
     assert found is not None and found[0] == code and found[1].startswith(words)
+
+
+def test_words_of_torch_lose_its_source_line():
+    error = RuntimeError("[enforce fail at /build/gloo/device.cc:84] no address for: eth7. GLHF\nmore")
+    assert without_source(error) == "no address for: eth7"
+    assert without_source(RuntimeError()) == ""
 
 
 def test_a_bug_keeps_its_traceback():

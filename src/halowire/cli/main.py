@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from halowire.errors import FAILED, INTERRUPTED, USAGE, explain, internal_error, wants_traceback
+from halowire.errors import FAILED, INTERRUPTED, USAGE, PlaceError, explain, internal_error, wants_traceback
 from halowire.output import prepare_output
 
 VERBS = {
@@ -63,13 +63,16 @@ def _guarded(verb: Callable[[list[str]], int], arguments: list[str]) -> int:
         if wants_traceback():
             traceback.print_exc()
         code, message = explain(error) or (FAILED, str(internal_error(error)))
-        return _say(message, code)
+        return _say(message, code, isinstance(error, PlaceError))
     return code
 
 
-def _say(message: str, code: int) -> int:
-    """Print an error and return its exit code; an error of all workers is printed by one worker of each machine."""
-    if os.environ.get("LOCAL_RANK", "0") == "0" or code not in (USAGE, INTERRUPTED):
+def _say(message: str, code: int, alone: bool = False) -> int:
+    """Print an error and return its exit code; an error of all workers is printed by one worker of each machine.
+
+    ``alone``: it is this worker's error.
+    """
+    if alone or os.environ.get("LOCAL_RANK", "0") == "0" or code not in (USAGE, INTERRUPTED):
         kind = "" if code == INTERRUPTED else "error: "
         # The terminal may have been closed: then nobody reads the message, but the exit code still tells.
         with suppress(OSError):

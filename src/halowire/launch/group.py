@@ -17,7 +17,7 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import Store
 from torch.distributed.distributed_c10d import PrefixStore
 
-from halowire.errors import LateError
+from halowire.errors import LateError, without_source
 from halowire.launch.carrier import carrier_words, choose_carrier, device_and_carrier
 from halowire.launch.device_choice import agree_on_devices
 from halowire.launch.failure import tell_launcher
@@ -65,7 +65,7 @@ def joined(
         transport = transport_on(device, deadline, run)
         transport.machines = find_machines(transport, place, hosts)
     except RuntimeError as error:
-        reason = str(error).splitlines()[0]
+        reason = without_source(error)
         raise LateError(f"rank {place.rank} cannot join the {place.size} workers at {where}: {reason}") from error
     try:
         if isinstance(transport, NcclTransport):

@@ -8,7 +8,7 @@ import socket
 import struct
 import sys
 
-from halowire.errors import InputError
+from halowire.errors import InputError, PlaceError
 
 SIOCGIFADDR = 0x8915
 INTERFACE = "GLOO_SOCKET_IFNAME"
@@ -30,6 +30,13 @@ def interface_to(host: str, port: int = 9) -> tuple[str, str]:
 def choose_interface(host: str) -> str:
     """Set the interface for Gloo unless the user did; returns a sentence about it for the console."""
     if chosen := os.environ.get(INTERFACE):
+        known = [name for _, name in socket.if_nameindex()]
+        for name in chosen.split(","):
+            if name not in known:
+                raise PlaceError(
+                    f"the environment variable {INTERFACE} names the interface {name!r}, which this machine does not "
+                    f"have; it has {', '.join(known)}"
+                )
         return f"interface {chosen} (from {INTERFACE})"
     name, own = interface_to(host)
     if name:

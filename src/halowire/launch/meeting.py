@@ -10,7 +10,7 @@ from pathlib import Path
 
 from torch._C._distributed_c10d import FileStore, Store, TCPStore
 
-from halowire.errors import InputError, system_error
+from halowire.errors import InputError, PlaceError, system_error
 from halowire.launch.interface import address_to_listen_at, choose_interface
 from halowire.launch.place import Place, whole_variable
 
@@ -18,6 +18,8 @@ TORCHRUN = ("torchrun", "torch.distributed.run")
 """By what torchrun is recognised in a command line."""
 STORE = "HALOWIRE_STORE"
 """The variable by which halowire's own launcher hands over the file where its workers meet."""
+
+LAST_PORT = 65535
 
 
 def meeting_place() -> tuple[str, str]:
@@ -28,7 +30,7 @@ def meeting_place() -> tuple[str, str]:
     if missing:
         raise InputError(f"RANK and WORLD_SIZE are set, but not {' and '.join(missing)}; torchrun sets all of them")
     host = os.environ["MASTER_ADDR"]
-    return f"{host}:{whole_variable('MASTER_PORT', 0)}", choose_interface(host)
+    return f"{host}:{_port()}", choose_interface(host)
 
 
 def open_store(place: Place, limit: timedelta) -> Store:
@@ -36,7 +38,7 @@ def open_store(place: Place, limit: timedelta) -> Store:
     if path := os.environ.get(STORE):
         return FileStore(path)
     host = os.environ["MASTER_ADDR"]
-    port = whole_variable("MASTER_PORT", 0)
+    port = _port()
     if place.rank == 0:
         _warn_of_open_rendezvous()
     if _torchrun_has_it() or place.rank > 0:
@@ -52,6 +54,14 @@ def open_store(place: Place, limit: timedelta) -> Store:
     return TCPStore(
         address, port, place.size, True, limit, wait_for_workers=False, multi_tenant=True, master_listen_fd=listening
     )
+
+
+def _port() -> int:
+    """The port of the store."""
+    port = whole_variable("MASTER_PORT", 0)
+    if not 1 <= port <= LAST_PORT:
+        raise PlaceError(f"the environment variable MASTER_PORT is {port}; expected a port from 1 to {LAST_PORT}")
+    return port
 
 
 def _torchrun_has_it() -> bool:

@@ -8,13 +8,16 @@ from pathlib import Path
 
 import torch
 
-from halowire.errors import InputError
+from halowire.errors import InputError, PlaceError
 from halowire.launch.folder_lock import lock_file
 from halowire.training import holds_run
 
 WORKERS_PER_CORE = 16
 FEWEST_ALLOWED = 256
 """A machine may run so many workers however few cores it has, for trials."""
+
+MOST_DIGITS = 9
+"""Digits of the largest number in a launcher's variable: larger ones do not fit into torch's integers."""
 
 
 @dataclass(frozen=True)
@@ -30,13 +33,18 @@ class Place:
     @staticmethod
     def here() -> Place:
         """The place that torchrun's environment variables give; without them this process is the only worker."""
-        return Place(
+        place = Place(
             rank=whole_variable("RANK", 0),
             size=whole_variable("WORLD_SIZE", 1),
             local_rank=whole_variable("LOCAL_RANK", 0),
             local_size=whole_variable("LOCAL_WORLD_SIZE", 1),
             restarts=whole_variable("TORCHELASTIC_RESTART_COUNT", 0),
         )
+        _refuse_number("RANK", place.rank, "WORLD_SIZE", place.size)
+        # Without LOCAL_WORLD_SIZE, which not every launcher sets, this machine's workers are not counted.
+        if "LOCAL_WORLD_SIZE" in os.environ:
+            _refuse_number("LOCAL_RANK", place.local_rank, "LOCAL_WORLD_SIZE", place.local_size)
+        return place
 
 
 def launched() -> bool:
@@ -97,6 +105,20 @@ def refuse_crowd(workers: int) -> None:
 def whole_variable(name: str, default: int) -> int:
     """The environment variable ``name`` as a whole number, or ``default`` where it is not set."""
     text = os.environ.get(name, str(default))
-    if not text.isdecimal():
-        raise InputError(f"the environment variable {name} is {text!r}; expected a whole number, as torchrun sets it")
+    if not text.isdecimal() or len(text) > MOST_DIGITS:
+        raise PlaceError(
+            f"the environment variable {name} is {text!r}; expected a whole number of at most {MOST_DIGITS} digits, as "
+            "torchrun sets it"
+        )
     return int(text)
+
+
+def _refuse_number(name: str, rank: int, size_name: str, size: int) -> None:
+    """Refuse a ``rank`` that is none among ``size`` workers, and no workers; both are environment variables."""
+    if size < 1:
+        raise PlaceError(f"the environment variable {size_name} is {size}; expected at least 1 worker")
+    if rank >= size:
+        raise PlaceError(
+            f"the environment variable {name} is {rank}, but {size_name} is {os.environ.get(size_name, 'not set')}; "
+            f"expected a number below {size_name}: workers are counted from 0"
+        )

@@ -6,7 +6,6 @@ of its group. So a thread of its own looks at the waits from time to time, and p
 
 from __future__ import annotations
 
-import re
 import sys
 import threading
 import time
@@ -19,7 +18,7 @@ from weakref import WeakSet
 import torch
 import torch.distributed as dist
 
-from halowire.errors import LateError
+from halowire.errors import LateError, without_source
 
 STORE_SECONDS = 3.0
 """Seconds that the store, which may be out of reach, gets to answer who else waits."""
@@ -154,8 +153,7 @@ def bounded(call: Callable[[], Result], seconds: float, what: str) -> Result:
 def who_is_late(wait: Wait, error: RuntimeError) -> str:
     """Say which workers are late: each worker that gives up writes so to the store; the others are late or gone."""
     mine, seconds = dist.get_rank(), seconds_text(wait.seconds)
-    # Gloo's messages begin with its source file and line, and may end with a wave.
-    reason = re.sub(r"^\[[^\]]*\]\s*", "", str(error).splitlines()[0]).partition("GLHF")[0].strip(" .")
+    reason = without_source(error)
     others = [rank for rank in range(dist.get_world_size()) if rank != mine]
     try:
         seen = bounded(lambda: _others_waiting(mine, others, wait.where), STORE_SECONDS, "a question to the store")

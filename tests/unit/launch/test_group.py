@@ -35,3 +35,12 @@ def test_a_missing_or_unknown_master_is_named(monkeypatch):
     monkeypatch.setenv("MASTER_PORT", "1")
     with pytest.raises(InputError, match="check MASTER_ADDR"):
         join()
+
+
+@pytest.mark.parametrize("port", ["0", "99999"])
+def test_a_port_that_cannot_be_is_refused(monkeypatch, port):
+    place = {"RANK": "0", "WORLD_SIZE": "2", "HALOWIRE_TOKEN": "0123456789abcdef", "MASTER_ADDR": "127.0.0.1"}
+    for name, value in (place | {"MASTER_PORT": port}).items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(InputError, match=f"MASTER_PORT is {port}; expected a port from 1 to 65535"):
+        join()

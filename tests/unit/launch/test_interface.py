@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 
+import pytest
+
+from halowire.errors import InputError
 from halowire.launch import interface_to
 from halowire.launch.interface import INTERFACE, address_of, address_to_listen_at, choose_interface
 
@@ -14,9 +17,16 @@ def test_the_way_to_this_machine_is_loopback():
 
 
 def test_what_the_user_chose_stays(monkeypatch):
-    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "eth7")
-    assert "eth7" in choose_interface("localhost")
-    assert os.environ["GLOO_SOCKET_IFNAME"] == "eth7"
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "lo,lo")
+    assert "lo,lo" in choose_interface("localhost")
+    assert os.environ["GLOO_SOCKET_IFNAME"] == "lo,lo"
+
+
+@pytest.mark.parametrize("chosen", ["nosuch0", "lo,nosuch0", "lo,"])
+def test_an_interface_that_this_machine_lacks_is_refused(monkeypatch, chosen):
+    monkeypatch.setenv(INTERFACE, chosen)
+    with pytest.raises(InputError, match="which this machine does not have; it has lo"):
+        choose_interface("localhost")
 
 
 def test_the_first_machine_listens_where_it_is_looked_for(monkeypatch):
