@@ -1,15 +1,19 @@
-"""A worker that does not come: the others give up at the deadline and say who, and where."""
+"""A worker that does not come, or a store that does not answer: the others give up at the deadline and say who."""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
+import re
 import signal
+import socket
+import subprocess
 import sys
 import time
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
 import torch
 import torch.distributed as dist
 
@@ -17,6 +21,7 @@ from halowire.errors import LateError
 from halowire.graph import block_model
 from halowire.partitioning import cut, partition
 from halowire.wire import HaloExchange, Transport, leave_group
+from tests.support.started import TRAIN, ended, free_port, start
 
 
 def work(rank: int, folder: str, fault: str) -> None:
@@ -124,3 +129,58 @@ def test_a_wait_ends_by_its_deadline_when_no_one_can_be_reached(tmp_path):
     assert "reaches no one" in said
     warned = (tmp_path / "stderr").read_text()
     assert "rank 0 waits 0.5 s for the other workers at epoch 3, layer 2, forward; gives up after 2 s" in warned
+
+
+def by_hand(folder: Path, rank: int, port: int, deadline: int, size: int = 2) -> subprocess.Popen[str]:
+    """One of some workers that meet at a port of this machine, as a script or a cluster starts it."""
+    place = {"RANK": str(rank), "WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    words = (*TRAIN, "--epochs", "3", "--deadline", str(deadline), "--out", "run")
+    return start(folder, *words, place=place | {"HALOWIRE_TOKEN": "0123456789abcdef0123"})
+
+
+@pytest.fixture
+def mute():
+    """The port of a server that accepts every connection and never answers."""
+    with socket.create_server(("127.0.0.1", 0), backlog=16) as server:  # the system accepts for it
+        yield server.getsockname()[1]
+
+
+def test_a_store_that_never_answers_ends_the_wait_by_the_deadline(tmp_path, mute):
+    process = by_hand(tmp_path, 1, mute, 6)
+    begun = time.monotonic()
+    code, said = ended(process)
+    assert code == 1 and time.monotonic() - begun < 6 + 15
+    warned, error = said.splitlines()
+    where = f"127.0.0.1:{mute}"
+    assert re.fullmatch(
+        rf"warning: rank 1 waits [12](\.\d)? s for rank 0 to join at {where}; gives up after 6 s", warned
+    )
+    assert error.startswith(f"halowire: error: rank 1 cannot join the 2 workers at {where}: the way to the other")
+
+
+def test_ctrl_c_ends_a_worker_that_waits_for_a_store(tmp_path, mute):
+    process = by_hand(tmp_path, 1, mute, 20)
+    assert process.stderr is not None and "for rank 0 to join" in process.stderr.readline()
+    begun = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    code, said = ended(process)
+    assert (code, said) == (130, "halowire: interrupted\n") and time.monotonic() - begun < 5
+
+
+def test_who_never_came_is_named_long_before_the_end(tmp_path):
+    process = by_hand(tmp_path, 0, free_port(), 8)
+    code, said = ended(process)
+    warned, error = said.splitlines()
+    assert code == 1 and re.match(r"warning: rank 0 waits 2(\.\d)? s for rank 1 to join at 127.0.0.1:", warned)
+    assert error.endswith("no word from rank 1")
+
+
+def test_a_first_worker_that_is_stopped_while_others_join_ends_their_wait(tmp_path):
+    port = free_port()
+    first, second = (by_hand(tmp_path, rank, port, 12, size=3) for rank in (0, 1))
+    assert second.stderr is not None and "for rank 2 to join" in second.stderr.readline()
+    first.send_signal(signal.SIGSTOP)
+    begun = time.monotonic()
+    code, said = ended(second)
+    assert code == 1 and "the way to the other workers took longer than 1" in said
+    assert time.monotonic() - begun < 12 + 5

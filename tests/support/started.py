@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -33,9 +34,12 @@ TORCHRUN = (
 )  # fmt: skip
 
 
-def start(folder: Path, *words: str, launcher: tuple[str, ...] = ("-m", "halowire")) -> subprocess.Popen[str]:
-    """Start ``halowire words`` in ``folder``, as the head of a process group."""
+def start(
+    folder: Path, *words: str, launcher: tuple[str, ...] = ("-m", "halowire"), place: Mapping[str, str] | None = None
+) -> subprocess.Popen[str]:
+    """Start ``halowire words`` in ``folder``, as the head of a process group; ``place``: a launcher's variables."""
     environment = {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE")}
+    environment |= place or {}
     process = subprocess.Popen(
         [sys.executable, *launcher, *words], cwd=folder, env=environment | {"OMP_NUM_THREADS": "1"}, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch._C._distributed_c10d import Store
 
 from halowire.errors import InputError
 from halowire.launch.place import Place
-from halowire.launch.token import LINGER, from_all
+from halowire.launch.token import LINGER, from_all, silent
 
 
 def choose_device(setting: str, place: Place) -> torch.device:
@@ -38,13 +38,15 @@ def device_words(device: torch.device) -> str:
     return f"{device.type}, a GPU each (this one: {device}, {name})"
 
 
-def agree_on_devices(store: Store, place: Place, kind: str, deadline: float) -> None:
+def agree_on_devices(
+    store: Store, place: Place, kind: str, deadline: float, miss: Callable[[list[int]], None] = silent
+) -> None:
     """Refuse to go on, on all workers, unless their devices are of one kind, as they say through ``store``.
 
     Workers of different kinds would wait for each other in process groups of different kinds.
     """
     store.set(f"device/{place.rank}", kind)
-    said = from_all(store, "device", place.size, time.monotonic() + deadline)
+    said = from_all(store, "device", place.size, time.monotonic() + deadline, miss)
     store.set(f"device-heard/{place.rank}", "")
     kinds = [kind.decode(errors="replace") for kind in said]
     if len(set(kinds)) > 1:

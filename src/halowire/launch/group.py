@@ -21,6 +21,7 @@ from halowire.errors import LateError, without_source
 from halowire.launch.carrier import carrier_words, choose_carrier, device_and_carrier
 from halowire.launch.device_choice import agree_on_devices
 from halowire.launch.failure import tell_launcher
+from halowire.launch.joining import Joining
 from halowire.launch.meeting import meeting_place, open_store
 from halowire.launch.place import Place, launched
 from halowire.launch.token import prove, token_here
@@ -50,23 +51,29 @@ def joined(
     if place.size == 1:
         yield Transport(deadline=deadline), "one worker, no network"
         return
+    joining = Joining(place, deadline)
     token = token_here(place, deadline)
-    where, network = meeting_place()
+    joining.where, network = meeting_place()
     if device.type == "cuda":
         torch.cuda.set_device(device)
-    limit = timedelta(seconds=deadline)
+    # torchrun keeps its store when it restarts workers, or when a program joins twice: without a prefix the workers
+    # would find entries of dead ones.
+    prefix = f"halowire/start-{place.restarts}/{next(_JOINED)}"
+
+    def meet() -> int:
+        store = PrefixStore(prefix, open_store(place, timedelta(seconds=joining.left)))
+        store.set_timeout(timedelta(seconds=deadline))  # of what is asked later
+        run = prove(store, place.rank, place.size, token, joining.left, joining.miss)
+        agree_on_devices(store, place, device_and_carrier(device, carrier), joining.left, joining.miss)
+        _connect(store, place, device if carrier == "nccl" else None, timedelta(seconds=deadline))
+        return run
+
     try:
-        # torchrun keeps its store when it restarts workers, or when a program joins twice: without a prefix the workers
-        # would find entries of dead ones.
-        store = PrefixStore(f"halowire/start-{place.restarts}/{next(_JOINED)}", open_store(place, limit))
-        run = prove(store, place.rank, place.size, token, deadline)
-        agree_on_devices(store, place, device_and_carrier(device, carrier), deadline)
-        _connect(store, place, device if carrier == "nccl" else None, limit)
-        transport = transport_on(device, deadline, run)
+        transport = transport_on(device, deadline, joining.run(meet))
         transport.machines = find_machines(transport, place, hosts)
     except RuntimeError as error:
-        reason = without_source(error)
-        raise LateError(f"rank {place.rank} cannot join the {place.size} workers at {where}: {reason}") from error
+        reason, at = without_source(error), joining.where
+        raise LateError(f"rank {place.rank} cannot join the {place.size} workers at {at}: {reason}") from error
     try:
         if isinstance(transport, NcclTransport):
             transport.flights.last_words = _last_words

@@ -13,7 +13,7 @@ import hmac
 import os
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from torch._C._distributed_c10d import Store
@@ -69,13 +69,22 @@ def _shared_by_torchrun(place: Place, deadline: float) -> str:
     return file.read_text()
 
 
-def prove(store: Store, rank: int, size: int, token: bytes, deadline: float) -> int:
-    """Prove ``token`` to the other workers and check their proofs, through ``store``; returns the number of the run."""
+def silent(missing: list[int]) -> None:
+    """Tell nobody who is missing."""
+
+
+def prove(
+    store: Store, rank: int, size: int, token: bytes, deadline: float, miss: Callable[[list[int]], None] = silent
+) -> int:
+    """Prove ``token`` to the other workers and check their proofs, through ``store``; returns the number of the run.
+
+    ``miss`` hears all the time who is missing.
+    """
     end = time.monotonic() + deadline
     store.set(f"nonce/{rank}", secrets.token_hex(NONCE))
-    nonces = from_all(store, "nonce", size, end)
+    nonces = from_all(store, "nonce", size, end, miss)
     store.set(f"proof/{rank}", _proof(token, rank, nonces).hex())
-    proofs = from_all(store, "proof", size, end)
+    proofs = from_all(store, "proof", size, end, miss)
     store.set(f"checked/{rank}", "")
     strange = [
         r for r, proof in enumerate(proofs) if not hmac.compare_digest(proof, _proof(token, r, nonces).hex().encode())
@@ -101,10 +110,11 @@ def _keyed(token: bytes, what: bytes, nonces: Sequence[bytes]) -> bytes:
     return hmac.digest(token, b"".join(len(part).to_bytes(8, "big") + part for part in parts), "sha256")
 
 
-def from_all(store: Store, kind: str, size: int, end: float) -> list[bytes]:
-    """What every worker put into ``store`` under ``kind``; waits in short steps, so that signals are heard."""
+def from_all(store: Store, kind: str, size: int, end: float, miss: Callable[[list[int]], None] = silent) -> list[bytes]:
+    """What every worker put into ``store`` under ``kind``; ``miss`` hears all the time who has not yet."""
     missing = list(range(size))
     while missing := [r for r in missing if not store.check([f"{kind}/{r}"])]:
+        miss(missing)
         if time.monotonic() > end:
             raise LateError(f"no word from rank {', '.join(map(str, missing))}")
         time.sleep(POLL)

@@ -13,6 +13,7 @@ from halowire.wire.code_error import MEASURE_EVERY, MEASURED_ROWS
 from halowire.wire.codec import Packed, Source
 from halowire.wire.cover import Cover
 from halowire.wire.crossing import Crossing, Extend
+from halowire.wire.deadline import WARN_AFTER, bounded, process_watch, seconds_text
 from halowire.wire.graded import BASES, by_base, grade_bits, grade_counts
 from halowire.wire.gradients import GradientCodec
 from halowire.wire.halo_exchange import HaloExchange
@@ -48,10 +49,11 @@ from halowire.wire.transport_pinned import PinnedTransport
 
 __all__ = [
     "AFFINE", "BACKWARD", "BASES", "BITS", "FORWARD", "FRESH", "HEADER_BYTES", "LATE", "MEAN", "MEASURED_ROWS",
-    "MEASURE_EVERY", "NONE", "Arrival", "BaseBit", "Budget", "ChunkExchange", "Circle", "Cover", "Crossing", "Draws",
-    "Envelope", "Extend", "Freshness", "GradientCodec", "HaloExchange", "HaloExchanges", "InProcessTransport",
-    "Machines", "Message", "NcclTransport", "Packed", "Pending", "Piece", "PinnedTransport", "Policy", "Rate",
-    "Routes", "RowCodec", "Source", "StageLink", "Transport", "agree_on_codec", "by_base", "check_codec", "codec_of",
-    "column_subset", "exponential", "grade_bits", "grade_counts", "hold_watchdog", "leave_group", "linear", "pairs_of",
-    "parse_steps", "row_subset", "run_threads", "sample_size", "sent_over", "stepped", "transport_on", "vector_on",
+    "MEASURE_EVERY", "NONE", "WARN_AFTER", "Arrival", "BaseBit", "Budget", "ChunkExchange", "Circle", "Cover",
+    "Crossing", "Draws", "Envelope", "Extend", "Freshness", "GradientCodec", "HaloExchange", "HaloExchanges",
+    "InProcessTransport", "Machines", "Message", "NcclTransport", "Packed", "Pending", "Piece", "PinnedTransport",
+    "Policy", "Rate", "Routes", "RowCodec", "Source", "StageLink", "Transport", "agree_on_codec", "bounded",
+    "by_base", "check_codec", "codec_of", "column_subset", "exponential", "grade_bits", "grade_counts",
+    "hold_watchdog", "leave_group", "linear", "pairs_of", "parse_steps", "process_watch", "row_subset",
+    "run_threads", "sample_size", "seconds_text", "sent_over", "stepped", "transport_on", "vector_on",
 ]  # fmt: skip

@@ -128,6 +128,7 @@ def bounded(call: Callable[[], Result], seconds: float, what: str) -> Result:
     """
     results: list[Result] = []
     errors: list[BaseException] = []
+    done = threading.Event()
     device = torch.cuda.current_device() if torch.cuda.is_available() else None
 
     def work() -> None:
@@ -137,10 +138,11 @@ def bounded(call: Callable[[], Result], seconds: float, what: str) -> Result:
             results.append(call())
         except BaseException as error:
             errors.append(error)
+        finally:
+            done.set()
 
-    thread = threading.Thread(target=work, name=f"halowire-{what}", daemon=True)
-    thread.start()
-    thread.join(seconds)
+    threading.Thread(target=work, name=f"halowire-{what}", daemon=True).start()
+    done.wait(seconds)  # the main thread hears signals meanwhile
     if errors:
         raise errors[0]
     if not results:
