@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from tests.support.started import ENDLESS, TRAIN, children, ended, start, wait_for_epochs, wait_until_gone
+from tests.support.started import ENDLESS, TRAIN, children, ended, free_port, start, wait_for_epochs, wait_until_gone
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 TWO = (*TRAIN, "--workers", "2", *ENDLESS, "--out", "run")
@@ -80,3 +80,20 @@ def test_the_second_ctrl_c_ends_workers_that_hang_or_are_stopped(tmp_path):
     assert time.monotonic() - begun < 5
     assert code == 130 and said.startswith("halowire: stopped ") and said.count("\n") == 1, said
     wait_until_gone(workers, 1)
+
+
+def test_the_second_ctrl_c_ends_a_worker_without_a_launcher_that_waits_for_a_stopped_one(tmp_path):
+    place = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    place |= {"LOCAL_RANK": "0", "HALOWIRE_TOKEN": "0123456789abcdef0123"}
+    words = (*TRAIN, *ENDLESS, "--out", "run")
+    first, second = (start(tmp_path, *words, place=place | {"RANK": rank}) for rank in "01")
+    wait_for_epochs(tmp_path / "run", 5)
+    second.send_signal(signal.SIGSTOP)
+    time.sleep(0.5)
+    first.send_signal(signal.SIGINT)
+    time.sleep(1)
+    assert first.poll() is None, "it waits for the last epoch"
+    begun = time.monotonic()
+    first.send_signal(signal.SIGINT)
+    assert ended(first) == (130, "halowire: interrupted twice: ended at once\n")
+    assert time.monotonic() - begun < 5

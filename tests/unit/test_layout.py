@@ -13,8 +13,9 @@ import halowire
 
 ROOT = Path(halowire.__file__).parent
 ORDER = [
-    "errors", "output", "files", "inputs", "kernels", "graph", "partitioning", "events", "wire", "layers", "schedules",
-    "training", "launch", "report", "pyg", "proving", "worker", "running", "comparing", "api", "cli",
+    "errors", "interruption", "output", "files", "inputs", "kernels", "graph", "partitioning", "events", "wire",
+    "layers", "schedules", "training", "launch", "report", "pyg", "proving", "worker", "running", "comparing", "api",
+    "cli",
 ]  # fmt: skip
 # Folders whose `__init__` exports everything that other folders use.
 DOORS = {

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from halowire.errors import FAILED, INTERRUPTED, USAGE, PlaceError, explain, internal_error, wants_traceback
+from halowire.interruption import second_interrupt_ends
 from halowire.output import prepare_output
 
 VERBS = {
@@ -42,7 +43,7 @@ def main(argv: list[str] | None = None) -> int:
         near = difflib.get_close_matches(words[0], VERBS, n=1)
         hint = f"perhaps you meant {near[0]!r}" if near else f"use one of {', '.join(VERBS)}"
         return _say(f"verb {words[0]!r} is unknown; {hint}", USAGE)
-    with _signals_as_interrupt():
+    with second_interrupt_ends(), _signals_as_interrupt():
         return _guarded(importlib.import_module(f"halowire.cli.{words[0]}").run, words[1:])
 
 

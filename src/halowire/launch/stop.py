@@ -9,13 +9,14 @@ import termios
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import FrameType
+
+from halowire.interruption import ECHO, second_interrupt_ends
+from halowire.launch.place import launched
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 """The signals that end a run: Ctrl-C, a cluster's end of time, a closed terminal, and the other key of a terminal."""
-ECHO = 0.5
-"""Seconds in which a second signal is an echo: a terminal signals a whole group, and some programs pass that on."""
 
 
 class StopWish:
@@ -44,10 +45,11 @@ class StopWish:
 def stop_wish() -> Iterator[StopWish]:
     """Catch the signals that end a run inside the block (only the main thread may; elsewhere nothing is caught).
 
-    SIGHUP stays ignored where it is: so `nohup` asks for a run that outlives the terminal.
+    SIGHUP stays ignored where it is: so `nohup` asks for a run that outlives the terminal. A worker that a launcher
+    started ends at the second Ctrl-C whatever it does; a notebook must not.
     """
     wish = StopWish()
-    with signals_kept(*SIGNALS) as kept:
+    with signals_kept(*SIGNALS) as kept, second_interrupt_ends() if launched() else nullcontext():
         for number in kept:
             if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
                 signal.signal(number, wish.ask)

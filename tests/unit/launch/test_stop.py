@@ -8,8 +8,8 @@ import threading
 
 import pytest
 
+from halowire.interruption import ECHO
 from halowire.launch import SIGNALS, StopWish, stop_wish
-from halowire.launch.stop import ECHO
 
 
 @pytest.mark.parametrize("number", SIGNALS)
