@@ -7,15 +7,19 @@ from typing import Literal
 import numpy as np
 import pymetis
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from halowire.errors import InputError
 from halowire.kernels import Csr
+from halowire.partitioning.in_child import in_child
 from halowire.partitioning.node_cost import integer_weight
 from halowire.partitioning.simple_graph import simple_undirected
 
 # pymetis's own choice: up to this number of parts recursive bisection cuts fewer edges; beyond it k-way scales better.
 MOST_PARTS_RECURSIVE = 8
+LONG = 1 << 20
+"""From so many entries on METIS may take longer than somebody who has pressed Ctrl-C wants to wait."""
 
 
 def metis_owners(
@@ -58,11 +62,11 @@ def metis_owners(
     if objective == "volume":
         options.objtype = pymetis.ObjType.VOL
     arrays = (array.numpy().astype(width, copy=False) for array in (simple.indptr, simple.indices))
-    _, owner = pymetis.part_graph(
-        parts,
-        pymetis.CSRAdjacency(*arrays),
-        vweights=integer_weight(adj, edges, limit).astype(width, copy=False) if edges else None,
-        recursive=recursive,
-        options=options,
-    )
-    return torch.from_numpy(np.asarray(owner, dtype=np.int64))
+    adjacency = pymetis.CSRAdjacency(*arrays)
+    weights = integer_weight(adj, edges, limit).astype(width, copy=False) if edges else None
+
+    def owners() -> NDArray[np.int64]:
+        _, found = pymetis.part_graph(parts, adjacency, vweights=weights, recursive=recursive, options=options)
+        return np.asarray(found, dtype=np.int64)
+
+    return torch.from_numpy(in_child(owners, adj.num_rows) if simple.nnz >= LONG else owners())
