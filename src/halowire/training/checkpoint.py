@@ -25,8 +25,8 @@ from typing import Any
 
 from torch import Tensor
 
-from halowire.errors import in_one_line
-from halowire.files import put_in_place, sync_folder, write_synced
+from halowire.errors import InputError, in_one_line
+from halowire.files import put_in_place, sync_folder, write_synced, written_to
 from halowire.inputs import file_size, open_file, read_json
 
 CHECKPOINTS = "checkpoints"
@@ -207,6 +207,26 @@ def keep_newest(run: Path, count: int, damaged: Mapping[str, str]) -> None:
     for folder in saved(run):
         if folder not in whole[:count]:
             remove_checkpoint(folder)
+
+
+def refuse_unwritable(run: Path, rank: int) -> None:
+    """Make the folder of checkpoints, and write and remove a file there: a run must not learn at its first save, after
+    minutes or at its end, that it cannot save."""
+    checkpoints = run / CHECKPOINTS
+    if checkpoints.exists() and not checkpoints.is_dir():
+        raise InputError(
+            f"{checkpoints} is a file, but the run saves its checkpoints in a folder of that name; move the file away, "
+            "or choose another --out"
+        )
+    trial = checkpoints / f".epoch-trial.tmp-{rank}"  # a name that is removed with those of half-written checkpoints
+    with written_to(checkpoints):
+        # Not its parents: the run folder exists, unless it was deleted, which is an error.
+        checkpoints.mkdir(exist_ok=True)
+        try:
+            trial.mkdir(exist_ok=True)
+            (trial / RECORD).write_bytes(b"{}")
+        finally:
+            shutil.rmtree(trial, ignore_errors=True)
 
 
 def remove_leftovers(run: Path) -> None:
