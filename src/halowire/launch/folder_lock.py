@@ -2,10 +2,10 @@
 
 The lock is a file beside the folder, ``.NAME.lock``, locked by the system (``flock``) and gone when the work is over.
 Who may not write there locks a file ``.lock`` inside the folder. Both are looked at by everybody, because two users may
-have different rights. The file says who holds it. The system frees the lock of a process that died, so a file that is left behind locks
-nothing. The holder and its workers share the lock: the folder is free only when all of them have ended. Where a file
-system cannot lock, a warning says so, the folder is refused only if the holder is known to be alive, and what an
-earlier run left half-written stays, because it may belong to a run that lives on another machine.
+have different rights. The file says who holds it. The system frees the lock of a process that died, so a file that is
+left behind locks nothing. The holder and its workers share the lock: the folder is free only when all of them have
+ended. Where a file system cannot lock, a warning says so, the folder is refused only if the holder is known to be
+alive, and what an earlier run left half-written stays, because it may belong to a run that lives on another machine.
 """
 
 from __future__ import annotations
@@ -149,8 +149,8 @@ def _take(folder: Path, warn: Callable[[str], None], held: dict[Path, int]) -> b
             alone &= _take_one(path, folder, make, warn, held)
     if not held and folder.exists():  # what does not exist is refused when it cannot be made
         warn(
-            f"{folder} cannot be locked, because no file may be written beside it or in it: make sure that no other run "
-            "writes to it"
+            f"{folder} cannot be locked, because no file may be written beside it or in it: make sure that no other "
+            "run writes to it"
         )
     return alone and bool(held)
 

@@ -17,7 +17,7 @@ from halowire.errors import InputError, TrainingError, system_error
 from halowire.events import SETUP
 from halowire.files import written_to
 from halowire.training.checkpoint import refuse_unwritable
-from halowire.training.telling import gather_words
+from halowire.training.telling import agreed, gather_words
 from halowire.wire import Transport
 
 WHERE = "search for shared folders"
@@ -75,6 +75,18 @@ class SharedFolder:
         for mark in run.glob(f"{NAME}*") if self.keeper else ():
             with suppress(OSError):
                 mark.unlink()
+
+
+def sees_first(run: Path, transport: Transport) -> bool:
+    """Whether the folder ``run`` of this worker is that of rank 0, which exists; all workers call this together."""
+    start = transport.broadcast_bytes(secrets.token_hex(4).encode(), WHERE).decode()
+    mark, first = run / f"{NAME}{start}", transport.rank == 0
+    agreed(lambda: _create(mark, 0) if first else False, transport, WHERE)
+    seen = mark.exists()
+    transport.barrier(WHERE)
+    if first:
+        mark.unlink(missing_ok=True)
+    return seen
 
 
 def refuse_failed(words: str, transport: Transport, where: str) -> None:
