@@ -7,6 +7,7 @@ whole part), `ChunkExchange` (the halo rows of the chunks in work) and `StageLin
 `Transport` carries the bytes, and books them in the ledger.
 """
 
+from halowire.wire.arrived import refuse_outside
 from halowire.wire.chunk_halo import ChunkExchange, Routes
 from halowire.wire.circle import Circle, hold_watchdog, leave_group, pairs_of
 from halowire.wire.code_error import MEASURE_EVERY, MEASURED_ROWS
@@ -53,5 +54,6 @@ __all__ = [
     "Machines", "Message", "NcclTransport", "Packed", "Pending", "Piece", "PinnedTransport", "Policy", "Rate",
     "Routes", "RowCodec", "Source", "StageLink", "Transport", "agree_on_codec", "by_base", "check_codec", "codec_of",
     "column_subset", "exponential", "grade_bits", "grade_counts", "hold_watchdog", "leave_group", "linear", "pairs_of",
-    "parse_steps", "row_subset", "run_threads", "sample_size", "sent_over", "stepped", "transport_on", "vector_on",
+    "parse_steps", "refuse_outside", "row_subset", "run_threads", "sample_size", "sent_over", "stepped", "transport_on",
+    "vector_on",
 ]  # fmt: skip
