@@ -15,7 +15,7 @@ from typing import Any
 import torch.multiprocessing as mp
 
 from bench.aggregate.__main__ import processor
-from bench.checkpoint.measured_worker import RECIPES, WORKERS, work
+from bench.checkpoint.measured_worker import CASES, WORKERS, work
 
 RESULT = Path(__file__).with_name("result.json")
 
@@ -39,7 +39,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=".") as folder:
         mp.spawn(work, (folder, options.graph, options.blocks), WORKERS)
         found = json.loads(Path(folder, "times.json").read_text())
-    rows = [row(recipe, found[recipe]) for recipe in RECIPES]
+    rows = [row(name, found[name]) for name in CASES]
     print("| recipe | checkpoint | epoch | with checkpoint | more | fastest | with checkpoint |")
     print("| --- | ---: | ---: | ---: | ---: | ---: | ---: |")
     for one in rows:

@@ -20,7 +20,13 @@ from halowire.training.save_times import SaveTimes
 from halowire.wire import Transport
 
 WORKERS = 2
-RECIPES = ("exact", "halowire-classic")
+CASES: dict[str, tuple[str, dict[str, Any]]] = {
+    "exact, plain": ("exact", {"wire.plain": True}),
+    "exact": ("exact", {}),
+    "halowire": ("halowire", {}),
+    "halowire-classic": ("halowire-classic", {}),
+}
+"""What the table names: a recipe as it is, or with every row sent; the wire of the last one remembers most."""
 BLOCK = 4
 """Epochs with a checkpoint each, then as many without, in turns: the machine's speed changes from minute to minute."""
 
@@ -64,21 +70,21 @@ class Watch:
 
 
 def work(rank: int, folder: str, graph: str, blocks: int) -> None:
-    """One worker: every recipe, in blocks of epochs with and without checkpoints."""
+    """One worker: every case, in blocks of epochs with and without checkpoints."""
     torch.set_num_threads(1)
     store = dist.FileStore(f"{folder}/store", WORKERS)
     dist.init_process_group("gloo", store=store, rank=rank, world_size=WORKERS, timeout=timedelta(seconds=600))
     whole = load(graph)
     shard = cut(whole, partition(whole, WORKERS))[rank]
     found: dict[str, Any] = {}
-    for recipe in RECIPES:
+    for name, (recipe, settings) in CASES.items():
         epochs = 2 * BLOCK * (blocks + 2)
-        config = recipe_config(recipe).replace({"epochs": epochs, "eval.every": epochs, "wire.plain": True})
-        run, transport, watch = Path(folder, recipe), Transport(), Watch()
+        config = recipe_config(recipe).replace({"epochs": epochs, "eval.every": epochs} | settings)
+        run, transport, watch = Path(folder, name.replace(", ", "-")), Transport(), Watch()
         trainer = Trainer(GraphParallel(shard, shard, config, transport), config, transport, run)
         trainer._state._times = Turns(config.checkpoint)
         trainer.run(Hooks(watch))
         size = sum(path.stat().st_size for path in max((run / "checkpoints").glob("epoch-*")).iterdir())
-        found[recipe] = {"blocks": watch.blocks(), "bytes": size}
+        found[name] = {"blocks": watch.blocks(), "bytes": size}
     if rank == 0:
         Path(folder, "times.json").write_text(json.dumps(found))

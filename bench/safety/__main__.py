@@ -18,7 +18,14 @@ from halowire.partitioning import is_shard_folder, partition, write_shards
 
 RESULT = Path(__file__).with_name("result.json")
 WORK = Path("runs/safety")
-RECIPES = ("exact", "halowire-classic")
+PLAIN = {"wire.plain": True}
+CASES: dict[str, tuple[str, dict[str, Any]]] = {
+    "exact, plain": ("exact", PLAIN),
+    "exact": ("exact", {}),
+    "halowire, plain": ("halowire", PLAIN),
+    "halowire": ("halowire", {}),
+}
+"""What the table names: a recipe as it is, or with every row sent (`--wire.plain`)."""
 GOAL = 0.01
 """Largest share of an epoch that headers and checks may cost."""
 Row = dict[str, Any]
@@ -33,17 +40,19 @@ def shards_of(work: Path, graph: str) -> Path:
     return folder
 
 
-def measured(recipe: str, shards: Path, work: Path, blocks: int, hidden: int) -> Row:
-    """Epochs of one recipe by turns, in one group of two processes."""
-    answer = work / f"answer-{recipe}.json"
+def measured(name: str, shards: Path, work: Path, blocks: int, hidden: int) -> Row:
+    """Epochs of one case by turns, in one group of two processes."""
+    recipe, settings = CASES[name]
+    key = name.replace(", ", "-")
+    answer = work / f"answer-{key}.json"
     answer.unlink(missing_ok=True)
     request = {"recipe": recipe, "shards": str(shards.absolute()), "blocks": blocks, "begun": time.time()}
-    request |= {"settings": {"model.hidden": hidden, "threads": 1}, "answer": str(answer.absolute())}
-    request |= {"run": str((work / f"run-{recipe}").absolute())}
-    file = work / f"request-{recipe}.json"
+    settings = {"model.hidden": hidden, "threads": 1} | settings
+    request |= {"settings": settings, "answer": str(answer.absolute()), "run": str((work / f"run-{key}").absolute())}
+    file = work / f"request-{key}.json"
     file.write_text(json.dumps(request))
     run_local(2, "bench.safety.worker", [str(file.absolute())])
-    return row_of(recipe, json.loads(answer.read_text()))
+    return row_of(name, json.loads(answer.read_text()))
 
 
 def row_of(recipe: str, found: dict[str, Any]) -> Row:
@@ -82,7 +91,7 @@ def table(rows: list[Row]) -> str:
 
 
 def main() -> int:
-    """Measure, print, write; the exit code is 1 if a recipe misses the goal."""
+    """Measure, print, write; the exit code is 1 if a case misses the goal."""
     parser = argparse.ArgumentParser(prog="python -m bench.safety", description=__doc__)
     parser.add_argument("--graph", default="debian")
     parser.add_argument("--blocks", type=int, default=30, help="turns of four epochs (30)")
@@ -92,7 +101,7 @@ def main() -> int:
     options = parser.parse_args()
     options.work.mkdir(parents=True, exist_ok=True)
     shards = shards_of(options.work, options.graph)
-    rows = [measured(recipe, shards, options.work, options.blocks, options.hidden) for recipe in RECIPES]
+    rows = [measured(name, shards, options.work, options.blocks, options.hidden) for name in CASES]
     print(table(rows))
     result = {"processor": processor(), "graph": options.graph, "hidden": options.hidden, "rows": rows}
     options.out.write_text(json.dumps(result, indent=1) + "\n")

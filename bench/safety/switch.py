@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from types import ModuleType
 from typing import Any
 
 from torch import Tensor
 
+import halowire.wire.transport as transport_module
 from halowire.training.flat import FlatGradients
 from halowire.wire import Envelope, Pending, Piece, Transport
 from halowire.wire.deadline import Watch
@@ -41,8 +43,10 @@ class Switch:
             return opened(transport, send, received, incoming, where, tag, None if self.off else envelope)
 
         Transport.open = open_message  # type: ignore[assignment, method-assign]
-        self._replace(Transport, "_exchange_headers", None)
+        self._replace(Transport, "_expect_headers", None)
+        self._replace(Transport, "_send_headers", None)
         self._replace(Message, "_headers", dict)
+        self._replace(transport_module, "headers_of", dict)
         self._replace(Envelope, "check", lambda: None)
         self._replace(FlatGradients, "_note_finite", lambda: None)
         over = Watch.over
@@ -52,7 +56,7 @@ class Switch:
 
         Watch.over = watched  # type: ignore[assignment, method-assign]
 
-    def _replace(self, owner: type, name: str, instead: Callable[[], Any] | None) -> None:
+    def _replace(self, owner: type | ModuleType, name: str, instead: Callable[[], Any] | None) -> None:
         """Let a method be timed while the switch is on, and be ``instead`` while it is off."""
         method = getattr(owner, name)
 

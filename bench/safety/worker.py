@@ -64,8 +64,7 @@ def main() -> None:
     switch = Switch()
     switch.install()
     with joined(torch.device("cpu"), 600.0) as (transport, _):
-        # The tables are of wires that send every row; bench/bytes counts what need not travel.
-        config = recipe_config(request["recipe"]).replace({"wire.plain": True} | request["settings"])
+        config = recipe_config(request["recipe"]).replace(request["settings"])
         shard = read_shard(shards, transport.rank)
         trainer = Trainer(GraphParallel(shard, shard, config, transport), config, transport, Path(request["run"]))
         ready = time.time() - request["begun"]

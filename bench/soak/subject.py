@@ -16,13 +16,17 @@ EVERY = 5
 
 @dataclass(frozen=True)
 class Subject:
-    """A run: its recipe, its workers, its epochs, and further flags. ``own``: a model of one's own, by `fit`."""
+    """A run: its name, workers, epochs and further flags, and its recipe, if that is not its name.
+
+    ``own``: a model of one's own, by `fit`.
+    """
 
     name: str
     workers: int
     epochs: int
     flags: tuple[str, ...] = ()
     own: bool = False
+    recipe: str = ""
 
     def words(self, out: str | Path, *more: str, graph: str = GRAPH, workers: int | None = None) -> list[str]:
         """The command that trains into ``out``; ``workers`` is 0 where a launcher says how many."""
@@ -31,7 +35,7 @@ class Subject:
             return [sys.executable, str(SCRIPT), *shared]
         count = self.workers if workers is None else workers
         crowd = ["--workers", str(count)] if count else []
-        train = [sys.executable, "-m", "halowire", "train", graph, "--recipe", self.name]
+        train = [sys.executable, "-m", "halowire", "train", graph, "--recipe", self.recipe or self.name]
         return [*train, *COMMON, *self.flags, *crowd, *shared]
 
 
@@ -42,11 +46,17 @@ SUBJECTS = {
         Subject("sylvie-a", 2, 300),
         Subject("varco", 2, 300),
         # Between machines the first layer may be chosen at home, which leaves out its code: all runs must choose alike.
-        Subject("halowire", 2, 300, ("--wire.plain",)),
+        Subject("halowire", 2, 300, ("--wire.first-layer", "local")),
         Subject("gnnpipe", 2, 160, DEEP),
         Subject("hybrid", 4, 80, DEEP),
         Subject("fit", 2, 300, own=True),
+        # What is left out by default where it pays, here in any case: partial sums, and the first layer at home.
+        Subject("sylvie-a-saving", 2, 300, ("--wire.cover", "on", "--wire.first-layer", "local"), recipe="sylvie-a"),
+        # Workers 0 and 1 count as one machine, 2 and 3 as another one: rows and sums cross once, and are handed on.
+        Subject("exact-hosts", 4, 120, ("--mesh.hosts", "2", "--wire.cover", "on"), recipe="exact"),
     )
 }
 EXACT = SUBJECTS["exact"]
 COMMANDS = [subject for subject in SUBJECTS.values() if not subject.own]
+APART = [subject for subject in SUBJECTS.values() if subject.name not in ("varco", "sylvie-a")]
+"""Those that differ in how rows move: `varco` sends as `exact` does, only less; `sylvie-a` is in its saving form."""

@@ -17,7 +17,7 @@ from halowire.files import written_to
 from halowire.graph import Graph, dataset_name, is_dataset, read_npy
 from halowire.inputs import read_json
 from halowire.launch import Place, choose_device, folder_locked, launched, refuse_crowd, run_folder, run_workers
-from halowire.partitioning import read_manifest, read_shard
+from halowire.partitioning import fingerprint, read_manifest, read_shard
 from halowire.report import Console
 from halowire.training import (
     PREDICTIONS,
@@ -91,11 +91,11 @@ def train_run(
         return finished(job, _train(job, partial(_prepare, job, graph, options.overwrite, held), options.max_restarts))
 
 
-def _train(job: Job, prepare: Callable[[], None], max_restarts: int) -> dict[str, Any]:
+def _train(job: Job, prepare: Callable[[bytes], None], max_restarts: int) -> dict[str, Any]:
     """Train in this worker, or in workers that are started here; returns the summary."""
     if launched():
         return train_worker(job, prepare)
-    prepare()
+    prepare(b"")
     try:
         run_workers(job.workers, ["train", str(job.run)], max_restarts)
     except (WorkerError, NotFiniteError, KeyboardInterrupt) as error:
@@ -173,10 +173,11 @@ def graph_source(graph: Any) -> str:
     return str(Path(graph).absolute()) if Path(graph).exists() else str(graph)
 
 
-def _prepare(job: Job, graph: Any, overwrite: bool, held: ExitStack) -> None:
+def _prepare(job: Job, graph: Any, overwrite: bool, held: ExitStack, first: bytes) -> None:
     """Make the run folder ready for the workers: set an earlier run aside, cut the graph, write `config.json`.
 
-    The folder is locked, and an earlier run that was set aside stays at hand, until ``held`` is closed.
+    The folder is locked, and an earlier run that was set aside stays at hand, until ``held`` is closed. Shards that
+    have the fingerprint ``first`` are those of the first machine, and stay.
     """
     console = Console(quiet=job.quiet or Place.here().rank > 0)
     held.enter_context(folder_locked(job.run, console.warn))
@@ -184,7 +185,8 @@ def _prepare(job: Job, graph: Any, overwrite: bool, held: ExitStack) -> None:
     if job.resume:
         refuse_other_job(job, graph)
     again = job.resume or Place.here().restarts > 0
-    cut = not is_shards(graph) and not (again and holds_parts(job.shards, job.parts))
+    kept = again and holds_parts(job.shards, job.parts)
+    cut = not (is_shards(graph) or kept or (first and fingerprint(job.shards) == first))
     mesh = mesh_of(job.config, job.workers)
     loaded = load_for(graph, job.config) if cut else None
     if loaded is not None:
@@ -198,10 +200,9 @@ def _prepare(job: Job, graph: Any, overwrite: bool, held: ExitStack) -> None:
         set_aside(job.run, shards=cut)
     if loaded is not None:
         cut_for(loaded, mesh.parts, job.shards, job.config, console)
-    if Place.here().rank == 0:
-        with written_to(job.run):
-            job.run.mkdir(parents=True, exist_ok=True)
-            job.write()
+    with written_to(job.run):
+        job.run.mkdir(parents=True, exist_ok=True)
+        job.write()
 
 
 def _write_kept_predictions(job: Job, target: Path) -> None:

@@ -6,7 +6,6 @@ starts it as ``python -m halowire.worker``, and a single worker runs in the user
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import traceback
@@ -24,7 +23,6 @@ from torch import nn
 import halowire
 from halowire.errors import (
     INTERRUPTED,
-    InputError,
     LateError,
     TrainingError,
     WorkerError,
@@ -42,12 +40,13 @@ from halowire.launch import (
     joined,
     lock_shared,
     measure_pairs,
+    prepare_together,
     set_threads,
     stop_wish,
     tell_launcher,
 )
 from halowire.output import flush_output, prepare_output
-from halowire.partitioning import Shard, is_shard_folder, read_links, read_manifest, read_shard
+from halowire.partitioning import Shard, read_links, read_manifest, read_shard
 from halowire.proving import prove_worker
 from halowire.pyg import HandOver, own_facts, own_runner, read_data
 from halowire.report import Console, write_report, write_tensorboard
@@ -146,10 +145,11 @@ def _own_error(error: Exception) -> WorkerError:
     )
 
 
-def train_worker(job: Job, prepare: Callable[[], None] | None = None) -> dict[str, Any]:
+def train_worker(job: Job, prepare: Callable[[bytes], None] | None = None) -> dict[str, Any]:
     """Train this worker's part of ``job``; return the summary.
 
-    ``prepare`` makes the shards, once per machine; it is given if they were not made before the workers started.
+    ``prepare`` makes the run folder ready, once per machine; it is given if that was not done before the workers
+    started, see :func:`prepare_together`.
     """
     place = Place.here()
     device = choose_device(job.config.device, place)
@@ -157,7 +157,8 @@ def train_worker(job: Job, prepare: Callable[[], None] | None = None) -> dict[st
     console = Console(quiet=job.quiet or place.rank > 0)
     with joined(device, *job.joining) as (transport, network), stop_wish() as wish:
         agree(job_facts(job, transport.size, device, prepare is not None), transport)
-        _prepare_together(job, prepare, place, transport)
+        if prepare is not None:
+            prepare_together(job, prepare, place, transport)
         console.line(f"workers     {transport.size} on {device_words(device)}, threads of each: {threads}; {network}")
         _say_kernels(device, place, console)
         goes_on = job.resume or place.restarts > 0
@@ -288,33 +289,6 @@ def roundtrip_worker(deadline: float = 60.0) -> None:
             print(f"network         {network}")
             for first, second, seconds, speed in pairs:
                 print(f"round trip      rank {first} - rank {second}: {1e6 * seconds:.0f} us, {speed / 1e6:.0f} MB/s")
-
-
-def _prepare_together(job: Job, prepare: Callable[[], None] | None, place: Place, transport: Transport) -> None:
-    """Make the shards: first on rank 0, then on one worker of every machine that does not see rank 0's files."""
-    if prepare is None:
-        return
-    where = "preparation of the shards"
-
-    def prepare_if(needed: bool) -> None:
-        agreed(prepare if needed else lambda: None, transport, where)
-
-    def refuse_others() -> None:
-        if _fingerprint(job.shards) != first:
-            raise InputError(
-                f"rank {place.rank} has other shards in {job.shards} than rank 0; give all machines the same graph and "
-                "the same versions of halowire and pymetis, or copy one folder of shards to all of them"
-            )
-
-    prepare_if(place.rank == 0)
-    first = transport.broadcast_bytes(_fingerprint(job.shards) if place.rank == 0 else b"", where)
-    prepare_if(place.local_rank == 0 and place.rank > 0 and _fingerprint(job.shards) != first)
-    agreed(refuse_others, transport, where)
-
-
-def _fingerprint(shards: Path) -> bytes:
-    """Sizes and checksums of all files of a shard folder; empty if the folder does not exist."""
-    return json.dumps(read_manifest(shards)["parts"]).encode() if is_shard_folder(shards) else b""
 
 
 def _say_where(trainer: Trainer, place: Place, console: Console) -> None:

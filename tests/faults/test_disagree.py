@@ -9,6 +9,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from halowire.launch import folder_locked
+from halowire.training import set_aside
+
 GRAPH = "sbm:nodes=200,edges=800,features=8,classes=3"
 FLAGS = ("--epochs", "2", "--model.hidden", "8", "--threads", "1", "--quiet", "--deadline", "60")
 
@@ -48,3 +51,23 @@ def test_different_flags_are_refused_and_nothing_is_deleted(tmp_path):
         assert "optim.weight_decay is 0.0 on rank 0 and 0.1 on rank 1" in said
     assert (tmp_path / "0" / "summary.json").read_text() == summary
     assert json.loads((tmp_path / "0" / "config.json").read_text())["seed"] == 0
+
+
+def test_a_machine_that_has_equal_shards_locks_its_folder_and_brings_back_what_was_set_aside(tmp_path):
+    same = on_two_machines(tmp_path, (), ())
+    assert [code for code, _ in same] == [0, 0], same
+    assert (tmp_path / "1" / "config.json").exists()
+    set_aside(tmp_path / "1", shards=True)  # as a start that was killed leaves it
+    with folder_locked(tmp_path / "1", print):
+        for code, said in on_two_machines(tmp_path, ("--overwrite",), ("--overwrite",)):
+            assert code == 2 and f"1 is in use by process {os.getpid()}" in said, said
+    assert (tmp_path / "0" / "summary.json").exists() and (tmp_path / "0" / "checkpoints").exists()
+    again = on_two_machines(tmp_path, ("--overwrite",), ("--overwrite",))
+    assert [code for code, _ in again] == [0, 0], again
+    assert not list((tmp_path / "1").glob(".earlier-run*")) and not list(tmp_path.glob(".*"))
+
+
+def test_machines_that_share_a_folder_prepare_it_once(tmp_path):
+    one = "--out", str(tmp_path / "both")
+    assert [code for code, _ in on_two_machines(tmp_path, one, one)] == [0, 0]
+    assert [path.name for path in tmp_path.iterdir()] == ["both"] and not list((tmp_path / "both").glob(".*"))

@@ -22,8 +22,26 @@ CASES = {
     "rows": "rows, expected",
     "longer": "expected 4-bit",
     "shorter": "bytes for its",
+    "swap run": "belongs to run 1, expected run 0",
+    "swap epoch": "is of epoch 4, expected epoch 3",
+    "swap codec": "is coded in bf16, expected plain values",
+    "swap rows": "has 6 rows, expected 5",
+    "swap longer": "has 40 bytes for its 5 rows, expected 20",
 }
 """What rank 1 does otherwise, and what rank 0 says."""
+
+
+def swapped(transport: Transport, other: str) -> str:
+    """What a worker says of a message of `Transport.swap`: five numbers, sent to the other worker."""
+    count = 6 if other == "swap rows" else 5
+    rows = torch.ones(count, dtype=torch.int64 if other == "swap longer" else torch.int32)
+    sent, received = ([one if peer != transport.rank else 0 for peer in range(2)] for one in (count, 5))
+    epoch, codec = 4 if other == "swap epoch" else 3, "bf16" if other == "swap codec" else "plain values"
+    try:
+        transport.swap(rows, sent, received, "the numbers", epoch, codec)
+    except (MessageError, LateError) as error:
+        return f"{type(error).__name__}: {error}"
+    return "finished"
 
 
 def work(rank: int, folder: str) -> None:
@@ -35,7 +53,10 @@ def work(rank: int, folder: str) -> None:
     for case in CASES:
         other = case if rank == 1 else ""
         # Every case has connections of its own, as a message that was refused stays in them.
-        transport = Transport(deadline=20, circle=Circle.of([0, 1]), run=int(other == "run"))
+        transport = Transport(deadline=20, circle=Circle.of([0, 1]), run=int(other.endswith("run")))
+        if case.startswith("swap "):
+            Path(folder, f"{case}-{rank}").write_text(swapped(transport, other))
+            continue
         shard = cut(graph, partition(graph, 2, method="random", seed=int(other == "rows")))[rank]
         bits = {"codec": 16, "longer": 32}.get(other, 4 if case == "longer" else 32)
         exchange = HaloExchange(shard, transport, torch.device("cpu"), Policy(lambda *_, bits=bits: Rate(bits)))
@@ -61,5 +82,6 @@ def test_a_wrong_message_is_named_and_ends_nothing_else(tmp_path):
     assert [worker.exitcode for worker in workers] == [0, 0], "a worker hangs or was ended by Gloo"
     for case, words in CASES.items():
         said = Path(tmp_path, f"{case}-0").read_text()
-        assert said.startswith("MessageError: at epoch 3, layer 1, forward, the message from rank 1 "), said
+        where = "the numbers" if case.startswith("swap ") else "epoch 3, layer 1, forward"
+        assert said.startswith(f"MessageError: at {where}, the message from rank 1 "), said
         assert words in said and "; " in said

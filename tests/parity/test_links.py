@@ -146,7 +146,7 @@ def test_bytes_are_requests_rows_and_gradients(on_workers, parts):
     counts = 2 * (parts - 1) * (8 * parts * parts) // parts
     for rank, part in enumerate(found):
         mine, asked = int(needed[rank].sum()), int(needed[:, rank].sum())
-        messages = int((needed[rank] > 0).sum() + (needed[:, rank] > 0).sum())
+        messages = int(2 * (needed[rank] > 0).sum() + (needed[:, rank] > 0).sum())  # requests, gradients; rows
         assert part["sent"] == counts + mine * 4 + (mine + asked) * 4 * WIDTH + messages * HEADER_BYTES
 
 

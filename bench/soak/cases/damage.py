@@ -17,7 +17,7 @@ import numpy as np
 from bench.soak.ground import Case, Ground
 from bench.soak.outcome import SURVIVED, BadEndError
 from bench.soak.result import checkpoints, epochs_done
-from bench.soak.subject import COMMANDS, EXACT, SUBJECTS
+from bench.soak.subject import APART, COMMANDS, EXACT
 from halowire.graph import block_model
 from halowire.graph.npz import write_npz
 
@@ -193,10 +193,10 @@ def _change_npz(file: Path, name: str, change: Callable[[np.ndarray], None], cut
 
 
 def cases() -> list[Case]:
-    """Every damage of a checkpoint for every recipe of two workers, of shards for some, of graph files once."""
+    """Every damage of a checkpoint for every way of moving rows; of shards for some, of graph files once."""
     found = [
         Case(f"checkpoint-{kind.split()[0]}-{subject.name}", subject, partial(checkpoint, kind=kind))
-        for subject in SUBJECTS.values()
+        for subject in APART
         for kind in list(DAMAGES)[: 1 if subject.workers > 2 else None]
     ]
     found += [Case(f"predict-{s.name}", s, predicted) for s in COMMANDS[:2]]

@@ -65,6 +65,6 @@ def cases() -> list[Case]:
     """Some recipes of each kind."""
     some = [SUBJECTS[name] for name in ("exact", "halowire", "gnnpipe", "fit")]
     found = for_all("two-runs", some, two_runs)
-    for name, workers in (("exact", 3), ("halowire", 1), ("sylvie-a", 3), ("varco", 3)):
+    for name, workers in (("exact", 3), ("halowire", 1), ("sylvie-a", 3), ("sylvie-a-saving", 3)):
         found.append(Case(f"workers-{name}", SUBJECTS[name], partial(other_workers, workers=workers)))
     return [*found, Case("workers-one-exact", EXACT, partial(other_workers, workers=1))]

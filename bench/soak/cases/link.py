@@ -117,8 +117,9 @@ def _beyond(
 
 
 def cases() -> list[Case]:
-    """Brief cuts and one for ever for all recipes of the command line; a minute for two of them."""
-    names = ("exact", "sylvie-a", "varco", "halowire", "gnnpipe")
+    """Brief cuts and one for ever for all ways of moving rows; a minute for two of them."""
+    names = ("exact", "sylvie-a-saving", "halowire", "gnnpipe")
+    four = ("hybrid", "exact-hosts")
     minute = partial(pulled, seconds=60.0, deadline=150.0)
     longer = partial(pulled, seconds=60.0, deadline=10.0)
     for_ever = partial(pulled, seconds=float("inf"), deadline=10.0, brief=2)
@@ -126,5 +127,5 @@ def cases() -> list[Case]:
         Case("link-minute-exact", SUBJECTS["exact"], minute, beside=True),
         Case("link-longer-halowire", SUBJECTS["halowire"], longer, beside=True),
         *(Case(f"link-{name}", SUBJECTS[name], for_ever, beside=True) for name in names),
-        Case("link-hybrid", SUBJECTS["hybrid"], partial(for_ever, brief=1), beside=True),
+        *(Case(f"link-{name}", SUBJECTS[name], partial(for_ever, brief=1), beside=True) for name in four),
     ]

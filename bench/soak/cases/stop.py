@@ -10,7 +10,7 @@ from bench.soak.ground import Case, Ground, for_all
 from bench.soak.outcome import BadEndError
 from bench.soak.program import resumed_after, send
 from bench.soak.result import epochs_done
-from bench.soak.subject import SUBJECTS
+from bench.soak.subject import APART
 
 SHORT = "SIGSTOP of workers or all, SIGCONT 0.2 to 2 s later"
 LONG = "SIGSTOP of a worker for ever"
@@ -50,5 +50,5 @@ def stops(ground: Ground) -> None:
 
 
 def cases() -> list[Case]:
-    """All recipes."""
-    return for_all("stop", list(SUBJECTS.values()), stops, beside=True)
+    """All ways of moving rows."""
+    return for_all("stop", APART, stops, beside=True)

@@ -7,11 +7,13 @@ from halowire.launch.group import join, joined, measure_pairs
 from halowire.launch.interface import interface_to
 from halowire.launch.local import run_local, run_workers, torch_kept
 from halowire.launch.place import Place, launched, named_folder, refuse_crowd, run_folder, set_threads
+from halowire.launch.preparation import prepare_together
 from halowire.launch.private_folder import private_folder
 from halowire.launch.stop import SIGNALS, StopWish, signals_kept, stop_wish
 
 __all__ = [
     "SIGNALS", "Place", "StopWish", "choose_device", "device_words", "folder_locked", "interface_to", "join",
-    "joined", "launched", "lock_shared", "measure_pairs", "named_folder", "private_folder", "refuse_crowd",
-    "run_folder", "run_local", "run_workers", "set_threads", "signals_kept", "stop_wish", "tell_launcher", "torch_kept",
+    "joined", "launched", "lock_shared", "measure_pairs", "named_folder", "prepare_together", "private_folder",
+    "refuse_crowd", "run_folder", "run_local", "run_workers", "set_threads", "signals_kept", "stop_wish",
+    "tell_launcher", "torch_kept",
 ]  # fmt: skip

@@ -1,10 +1,11 @@
 """A folder that a run, a comparison or a partition writes to is locked, so that no second one writes there as well.
 
 The lock is a file beside the folder, ``.NAME.lock``, locked by the system (``flock``) and gone when the work is over.
-The file says who holds it. The system frees the lock of a process that died, so a file that is left behind locks
-nothing. The holder and its workers share the lock: the folder is free only when all of them have ended. Where a file
-system cannot lock, a warning says so, the folder is refused only if the holder is known to be alive, and what an
-earlier run left half-written stays, because it may belong to a run that lives on another machine.
+Who may not write there locks a file ``.lock`` inside the folder. Both are looked at by everybody, because two users may
+have different rights. The file says who holds it. The system frees the lock of a process that died, so a file that is
+left behind locks nothing. The holder and its workers share the lock: the folder is free only when all of them have
+ended. Where a file system cannot lock, a warning says so, the folder is refused only if the holder is known to be
+alive, and what an earlier run left half-written stays, because it may belong to a run that lives on another machine.
 """
 
 from __future__ import annotations
@@ -26,10 +27,11 @@ from pathlib import Path
 from halowire.errors import InputError
 from halowire.files import LONGEST_NAME, remove_unfinished, written_to
 
-CANNOT = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
-"""What a file system answers that cannot lock."""
+CANNOT = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.EBADF)
+"""What a file system answers that cannot lock; NFS says EBADF of a file that may only be read."""
 MAY_NOT = (errno.EACCES, errno.EPERM, errno.EROFS)
-"""What the system answers where the lock file may not be written, though the folder may be."""
+"""What the system answers where the lock file may not be written."""
+INSIDE = ".lock"
 LONGEST_COMMAND = 200
 
 
@@ -78,18 +80,14 @@ def folder_locked(folder: Path, warn: Callable[[str], None]) -> Iterator[None]:
 
     Half-written files and folders that a holder left when it was killed are removed where nobody else can write there.
     """
-    path = lock_file(folder)
-    made = _make_parents(path)
-    handle = None
+    made = _make_parents(lock_file(folder))
+    held: dict[Path, int] = {}
     try:
-        handle, alone = _open(path, folder, warn)
-        if handle is not None:
-            _write(handle, Holder.me())
-        if alone:
+        if _take(folder, warn, held):
             remove_unfinished(folder.resolve())
         yield
     finally:
-        if handle is not None:
+        for path, handle in held.items():
             with contextlib.suppress(OSError):
                 path.unlink(missing_ok=True)
             os.close(handle)
@@ -101,17 +99,16 @@ def folder_locked(folder: Path, warn: Callable[[str], None]) -> Iterator[None]:
 @contextmanager
 def lock_shared(folder: Path) -> Iterator[None]:
     """Share the lock of ``folder`` for the block with the process that took it: a worker may outlive its launcher."""
+    handles = []
     try:
-        handle = os.open(lock_file(folder), os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:  # nobody locked it on this machine
-        yield
-        return
-    try:
-        with contextlib.suppress(OSError):
-            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        for path in lock_files(folder):
+            with contextlib.suppress(OSError):  # nobody locked it in this place, or a file system cannot lock
+                handles.append(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW))
+                fcntl.flock(handles[-1], fcntl.LOCK_SH | fcntl.LOCK_NB)
         yield
     finally:
-        os.close(handle)
+        for handle in handles:
+            os.close(handle)
 
 
 def lock_file(folder: Path) -> Path:
@@ -119,6 +116,11 @@ def lock_file(folder: Path) -> Path:
     whole = folder.resolve()
     name = os.fsdecode(os.fsencode(whole.name)[: LONGEST_NAME - len("..lock")])
     return whole.parent / f".{name}.lock"
+
+
+def lock_files(folder: Path) -> tuple[Path, Path]:
+    """Where a lock of ``folder`` may lie: beside it and, for who may not write there, inside it."""
+    return lock_file(folder), folder.resolve() / INSIDE
 
 
 def _make_parents(path: Path) -> list[Path]:
@@ -132,24 +134,57 @@ def _make_parents(path: Path) -> list[Path]:
     return missing
 
 
-def _open(path: Path, folder: Path, warn: Callable[[str], None]) -> tuple[int | None, bool]:
-    """The lock file, and whether it is locked; None where it cannot be written, which does not forbid the work."""
-    while True:
-        try:
-            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
-        except OSError as error:
-            if error.errno not in MAY_NOT:
-                raise
-            warn(f"{folder} cannot be locked ({error.strerror}): make sure that no other run writes to it")
-            return None, False
+def _take(folder: Path, warn: Callable[[str], None], held: dict[Path, int]) -> bool:
+    """Lock the file beside ``folder`` or, if it may not be written, the one inside, and put it in ``held``.
+
+    Returns whether nobody else can write to the folder. Who made one of the files looks for the other one afterwards:
+    of two that come at the same time by different ways, at least one sees the other.
+    """
+    beside, inside = lock_files(folder)
+    alone = True
+    for path, make in ((beside, True), (inside, False)):
+        alone &= _take_one(path, folder, make, warn, held)
+    if not held:
+        for path, make in ((inside, True), (beside, False)):
+            alone &= _take_one(path, folder, make, warn, held)
+    if not held and folder.exists():  # what does not exist is refused when it cannot be made
+        warn(
+            f"{folder} cannot be locked, because no file may be written beside it or in it: make sure that no other "
+            "run writes to it"
+        )
+    return alone and bool(held)
+
+
+def _take_one(path: Path, folder: Path, make: bool, warn: Callable[[str], None], held: dict[Path, int]) -> bool:
+    """Lock the file ``path`` and put it in ``held``, if it is there or may be made; False where it cannot be locked."""
+    while (handle := _open(path, make)) is not None:
         try:
             locked = _lock(handle, folder, warn)
             if _is_still(handle, path):
-                return handle, locked
+                _write(handle, Holder.me())
+                held[path] = handle
+                return locked
         except BaseException:
             os.close(handle)
             raise
         os.close(handle)  # its holder removed it a moment ago: lock the next one
+    return True
+
+
+def _open(path: Path, make: bool) -> int | None:
+    """Open a lock file; None where there is none, and none may be made."""
+    always = os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT * make | always, 0o644)
+    except OSError as error:
+        if error.errno not in (*MAY_NOT, errno.ENOENT):
+            raise
+    try:
+        return os.open(path, os.O_RDONLY | always)  # a file of another user's is locked without writing to it
+    except OSError as error:
+        if error.errno not in (*MAY_NOT, errno.ENOENT):
+            raise
+        return None
 
 
 def _lock(handle: int, folder: Path, warn: Callable[[str], None]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,11 @@ def is_shard_folder(folder: Path) -> bool:
     except (OSError, ValueError):
         return False
     return isinstance(manifest, dict) and manifest.get("format") == FORMAT
+
+
+def fingerprint(folder: Path) -> bytes:
+    """Sizes and checksums of all files of the shards in ``folder``; empty if there are none."""
+    return json.dumps(read_manifest(folder)["parts"]).encode() if is_shard_folder(folder) else b""
 
 
 def require_free(folder: Path) -> None:

@@ -13,6 +13,7 @@ from halowire.partitioning import NamedHalo, Shard
 from halowire.pyg.bridge import Bridge
 from halowire.pyg.edges import Edges
 from halowire.pyg.typed_rows import ExtendTyped, SumTyped
+from halowire.wire import refuse_outside
 
 
 class DrawnBridge(Bridge):
@@ -115,4 +116,7 @@ class Directory:
         wanted = torch.bincount(self.owner[nodes], minlength=transport.size).tolist()
         asked = transport.swap_counts(wanted, "counts of the named nodes")
         send_index = transport.swap(self.place[nodes], wanted, asked, "exchange of the named nodes")
+        refuse_outside(
+            send_index, asked, shard.num_owned, "the place of a row", transport, "exchange of the named nodes"
+        )
         return NamedHalo.of(transport.rank, shard.ids, nodes, send_index, asked, wanted)

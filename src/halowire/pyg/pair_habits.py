@@ -14,6 +14,7 @@ from halowire.kernels import row_keys, uniform_bits
 from halowire.pyg.edges import unmarked
 from halowire.pyg.node_index import refuse_no_index
 from halowire.pyg.pairs import NodePlaces, Pairs, pair_names
+from halowire.wire import refuse_outside
 
 if TYPE_CHECKING:
     from halowire.partitioning import Shard
@@ -99,7 +100,9 @@ class PairHabits:
         if "_held" not in self.__dict__:
             shard, counts = self.shard, (self.shard.send_counts, self.shard.recv_counts)
             sent = shard.rows[shard.send_index]
-            halo = self.passing.transport.swap(sent, *counts, "numbers of the halo's nodes")
+            where = "numbers of the halo's nodes"
+            halo = self.passing.transport.swap(sent, *counts, where)
+            refuse_outside(halo, counts[1], shard.num_nodes, "the number of a node", self.passing.transport, where)
             self.__dict__["_held"] = torch.cat([shard.rows, halo])
         held: Tensor = self.__dict__["_held"]
         return held[rows]

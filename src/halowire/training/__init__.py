@@ -24,6 +24,7 @@ from halowire.training.rule import Kind, Rule, Situation, dashed, mesh_of, pipel
 from halowire.training.rules import RULES, refuse, settled
 from halowire.training.runner import Runner
 from halowire.training.savings import Savings, silent
+from halowire.training.shared_folder import sees_first
 from halowire.training.source import (
     cut_for,
     hold_out,
@@ -123,6 +124,7 @@ __all__ = [
     "refuse_too_large",
     "refuse_untrainable",
     "restore_generators",
+    "sees_first",
     "set_aside",
     "settled",
     "silent",

@@ -31,6 +31,7 @@ MAY_DIFFER = ("threads", "deadline", "device", "graph.root", "graph.features", "
 Instead of the setting ``device``, the device in use is compared. The run folder, ``--quiet`` and ``--tensorboard`` are
 no settings of the run, and are not compared either. All other settings are.
 """
+BY_METIS = ("auto", "metis")
 WHERE = "agreement of the workers"
 DIGEST_BYTES = 32
 MOST_BYTES = 1 << 20
@@ -75,6 +76,8 @@ def job_facts(job: Job, size: int, device: torch.device, cuts: bool) -> dict[str
     mesh = mesh_of(job.config, size)
     facts = setting_facts(job.config) | version_facts()
     facts |= {"device": device.type, "workers": job.workers, "resume": job.resume}
+    if cuts and job.shards.parent == job.run and job.config.partition.method in BY_METIS:
+        facts |= {"pymetis": version("pymetis")}  # every machine cuts for itself, and must come to the same parts
     facts |= {"mesh": f"{mesh.stages} x {mesh.parts}, {mesh.chunks} chunks"}
     if not job.source.startswith("/"):
         facts["graph"] = job.source  # the path of a file may differ; its content is compared as shards
@@ -105,6 +108,8 @@ def version_facts() -> dict[str, Any]:
         "halowire": version("halowire"),
         "torch": torch.__version__.partition("+")[0],
         "Python": ".".join(platform.python_version_tuple()[:2]),
+        "numpy": version("numpy"),
+        "safetensors": version("safetensors"),
         "kernels": kernels_in_use(),
     }
 

@@ -18,6 +18,7 @@ import re
 import shutil
 import zlib
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -25,8 +26,8 @@ from typing import Any
 
 from torch import Tensor
 
-from halowire.errors import in_one_line
-from halowire.files import put_in_place, sync_folder, write_synced
+from halowire.errors import InputError, in_one_line
+from halowire.files import put_in_place, sync_folder, write_synced, written_to
 from halowire.inputs import file_size, open_file, read_json
 
 CHECKPOINTS = "checkpoints"
@@ -188,17 +189,22 @@ def publish(temporary: Path, final: Path, manifest: Manifest) -> None:
     """Complete the folder ``temporary`` with its manifest, and rename it to ``final``; on return that is on disk."""
     write_synced(temporary, {MANIFEST: manifest.to_bytes()})
     sync_folder(temporary)
+    if not _is_folder(final):  # a link or a file would be in the way of the rename
+        final.unlink(missing_ok=True)
     put_in_place(temporary, final)
     sync_folder(final.parent)
 
 
 def remove_checkpoint(folder: Path) -> None:
-    """Remove a checkpoint, so that at no moment a half of it is taken for a checkpoint."""
-    if folder.exists():
+    """Remove a checkpoint, so that at no moment a half of it is taken for a checkpoint.
+
+    Of a link, also of one to nowhere, only the link is removed.
+    """
+    if folder.exists() or folder.is_symlink():
         removed = folder.with_name(f".{folder.name}.removed.tmp")
-        shutil.rmtree(removed, ignore_errors=True)
+        _clear(removed)
         folder.rename(removed)
-        shutil.rmtree(removed, ignore_errors=True)
+        _clear(removed)
 
 
 def keep_newest(run: Path, count: int, damaged: Mapping[str, str]) -> None:
@@ -209,10 +215,43 @@ def keep_newest(run: Path, count: int, damaged: Mapping[str, str]) -> None:
             remove_checkpoint(folder)
 
 
+def refuse_unwritable(run: Path, rank: int) -> None:
+    """Make the folder of checkpoints, and write and remove a file there: a run must not learn at its first save, after
+    minutes or at its end, that it cannot save."""
+    checkpoints = run / CHECKPOINTS
+    if checkpoints.exists() and not checkpoints.is_dir():
+        raise InputError(
+            f"{checkpoints} is a file, but the run saves its checkpoints in a folder of that name; move the file away, "
+            "or choose another --out"
+        )
+    trial = checkpoints / f".epoch-trial.tmp-{rank}"  # a name that is removed with those of half-written checkpoints
+    with written_to(checkpoints):
+        # Not its parents: the run folder exists, unless it was deleted, which is an error.
+        checkpoints.mkdir(exist_ok=True)
+        try:
+            trial.mkdir(exist_ok=True)
+            (trial / RECORD).write_bytes(b"{}")
+        finally:
+            shutil.rmtree(trial, ignore_errors=True)
+
+
 def remove_leftovers(run: Path) -> None:
     """Remove temporary folders that a killed run left among the checkpoints of ``run``."""
     for folder in _leftovers(run):
-        shutil.rmtree(folder, ignore_errors=True)
+        _clear(folder)
+
+
+def _clear(path: Path) -> None:
+    """Remove a folder with what is in it, a file or a link, as far as that is possible."""
+    if _is_folder(path):
+        shutil.rmtree(path, ignore_errors=True)
+        return
+    with suppress(OSError):
+        path.unlink()
+
+
+def _is_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
 
 
 def _leftovers(run: Path) -> Iterator[Path]:

@@ -15,7 +15,7 @@ from halowire.graph import draw_negatives, pair_keys
 from halowire.partitioning import NamedHalo, PartLinks, Shard
 from halowire.training.config import Config
 from halowire.training.task import SPLITS, by_split
-from halowire.wire import Crossing, Extend, HaloExchange, Policy, Transport, sent_over
+from halowire.wire import Crossing, Extend, HaloExchange, Policy, Transport, refuse_outside, sent_over
 
 Decoder = Callable[[Tensor, Tensor], Tensor]
 """``decoder(sources, targets)`` maps two tensors of rows ``[m, k]`` to scores ``[m]``, higher for likelier edges."""
@@ -204,5 +204,6 @@ class PairRows:
         asked = transport.swap_counts(wanted, "counts of the pairs' rows")
         nodes = self._wanted % self._num_nodes
         sent = transport.swap(self._links.place[nodes], wanted, asked, "exchange of the pairs' rows").long()
+        refuse_outside(sent, asked, shard.num_owned, "the place of a row", transport, "exchange of the pairs' rows")
         self.lists = NamedHalo.of(shard.rank, shard.ids, nodes, sent, asked, wanted)
         return HaloExchange(self.lists, transport, self._device, Policy())

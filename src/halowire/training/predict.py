@@ -16,7 +16,7 @@ from halowire.files import written_to, written_whole
 from halowire.partitioning import Shard
 from halowire.training.checkpoint import Tensors
 from halowire.training.runner import Runner
-from halowire.wire import Transport
+from halowire.wire import Transport, refuse_outside
 
 FORMATS = (".npy", ".csv")
 
@@ -51,6 +51,7 @@ def gather_predictions(logits: Tensor, shard: Shard, transport: Transport) -> tu
         values = transport.gather_rows(logits.cpu(), each, where)
     if rows is None or ids is None or values is None:
         return None
+    refuse_outside(rows, each, shard.num_nodes, "the number of a node", transport, where)
     order = rows.argsort()
     return values[order], ids[order]
 

@@ -73,7 +73,8 @@ class RunState:
         self._times = SaveTimes(config.checkpoint)
 
     def start(self) -> None:
-        """Begin to save: find out who shares this folder, remove left-overs, let the minutes run."""
+        """Begin to save: try whether this folder can be written to, find out who shares it, remove left-overs, let the
+        minutes run."""
         self._times.start()
         assert self._writer.folder
 

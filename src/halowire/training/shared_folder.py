@@ -13,10 +13,11 @@ from pathlib import Path
 
 import torch
 
-from halowire.errors import TrainingError, system_error
+from halowire.errors import InputError, TrainingError, system_error
 from halowire.events import SETUP
 from halowire.files import written_to
-from halowire.training.telling import gather_words
+from halowire.training.checkpoint import refuse_unwritable
+from halowire.training.telling import agreed, gather_words
 from halowire.wire import Transport
 
 WHERE = "search for shared folders"
@@ -41,17 +42,26 @@ class SharedFolder:
     def find(run: Path, transport: Transport) -> SharedFolder:
         """Find the workers that share the folder ``run`` of this worker; all workers call this together.
 
+        Before that, every worker tries whether it can save there.
+
         The first worker that creates a file of an agreed name writes its rank to it; all who share the folder read it.
         """
         start = transport.broadcast_bytes(secrets.token_hex(4).encode(), WHERE).decode()
-        if transport.size == 1:
-            return SharedFolder((0,), True, start)
-        mark, words, mine = run / f"{NAME}{start}", "", False
+        mark, words, mine = run / f"{NAME}{start}", "", True
         try:
-            mine = _create(mark, transport.rank)
+            refuse_unwritable(run, transport.rank)
+            mine = transport.size == 1 or _create(mark, transport.rank)
         except OSError as error:
             words = system_error(error)
-        refuse_failed(words, transport, WHERE)
+        except InputError as error:
+            words = str(error)
+        try:
+            refuse_failed(words, transport, WHERE)
+        except TrainingError:
+            mark.unlink(missing_ok=True)
+            raise
+        if transport.size == 1:
+            return SharedFolder((0,), True, start)
         owners = torch.zeros(transport.size, dtype=torch.int64)
         owners[transport.rank] = transport.rank if mine else int(mark.read_text())
         transport.all_reduce(owners, WHERE, SETUP)
@@ -65,6 +75,18 @@ class SharedFolder:
         for mark in run.glob(f"{NAME}*") if self.keeper else ():
             with suppress(OSError):
                 mark.unlink()
+
+
+def sees_first(run: Path, transport: Transport) -> bool:
+    """Whether the folder ``run`` of this worker is that of rank 0, which exists; all workers call this together."""
+    start = transport.broadcast_bytes(secrets.token_hex(4).encode(), WHERE).decode()
+    mark, first = run / f"{NAME}{start}", transport.rank == 0
+    agreed(lambda: _create(mark, 0) if first else False, transport, WHERE)
+    seen = mark.exists()
+    transport.barrier(WHERE)
+    if first:
+        mark.unlink(missing_ok=True)
+    return seen
 
 
 def refuse_failed(words: str, transport: Transport, where: str) -> None:

@@ -7,6 +7,7 @@ whole part), `ChunkExchange` (the halo rows of the chunks in work) and `StageLin
 `Transport` carries the bytes, and books them in the ledger.
 """
 
+from halowire.wire.arrived import refuse_outside
 from halowire.wire.chunk_halo import ChunkExchange, Routes
 from halowire.wire.circle import Circle, hold_watchdog, leave_group, pairs_of
 from halowire.wire.code_error import MEASURE_EVERY, MEASURED_ROWS
@@ -54,6 +55,6 @@ __all__ = [
     "InProcessTransport", "Machines", "Message", "NcclTransport", "Packed", "Pending", "Piece", "PinnedTransport",
     "Policy", "Rate", "Routes", "RowCodec", "Source", "StageLink", "Transport", "agree_on_codec", "bounded",
     "by_base", "check_codec", "codec_of", "column_subset", "exponential", "grade_bits", "grade_counts",
-    "hold_watchdog", "leave_group", "linear", "pairs_of", "parse_steps", "process_watch", "row_subset",
-    "run_threads", "sample_size", "seconds_text", "sent_over", "stepped", "transport_on", "vector_on",
+    "hold_watchdog", "leave_group", "linear", "pairs_of", "parse_steps", "process_watch", "refuse_outside",
+    "row_subset", "run_threads", "sample_size", "seconds_text", "sent_over", "stepped", "transport_on", "vector_on",
 ]  # fmt: skip

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from halowire.kernels import Csr
 from halowire.partitioning import Shard
+from halowire.wire.arrived import refuse_outside, refuse_wrong
 from halowire.wire.code_error import MEASURED_ROWS, CodeError
 from halowire.wire.halo_exchange import HaloExchange
 from halowire.wire.memory import Memory
@@ -21,6 +22,7 @@ from halowire.wire.route import Route
 from halowire.wire.terms import Draw, Terms
 from halowire.wire.transport import Transport
 
+WHERE = "agreement on the chunks"
 RowLists = list[list[Tensor]]
 """Row numbers, int64, by peer and chunk."""
 
@@ -88,15 +90,16 @@ class Routes:
         """
         device = exchange.device
         theirs = exchange.fetch(sent_over(own.float()[:, None], device))[:, 0].long().cpu()
+        refuse_outside(theirs, shard.recv_counts, count, "the chunk of a row", exchange.transport, WHERE)
         sent = torch.split(shard.send_index, list(shard.send_counts))
         forward = ChunkRoute.of(sent, own, torch.split(theirs, list(shard.recv_counts)), count)
-        needed, numbers, transposed = _backward(shard, halo.to(own.device), own, sent, exchange.transport)
+        needed, numbers, transposed = _backward(shard, halo.to(own.device), own, count, sent, exchange.transport)
         backward = ChunkRoute.of(needed, own, numbers, count)
         return Routes(forward.to(device), backward.to(device), transposed.to(device))
 
 
 def _backward(
-    shard: Shard, halo: Csr, own: Tensor, sent: Sequence[Tensor], transport: Transport
+    shard: Shard, halo: Csr, own: Tensor, count: int, sent: Sequence[Tensor], transport: Transport
 ) -> tuple[list[Tensor], list[Tensor], Csr]:
     """Tell every peer which owned rows read the peer's rows: their chunks, the edges and the weights.
 
@@ -114,7 +117,14 @@ def _backward(
         edges.append((places, column[mine] - first, weight[mine]))
     numbers = _swap([own[rows] for rows in needed], transport)
     places, sources, weights = (_swap([edge[kind] for edge in edges], transport) for kind in range(3))
-    ends = list(itertools.accumulate((peer.numel() for peer in numbers), initial=0))
+    rows, listed = [peer.numel() for peer in numbers], [peer.numel() for peer in places]
+    refuse_outside(torch.cat(numbers), rows, count, "the chunk of a row", transport, WHERE)
+    refuse_outside(torch.cat(places), listed, rows, "the place of a row", transport, WHERE)
+    for kind in (sources, weights):
+        uneven = torch.tensor([one.numel() != count for one, count in zip(kind, listed, strict=True)])
+        refuse_wrong(uneven, [1] * len(listed), "lists of edges differ in length", transport, WHERE)
+    refuse_outside(torch.cat(sources), listed, shard.send_counts, "the source of an edge", transport, WHERE)
+    ends = list(itertools.accumulate(rows, initial=0))
     rows_of = torch.cat([mine[source] for mine, source in zip(sent, sources, strict=True)])
     columns_of = torch.cat([place + start for place, start in zip(places, ends, strict=False)])
     return needed, numbers, Csr.from_edges(rows_of, columns_of, shard.num_owned, ends[-1], torch.cat(weights))
@@ -122,10 +132,9 @@ def _backward(
 
 def _swap(parts: list[Tensor], transport: Transport) -> list[Tensor]:
     """Send ``parts[p]`` to every peer ``p``; returns what each peer sent."""
-    where = "agreement on the chunks"
     counts = [part.numel() for part in parts]
-    expected = transport.swap_counts(counts, where)
-    return list(torch.split(transport.swap(torch.cat(parts), counts, expected, where), expected))
+    expected = transport.swap_counts(counts, WHERE)
+    return list(torch.split(transport.swap(torch.cat(parts), counts, expected, WHERE), expected))
 
 
 def _by_chunk(rows: Tensor, numbers: Tensor, count: int) -> list[Tensor]:

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from halowire.kernels import Csr, empty, row_range
 from halowire.partitioning import Shard, covered_rows, summed_pairs
+from halowire.wire.arrived import refuse_outside, refuse_wrong
 from halowire.wire.machine_cover import machine_cover
 from halowire.wire.transport import Transport
 
@@ -155,18 +156,36 @@ class Cover:
         lengths = transport.swap(wanted.lengths, wanted.counts, sent, WHERE)
         ids = transport.swap(wanted.ids, wanted.counts, sent, WHERE)
         asked = [int(part.sum()) for part in torch.split(wanted.lengths, wanted.counts)]
+        most = [count + 1 for count in shard.send_counts]
+        refuse_outside(lengths, sent, most, "the number of rows of a sum", transport, WHERE, low=1)
         given = [int(part.sum()) for part in torch.split(lengths, sent)]
         places = transport.swap(wanted.places, asked, given, WHERE)
+        refuse_outside(places, given, shard.send_counts, "the place of a row", transport, WHERE)
         weights = transport.swap(wanted.weights, asked, given, WHERE)
         peer = torch.repeat_interleave(torch.arange(len(sent)), torch.tensor(given))
         first = torch.tensor([0, *shard.send_counts]).cumsum(0)[:-1]
         boundary = shard.send_index[places + first[peer]]
+        _refuse_other_ids(shard, ids, sent, lengths, boundary, transport)
         place = torch.repeat_interleave(torch.arange(lengths.numel()), lengths)
         back = Csr.from_edges(boundary, place, shard.num_boundary, lengths.numel(), weights)
         sums, index, kept = _once(back.transpose(), ids)
         last = sums.indices.long()[sums.indptr[1:] - 1] + 1
         lists = CoverLists(shard.rank, ids[kept], wanted.ids, index, tuple(sent), tuple(wanted.counts))
         return Cover(sums, last, back, lists, wanted.halo)
+
+
+def _refuse_other_ids(
+    shard: Shard, ids: Tensor, sent: list[int], lengths: Tensor, boundary: Tensor, transport: Transport
+) -> None:
+    """Raise unless rows that travel themselves have their own ids, and sums ids that no other sum has.
+
+    What has one id is computed once for all peers, so that a wrong one would give a peer another row.
+    """
+    summed = (ids & SUM_ID) != 0
+    own = shard.ids[boundary[lengths.cumsum(0) - lengths]]
+    refuse_wrong(~summed & ((lengths != 1) | (ids != own)), sent, "a row has another id", transport, WHERE)
+    number, times = torch.unique(ids, return_inverse=True, return_counts=True)[1:]
+    refuse_wrong(summed & (times[number] > 1), sent, "two sums have one id", transport, WHERE)
 
 
 def _once(listed: Csr, ids: Tensor) -> tuple[Csr, Tensor, Tensor]:

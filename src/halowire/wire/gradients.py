@@ -7,6 +7,7 @@ from torch import Tensor
 
 from halowire.events import GRADIENT
 from halowire.kernels import Packing, pack_rows, stream_key, unpack_rows
+from halowire.wire.codec import Packed
 from halowire.wire.transport import Transport
 
 WIDTH = 256
@@ -21,12 +22,13 @@ class GradientCodec:
     The vector is cut into rows of 256 values, and the rows into one range per worker, its owner. First every worker
     sends ``Q(v)``, ``v = gradient + e``, range by range to the owners, and keeps the error ``e = v - Q(v)`` for the
     next epoch; an owner adds up what arrives in rank order. Then the owner sends ``Q(s)``, ``s = sum + e'``, to all,
-    uses ``Q(s)`` itself too, and keeps ``e' = s - Q(s)``. Each worker sends ``2 (P - 1) / P`` of the packed vector. One
-    bit per value uses the code ``levels``.
+    uses ``Q(s)`` itself too, and keeps ``e' = s - Q(s)``. Each worker sends ``2 (P - 1) / P`` of the packed vector, and
+    ``2 (P - 1)`` headers. One bit per value uses the code ``levels``.
     """
 
     def __init__(self, bits: int, transport: Transport, seed: int) -> None:
         self._packing = Packing(bits, "levels" if bits == 1 else "minmax")
+        self._name = Packed(self._packing).wire_name
         self._transport = transport
         self._seed = seed
         self.state: dict[str, Tensor] = {}
@@ -49,7 +51,7 @@ class GradientCodec:
         wanted, packed, _ = self._code("gradient.sent", rows, epoch, 2 * rank)
         own = torch.split(wanted, counts)[rank]
         torch.split(self.state["gradient.sent"], counts)[rank].zero_()  # this worker's own range does not travel
-        arrived = self._swap(list(torch.split(packed, counts)), [counts[rank]] * len(counts), where)
+        arrived = self._swap(list(torch.split(packed, counts)), [counts[rank]] * len(counts), epoch, where)
         arrived[rank] = own
         return torch.stack(arrived).sum(0)
 
@@ -57,16 +59,17 @@ class GradientCodec:
         """Send this worker's own range to all; returns all ranges, as every worker sees them."""
         rank = self._transport.rank
         _, packed, seen = self._code("gradient.shared", total, epoch, 2 * rank + 1)
-        segments = self._swap([packed] * len(counts), counts, where)
+        segments = self._swap([packed] * len(counts), counts, epoch, where)
         segments[rank] = seen
         return segments
 
-    def _swap(self, parts: list[Tensor], counts: list[int], where: str) -> list[Tensor]:
+    def _swap(self, parts: list[Tensor], counts: list[int], epoch: int, where: str) -> list[Tensor]:
         """Send ``parts[p]`` to every other worker ``p``; returns the decoded rows of each, none for this worker."""
         others = [peer for peer in range(len(parts)) if peer != self._transport.rank]
         sent = [len(part) if peer in others else 0 for peer, part in enumerate(parts)]
         expected = [count if peer in others else 0 for peer, count in enumerate(counts)]
-        data = self._transport.swap(torch.cat([parts[peer] for peer in others]), sent, expected, where)
+        rows = torch.cat([parts[peer] for peer in others])
+        data = self._transport.swap(rows, sent, expected, where, epoch, self._name)
         return list(torch.split(unpack_rows(data, self._packing, WIDTH), expected))
 
     def _code(self, name: str, rows: Tensor, epoch: int, stream: int) -> tuple[Tensor, Tensor, Tensor]:

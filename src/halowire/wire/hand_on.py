@@ -21,6 +21,7 @@ from halowire.errors import InputError
 from halowire.events import SETUP
 from halowire.kernels import Csr, take_rows
 from halowire.partitioning import HaloLists
+from halowire.wire.arrived import MOST, refuse_outside
 from halowire.wire.carriers import choose_carriers
 from halowire.wire.hop import Hop
 from halowire.wire.placement import sent_over
@@ -190,6 +191,7 @@ def _halos_beside(lists: HaloLists, transport: Transport, members: Sequence[int]
     others = [member for member in members if member != rank]
     each = [size * (peer in others) for peer in range(size)]
     sizes = transport.swap(torch.tensor(lists.recv_counts).repeat(len(others)), each, each, WHERE).view(-1, size)
+    refuse_outside(sizes.view(-1), each, MOST, "the number of halo rows", transport, WHERE)
     counts = {rank: list(lists.recv_counts)} | dict(zip(others, sizes.tolist(), strict=True))
     sent = [lists.num_halo * (peer in others) for peer in range(size)]
     received = [sum(counts[peer]) if peer in others else 0 for peer in range(size)]

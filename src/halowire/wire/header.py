@@ -1,6 +1,8 @@
 """The header of a message: 16 bytes that say what the bytes behind them are, checked before anything is decoded.
 
-A header travels in front of the rows for one peer, as a send of its own on the same connection, little endian:
+Every message between two workers has one, also those of `Transport.swap`. Sums over all workers and copies of rank 0's
+values, which torch makes in steps of its own, have none. A header travels in front of the rows for one peer, as a send
+of its own on the same connection, little endian:
 
 ====== ==== ======== ==============================================================================================
 offset size field    value
@@ -20,6 +22,7 @@ straight from the matrix that computed them: a header between them would cost a 
 from __future__ import annotations
 
 import struct
+from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -38,9 +41,13 @@ CODECS = (
     "8-bit and more minmax", "4-bit and more minmax", "2-bit and more minmax", "1-bit and more minmax",
     "8-bit and more levels", "4-bit and more levels", "2-bit and more levels", "1-bit and more levels",
     "8-bit and more clipped", "4-bit and more clipped", "2-bit and more clipped", "1-bit and more clipped",
-    "a codec of one's own",
+    "a codec of one's own", "plain values",
 )  # fmt: skip
 """The names of all codecs (`Codec.wire_name`); a codec's place is its number on the wire, so new ones go to the end."""
+
+PLAIN = CODECS[-1]
+"""What is sent as it lies in memory, see `Transport.swap`: not coded rows, but lists, counts and values of any type."""
+RING = 8
 
 
 class Header(NamedTuple):
@@ -89,6 +96,17 @@ class Header(NamedTuple):
 def kind_of(codec: str, backward: bool, between_stages: bool, as_changes: bool) -> int:
     """The byte ``kind`` of a header."""
     return CODECS.index(codec) | BACK * backward | BETWEEN_STAGES * between_stages | AS_CHANGES * as_changes
+
+
+def headers_of(place: tuple[int, int, int, int], rows: Sequence[int], sizes: Sequence[int]) -> dict[int, Header]:
+    """The header of the rows of every peer that sends or gets bytes; ``place``: run, epoch, layer and kind."""
+    pairs = enumerate(zip(rows, sizes, strict=True))
+    return {peer: Header.of(*place, count, size) for peer, (count, size) in pairs if size}
+
+
+def with_headers(sizes: Sequence[int]) -> list[int]:
+    """Bytes for every peer, with those of the headers, which messages without bytes do not have."""
+    return [size + HEADER_BYTES * (size > 0) for size in sizes]
 
 
 def refuse_other(expected: Header, came: Header, rank: int, where: str) -> None:
@@ -142,3 +160,26 @@ class Envelope:
             came = Header(*LAYOUT.unpack_from(self._bytes, (first + peer) * HEADER_BYTES))
             if came != header:
                 refuse_other(header, came, members[peer], where)
+
+    def free(self) -> None:
+        """The buffer with which the headers left is free, so that another message may leave from its address."""
+        if self.left_with != self.leaving[0].data_ptr():  # headers that left from their own memory may be under way
+            self.left_with = 0
+
+
+class EnvelopeRing:
+    """Envelopes for messages that follow one another.
+
+    Where headers are checked when their memory is needed again, that is :data:`RING` messages later.
+    """
+
+    def __init__(self) -> None:
+        self._made: deque[Envelope] = deque()
+
+    def next(self, peers: int) -> Envelope:
+        """The envelope that was used longest ago."""
+        if len(self._made) < RING:
+            self._made.append(Envelope(peers))
+        else:
+            self._made.rotate(-1)
+        return self._made[-1]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from halowire.wire.header import HEADER_BYTES, Envelope, Header
+from halowire.wire.header import Envelope, headers_of, with_headers
 from halowire.wire.memory import Memory
 from halowire.wire.transport import Transport
 
@@ -44,16 +44,12 @@ class Hop:
     ) -> None:
         """Send ``sent[p]`` rows of ``leaving`` to every peer ``p``, and wait for ``received[p]`` rows from it."""
         sizes, expected = ([count * row_bytes for count in counts] for counts in (sent, received))
-        self.envelope.sent = self._headers(sent, sizes)
-        self.envelope.expected = self._headers(received, expected)
-        self.transport.count([size + HEADER_BYTES * (size > 0) for size in sizes])
+        says = self.transport.run, self.epoch, self.place[0], self.kind
+        self.envelope.sent = headers_of(says, sent, sizes)
+        self.envelope.expected = headers_of(says, received, expected)
+        self.transport.count(with_headers(sizes))
         under_way = self.transport.all_to_all(
             leaving, sizes, arriving, expected, f"{self.where}, within the machine", envelope=self.envelope
         )
         with self.transport.ledger.waiting(*self.place):
             self.transport.wait(under_way)
-
-    def _headers(self, rows: Sequence[int], sizes: Sequence[int]) -> dict[int, Header]:
-        place = self.transport.run, self.epoch, self.place[0], self.kind
-        pairs = enumerate(zip(rows, sizes, strict=True))
-        return {peer: Header.of(*place, count, size) for peer, (count, size) in pairs if size}

@@ -12,7 +12,7 @@ from torch import Tensor
 from halowire.errors import LateError
 from halowire.events import Ledger
 from halowire.wire.deadline import Wait
-from halowire.wire.header import Envelope
+from halowire.wire.header import Envelope, EnvelopeRing
 from halowire.wire.machines import Machines
 from halowire.wire.route import Piece
 from halowire.wire.transport import Pending, Transport
@@ -69,6 +69,7 @@ class InProcessTransport(Transport):
         self._outgoing = {}
         self._expected = {}
         self._unchecked = {}
+        self._envelopes = EnvelopeRing()
 
     def open(
         self,

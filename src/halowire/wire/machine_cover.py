@@ -14,6 +14,7 @@ from torch import Tensor
 from halowire.events import SETUP
 from halowire.kernels import Csr
 from halowire.partitioning import Shard, cover_counts, fewest_rows
+from halowire.wire.arrived import MOST, refuse_outside
 from halowire.wire.transport import Transport
 
 WHERE = "agreement on the sums that a machine gets"
@@ -64,6 +65,7 @@ def _edges_beside(shard: Shard, halo: Csr, transport: Transport) -> tuple[list[T
     others = [peer for peer in machines.beside(rank) if peer != rank]
     each = [size * (peer in others) for peer in range(size)]
     sizes = transport.swap(counts.repeat(len(others)), each, each, WHERE).view(-1, size)
+    refuse_outside(sizes.view(-1), each, MOST, "the number of edges", transport, WHERE)
     known = {rank: counts} | dict(zip(others, sizes, strict=True))
     sent = [len(edges) * (peer in others) for peer in range(size)]
     received = [int(known[peer].sum()) if peer in others else 0 for peer in range(size)]

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from halowire.kernels import Csr, row_range, take_rows
 from halowire.wire.codec import Codec, Packed, Source, Uniform
-from halowire.wire.header import HEADER_BYTES, Envelope, Header, kind_of
+from halowire.wire.header import Envelope, Header, headers_of, kind_of, with_headers
 from halowire.wire.hop import Hop
 from halowire.wire.memory import Memory, add_columns
 from halowire.wire.policy import BACKWARD
@@ -153,7 +153,7 @@ class Message:
             self.expect()
         transport, account = self._wire.transport, self._wire.account
         with nullcontext() if account is None or self.terms.epoch < 0 else transport.ledger.account(account):
-            transport.count([size + HEADER_BYTES * (size > 0) for size in self._sent_bytes], *self.place)
+            transport.count(with_headers(self._sent_bytes), *self.place)
 
     def expect(self) -> None:
         """Exchange the bytes as they are now; a worker that only receives calls this instead of :meth:`launch`."""
@@ -258,11 +258,7 @@ class Message:
     def _headers(self, codec: Codec, rows: Sequence[int], sizes: Sequence[int]) -> dict[int, Header]:
         """The header of the rows of every peer that sends or gets bytes, coded by ``codec``."""
         place = self._wire.transport.run, self.terms.epoch, self.terms.layer, self._kind(codec)
-        return {
-            peer: Header.of(*place, count, size)
-            for peer, (count, size) in enumerate(zip(rows, sizes, strict=True))
-            if size
-        }
+        return headers_of(place, rows, sizes)
 
     def _kind(self, codec: Codec) -> int:
         """What the headers of rows that are coded by ``codec`` say of them."""

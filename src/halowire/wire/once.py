@@ -17,6 +17,7 @@ from torch import Tensor
 
 from halowire.events import SETUP
 from halowire.kernels import Csr
+from halowire.wire.arrived import refuse_outside
 from halowire.wire.transport import Transport
 
 WHERE = "exchange of the features"
@@ -62,8 +63,10 @@ def swap_once(rows: Tensor | Csr, sent: Sequence[int], received: Sequence[int], 
     # Row lengths first, so that the receiver knows the sizes; then the columns; then the values, if there are any.
     lengths = stored.indptr.diff().to(torch.int32)
     arrived = transport.swap(lengths, sent, received, WHERE).long()
+    refuse_outside(arrived, received, stored.num_cols + 1, "the number of values of a row", transport, WHERE)
     sizes = sums_by_peer(lengths, sent), sums_by_peer(arrived, received)
     columns = transport.swap(stored.indices.to(form.columns), *sizes, WHERE).to(stored.indices.dtype)
+    refuse_outside(columns, sizes[1], stored.num_cols, "a column", transport, WHERE)
     weight = None
     if form.values is not None:
         own = torch.ones(stored.nnz) if stored.weight is None else stored.weight

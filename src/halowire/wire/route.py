@@ -232,3 +232,9 @@ def inverse_of(index: Tensor, rows: int) -> Csr:
     count = index.numel()
     places = index.new_empty(count).copy_(index.new_ones(count).cumsum(0) - 1)
     return Csr.from_edges(index, places, rows, count)
+
+
+def whole_pieces(sizes: Sequence[int]) -> list[Piece]:
+    """The pieces of a message that is not cut: one for every peer that gets bytes."""
+    ends = list(itertools.accumulate(sizes))
+    return [Piece(peer, 0, end - size, end) for peer, (size, end) in enumerate(zip(sizes, ends, strict=True)) if size]

@@ -19,9 +19,9 @@ from halowire.errors import LateError
 from halowire.events import GRADIENT, Ledger
 from halowire.wire.circle import DEFAULT_DEADLINE, Circle, second_group
 from halowire.wire.deadline import Wait, process_watch, who_is_late
-from halowire.wire.header import Envelope, Header
+from halowire.wire.header import PLAIN, Envelope, EnvelopeRing, Header, headers_of, kind_of, with_headers
 from halowire.wire.machines import Machines
-from halowire.wire.route import PIECES, Piece
+from halowire.wire.route import PIECES, Piece, whole_pieces
 
 TAGS_EACH = PIECES + 1
 """Tags that every message uses: one for each piece, and one for its headers."""
@@ -98,6 +98,7 @@ class Transport:
         self._tag = 0
         self._outgoing: dict[int, Pending] = {}
         self._unchecked: dict[int, Headers] = {}
+        self._envelopes = EnvelopeRing()
         self._expected: dict[int, Pending] = {} if self._halos is None else _EXPECTED.setdefault(self._halos, {})
 
     def among(self, circle: Circle) -> Self:
@@ -305,18 +306,25 @@ class Transport:
             self.broadcast(torch.frombuffer(mine, dtype=torch.uint8), where)
         return bytes(mine)
 
-    def swap(self, rows: Tensor, sent: Sizes, received: Sizes, where: str) -> Tensor:
+    def swap(
+        self, rows: Tensor, sent: Sizes, received: Sizes, where: str, epoch: int = -1, codec: str = PLAIN
+    ) -> Tensor:
         """Send ``sent[p]`` of the ``rows`` ``[n, ...]``, grouped by peer, to every peer ``p``; returns the peers' rows.
 
-        ``received[p]`` is the number of rows from ``p``; where it is not known, :meth:`swap_counts` finds it.
+        ``received[p]`` is the number of rows from ``p``; where it is not known, :meth:`swap_counts` finds it. The
+        headers say ``epoch`` (-1: set-up, evaluation, or exact rows), and how the rows are coded.
         """
         data = rows.contiguous().view(-1).view(torch.uint8)
         width = rows.element_size() * math.prod(rows.shape[1:])
         arrived = torch.empty(sum(received) * width, dtype=torch.uint8, device=rows.device)
         sizes = [count * width for count in sent], [count * width for count in received]
-        self.count(sizes[0])
-        self.wait(self.all_to_all(data, sizes[0], arrived, sizes[1], where))
+        self.count(with_headers(sizes[0]))
+        says, envelope = (self.run, epoch, 0, kind_of(codec, False, False, False)), self._envelopes.next(self.size)
+        envelope.sent = headers_of(says, sent, sizes[0])
+        envelope.expected = headers_of(says, received, sizes[1])
+        self.wait(self.all_to_all(data, sizes[0], arrived, sizes[1], where, envelope=envelope))
         self.settle(data)
+        envelope.free()
         return arrived.view(rows.dtype).view(sum(received), *rows.shape[1:])
 
     def swap_counts(self, counts: Sizes, where: str) -> list[int]:
@@ -382,9 +390,3 @@ def _length_tag(nbytes: int) -> int:
     meet its receiver waits, while the header says what is wrong.
     """
     return ((nbytes * 2654435761 & 0xFFFFFFFF) >> 18) << 17
-
-
-def whole_pieces(sizes: Sizes) -> list[Piece]:
-    """The pieces of a message that is not cut: one for every peer that gets bytes."""
-    ends = list(itertools.accumulate(sizes))
-    return [Piece(peer, 0, end - size, end) for peer, (size, end) in enumerate(zip(sizes, ends, strict=True)) if size]

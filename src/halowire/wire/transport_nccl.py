@@ -18,9 +18,9 @@ from halowire.wire.circle import DEFAULT_DEADLINE, Circle, abort_groups
 from halowire.wire.deadline import process_watch
 from halowire.wire.flights import Flight, Flights
 from halowire.wire.header import Envelope
-from halowire.wire.route import Piece
+from halowire.wire.route import Piece, whole_pieces
 from halowire.wire.streams import Streams
-from halowire.wire.transport import Pending, Sizes, Transport, Works, whole_pieces
+from halowire.wire.transport import Pending, Sizes, Transport, Works
 
 
 class NcclTransport(Transport):

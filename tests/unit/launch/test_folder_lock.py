@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from halowire.errors import InputError
-from halowire.launch.folder_lock import folder_locked, lock_file, lock_shared
+from halowire.launch.folder_lock import folder_locked, lock_file, lock_files, lock_shared
 
 
 def silent(text: str) -> None:
@@ -98,3 +98,71 @@ def test_left_overs_are_removed_only_under_a_lock(tmp_path, monkeypatch):
 
 def cannot_lock(handle: int, operation: int) -> None:
     raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+
+@pytest.fixture
+def fixed_parent(tmp_path, monkeypatch):
+    """A folder that may be written to, in a folder that may not; the calls that would write there are refused."""
+    run = tmp_path / "fixed" / "run"
+    run.mkdir(parents=True)
+    system_open = os.open
+
+    def refuse_beside(path, flags, *more, **named):
+        if Path(path).parent == run.parent and flags & os.O_CREAT and not Path(path).exists():
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return system_open(path, flags, *more, **named)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", refuse_beside)
+        yield run
+
+
+def test_where_the_parent_may_not_be_written_the_lock_lies_inside(fixed_parent):
+    with folder_locked(fixed_parent, silent):
+        assert json.loads((fixed_parent / ".lock").read_text())["pid"] == os.getpid()
+        with pytest.raises(InputError, match="is in use by process"), folder_locked(fixed_parent, silent):
+            raise AssertionError("two holders")
+    assert list(fixed_parent.parent.rglob("*")) == [fixed_parent]
+
+
+def test_workers_share_the_lock_that_lies_inside(fixed_parent):
+    launcher = holder(fixed_parent)
+    worker = holder(fixed_parent, shared=True)
+    killed(launcher)
+    with pytest.raises(InputError, match="is in use by process"), folder_locked(fixed_parent, silent):
+        raise AssertionError("two holders")
+    killed(worker)
+    with folder_locked(fixed_parent, silent):
+        pass
+
+
+@pytest.mark.parametrize("first_may", [False, True])
+def test_users_with_different_rights_see_each_others_locks(fixed_parent, monkeypatch, first_may):
+    """One user may write to the parent, and another one only to the folder."""
+    beside, inside = lock_files(fixed_parent)
+    refusing = os.open
+    if first_may:
+        beside.write_text("")  # the first of the two makes it: who finds it may lock it
+    child = holder(fixed_parent)
+    assert inside.exists() is not first_may
+    monkeypatch.undo()  # the second one may write everywhere
+    if first_may:
+        monkeypatch.setattr(os, "open", refusing)  # and here it is the first one
+    with pytest.raises(InputError, match=f"process {child} on"), folder_locked(fixed_parent, silent):
+        raise AssertionError("two holders")
+    killed(child)
+    with folder_locked(fixed_parent, silent):
+        pass
+
+
+def test_a_folder_in_which_nothing_may_be_written_is_said_to_be_unlocked(tmp_path, monkeypatch):
+    warnings: list[str] = []
+    (tmp_path / "run").mkdir()
+    monkeypatch.setattr(os, "open", may_not)
+    with folder_locked(tmp_path / "run", warnings.append):
+        pass
+    assert len(warnings) == 1 and "no file may be written beside it or in it" in warnings[0]
+
+
+def may_not(*args, **named):
+    raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))

@@ -79,10 +79,20 @@ def test_a_job_says_what_decides_its_results(tmp_path):
     facts = job_facts(job, 2, CPU, cuts=True)
     assert facts["mesh"] == "1 x 2, 1 chunks" and facts["graph"] == "sbm:nodes=10" and facts["device"] == "cpu"
     assert facts["torch"] and facts["Python"] and facts["halowire"] and facts["kernels"] in ("native", "torch")
+    assert facts["numpy"] and facts["safetensors"]
     for other in (replace(job, resume=True), replace(job, source="sbm:nodes=11"), replace(job, workers=3)):
         assert job_facts(other, 2, CPU, cuts=True) != facts
     for same in (replace(job, quiet=True), replace(job, run=tmp_path / "elsewhere"), replace(job, tensorboard=True)):
         assert job_facts(same, 2, CPU, cuts=True) == facts
+
+
+def test_machines_that_cut_with_metis_compare_its_version(tmp_path):
+    job = make_job(tmp_path)
+    job = replace(job, shards=job.run / "shards")
+    assert job_facts(job, 2, CPU, cuts=True)["pymetis"]
+    at_random = replace(job, config=job.config.replace({"partition.method": "random"}))
+    for other in (job_facts(job, 2, CPU, cuts=False), job_facts(at_random, 2, CPU, cuts=True)):
+        assert "pymetis" not in other, "nobody cuts with it"
 
 
 def test_partitions_are_compared_by_their_checksums(tmp_path):

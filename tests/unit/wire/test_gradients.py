@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from halowire.wire import GradientCodec, Transport
+from halowire.wire import HEADER_BYTES, GradientCodec, Transport
 
 LENGTH = 1000
 
@@ -38,9 +38,11 @@ def test_every_worker_gets_the_same_sum(on_workers, workers, bits, limit):
         if epoch == 0:
             error = np.linalg.norm(results[0][0][0] - want) / np.linalg.norm(want)
             assert error < limit
-    # 4 rows of 256 values; every row travels to its owner from all others and from its owner to all others
+    # 4 rows of 256 values; every row travels to its owner from all others and from its owner to all others. In each of
+    # the two steps every worker sends every other one a message, which has a header.
     width = {16: 512, 8: 260, 1: 36}[bits]
-    assert sum(sent for _, sent in results) == 2 * 2 * (workers - 1) * 4 * width
+    headers = 2 * 2 * workers * (workers - 1) * HEADER_BYTES
+    assert sum(sent for _, sent in results) == 2 * 2 * (workers - 1) * 4 * width + headers
 
 
 def test_feedback_makes_up_for_the_errors(on_workers):

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from halowire.events import SETUP
 from halowire.kernels import Csr
-from halowire.wire import InProcessTransport, run_threads
+from halowire.wire import HEADER_BYTES, InProcessTransport, run_threads
 from halowire.wire.once import swap_once
 
 ROWS, COLUMNS = 6, 40
@@ -29,7 +29,10 @@ def expected_bytes(kind: str) -> int:
     entries = sum(int((make_rows(kind, rank) != 0).sum()) for rank in range(2))
     cells = 2 * ROWS * COLUMNS
     sparse = {"few": 2 + 4, "few counts": 2 + 2, "words": 2, "nothing": 2}
-    return 2 * ROWS * 4 + entries * sparse[kind] if kind in sparse else cells * (2 if kind == "counts" else 4)
+    # Every step is a message to each: lengths, columns, and values unless all are 1; a message without bytes is none.
+    messages = {"few": 3, "few counts": 3, "words": 2, "nothing": 1}.get(kind, 1)
+    rows = 2 * ROWS * 4 + entries * sparse[kind] if kind in sparse else cells * (2 if kind == "counts" else 4)
+    return rows + 2 * messages * HEADER_BYTES
 
 
 @pytest.mark.parametrize("sparse", [False, True])

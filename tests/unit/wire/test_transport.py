@@ -6,7 +6,7 @@ import gc
 
 import torch
 
-from halowire.wire import Piece, Transport
+from halowire.wire import HEADER_BYTES, Piece, Transport
 
 
 def collectives_here(rank: int) -> tuple[list[float], bytes, list[int], object, dict[str, int]]:
@@ -32,7 +32,7 @@ def test_collectives(on_workers):
     assert results[1][3] is None
     # rank 0: lengths of two messages, eleven bytes and one int64, each to two workers; the others: what they gather
     assert results[0][4]["setup"] == 2 * (8 + 8 + 11 + 8)
-    assert results[2][4]["setup"] == 2 * 2 * 8
+    assert results[2][4]["setup"] == 2 * 2 * 8 + HEADER_BYTES
 
 
 def swapped_here(rank: int) -> tuple[list[int], list[list[int]], int]:
@@ -52,7 +52,7 @@ def test_rows_are_swapped(on_workers):
     results = on_workers(3, swapped_here)
     assert [expected for expected, _, _ in results] == [[0, 0, 0], [1, 0, 1], [2, 2, 0]]
     assert [arrived for _, arrived, _ in results] == [[], [[0, 1], [2, 1]], [[0, 2], [0, 2], [1, 2], [1, 2]]]
-    assert [sent for _, _, sent in results] == [3 * 16, 2 * 16, 1 * 16]
+    assert [sent for _, _, sent in results] == [3 * 16 + 2 * HEADER_BYTES, 2 * 16 + HEADER_BYTES, 1 * 16 + HEADER_BYTES]
 
 
 def forgotten_here(rank: int) -> tuple[list[int], int]:
