@@ -25,6 +25,7 @@ QUICK = [
     ("own", "exact"),
     ("DropEdges", "exact"),
     ("HeteroConv SAGE", "exact"),
+    ("HGTConv", "exact"),
 ]
 RECIPES_OF_MODELS = [name for name, recipe in RECIPES.items() if recipe.config.mesh.stages == 1 and name != "isolated"]
 LINKS = {"task__kind": "link", "task__train_negatives": 2}
