@@ -63,7 +63,7 @@ def main() -> None:
     torch.set_num_threads(1)
     switch = Switch()
     switch.install()
-    with joined(torch.device("cpu"), 600.0) as (transport, _):
+    with joined(torch.device("cpu"), 600.0) as (transport, *_):
         # The tables are of wires that send every row; bench/bytes counts what need not travel.
         config = recipe_config(request["recipe"]).replace({"wire.plain": True} | request["settings"])
         shard = read_shard(shards, transport.rank)

@@ -37,7 +37,6 @@ from halowire.files import write_json, written_whole
 from halowire.kernels import kernels_in_use, stream_key, why_twins
 from halowire.launch import (
     Place,
-    choose_device,
     device_words,
     joined,
     lock_shared,
@@ -151,10 +150,9 @@ def train_worker(job: Job, prepare: Callable[[], None] | None = None) -> dict[st
     ``prepare`` makes the shards, once per machine; it is given if they were not made before the workers started.
     """
     place = Place.here()
-    device = choose_device(job.config.device, place)
     threads = set_threads(job.config.threads, place)
     console = Console(quiet=job.quiet or place.rank > 0)
-    with joined(device, *job.joining) as (transport, network), stop_wish() as wish:
+    with joined(job.config.device, *job.joining) as (transport, network, device), stop_wish() as wish:
         agree(job_facts(job, transport.size, device, prepare is not None), transport)
         _prepare_together(job, prepare, place, transport)
         console.line(f"workers     {transport.size} on {device_words(device)}, threads of each: {threads}; {network}")
@@ -185,11 +183,10 @@ def train_worker(job: Job, prepare: Callable[[], None] | None = None) -> dict[st
 def fit_worker(job: Job, folder: Path) -> dict[str, Any]:
     """Train the user's model in ``folder`` on this worker's part of ``job``, and predict; return the summary."""
     place = Place.here()
-    device = choose_device(job.config.device, place)
     set_threads(job.config.threads, place)
     console = Console(quiet=job.quiet or place.rank > 0)
     given = HandOver.read(folder)
-    with joined(device, *job.joining) as (transport, network), stop_wish() as wish:
+    with joined(job.config.device, *job.joining) as (transport, network, device), stop_wish() as wish:
         agree(job_facts(job, transport.size, device, cuts=False), transport)
         if device.type != "cpu":
             console.line(f"workers     {transport.size} on {device_words(device)}; {network}")
@@ -255,9 +252,8 @@ def _train(job: Job, trainer: Trainer, console: Console, wish: Callable[[], bool
 def predict_worker(job: Job, out: Path) -> None:
     """Write the predictions of a finished run."""
     place = Place.here()
-    device = choose_device(job.config.device, place)
     set_threads(job.config.threads, place)
-    with joined(device, *job.joining) as (transport, _):
+    with joined(job.config.device, *job.joining) as (transport, _, device):
         agree(job_facts(job, transport.size, device, cuts=False), transport)
         shard = read_part(job, transport)
         runner = _runner(job, shard, shard, transport, device)
@@ -281,7 +277,7 @@ def _best_weights(job: Job, transport: Transport) -> dict[str, torch.Tensor]:
 
 def roundtrip_worker(deadline: float = 60.0) -> None:
     """Measure the round trip between every pair of workers; rank 0 prints the result."""
-    with joined(torch.device("cpu"), deadline) as (transport, network):
+    with joined(torch.device("cpu"), deadline) as (transport, network, _):
         pairs = measure_pairs(transport)
         if transport.rank == 0:
             print(f"network         {network}")

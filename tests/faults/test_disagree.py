@@ -48,3 +48,13 @@ def test_different_flags_are_refused_and_nothing_is_deleted(tmp_path):
         assert "optim.weight_decay is 0.0 on rank 0 and 0.1 on rank 1" in said
     assert (tmp_path / "0" / "summary.json").read_text() == summary
     assert json.loads((tmp_path / "0" / "config.json").read_text())["seed"] == 0
+
+
+def test_a_machine_without_a_gpu_stops_the_others_at_once(tmp_path):
+    for code, said in on_two_machines(tmp_path, ("--device", "cpu"), ("--device", "cuda")):
+        assert code == 2
+        assert said.splitlines() == [
+            "halowire: error: rank 1 cannot start (cpu on rank 0; nothing it may use on rank 1): --device cuda needs a "
+            "GPU for every worker here (1), but torch sees 0; use --device cpu"
+        ]
+    assert not any((tmp_path / folder).exists() for folder in ("0", "1"))

@@ -37,7 +37,7 @@ def prove_worker(subject: Subject | None = None) -> None:
     ``subject`` is the device, by default the GPU of this worker's local rank.
     """
     subject = subject or this_gpu(Place.here())
-    with joined(subject.device, DEADLINE, "gloo" if subject.shared else "auto") as (transport, _):
+    with joined(subject.device, DEADLINE, "gloo" if subject.shared else "auto") as (transport, *_):
         found = examine(transport, subject)
         failed = _failures(found.failed, transport)
         if transport.rank == 0:
