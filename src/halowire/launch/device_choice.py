@@ -16,6 +16,7 @@ from halowire.launch.carrier import choose_carrier, device_and_carrier
 from halowire.launch.place import Place
 from halowire.launch.token import LINGER, from_all
 
+SETTINGS = ("auto", "cpu", "cuda")
 NOTHING = "nothing it may use"
 """What a worker has that must refuse the settings."""
 
@@ -32,6 +33,11 @@ def choose_device(setting: str, place: Place) -> torch.device:
 
     The worker with local rank ``r`` gets GPU ``r``.
     """
+    if setting not in SETTINGS:
+        raise InputError(
+            f"device is {setting!r}, expected cpu, cuda or auto; with cuda every worker takes the GPU of its own local "
+            "rank, and CUDA_VISIBLE_DEVICES says which GPUs there are"
+        )
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if setting == "cuda" and count < place.local_size:
         fewer = f"start at most {count} workers on this machine, or " if count else ""

@@ -32,6 +32,13 @@ def test_cuda_is_refused_where_there_is_none(monkeypatch):
     assert device_words(torch.device("cpu")) == "cpu"
 
 
+@pytest.mark.parametrize("setting", ["cuda:0", "mps", "CUDA", ""])
+def test_other_devices_are_refused_with_the_way_out(monkeypatch, setting):
+    gpus(monkeypatch, 2)
+    with pytest.raises(InputError, match="expected cpu, cuda or auto; with cuda every worker takes the GPU of its own"):
+        choose_device(setting, place_of(0, 1))
+
+
 def test_every_worker_of_a_machine_gets_a_gpu_of_its_own(monkeypatch):
     gpus(monkeypatch, 2)
     devices = [choose_device(setting, place_of(rank, 2)) for rank, setting in enumerate(["cuda", "auto"])]
