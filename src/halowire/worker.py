@@ -1,7 +1,7 @@
 """A worker process joins the others, reads its shard, and trains, fits the user's own model, or predicts.
 
-Its arguments are ``train RUN``, ``fit RUN FOLDER``, ``predict RUN FILE``, ``roundtrip`` or ``prove``; the launcher
-starts it as ``python -m halowire.worker``, and a single worker runs in the user's own process.
+Its arguments are ``train RUN``, ``fit RUN FOLDER``, ``predict RUN FILE DEVICE``, ``roundtrip`` or ``prove``; the
+launcher starts it as ``python -m halowire.worker``, and a single worker runs in the user's own process.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def run(words: list[str]) -> int:
     # A model of the user's own may fail in the user's code, whose traceback the user needs to see.
     with nullcontext() if verb == "fit" else bugs_kept(job.run, Place.here().rank):
         if verb == "predict":
-            predict_worker(replace(job, quiet=True), Path(rest[1]))
+            predict_worker(replace(job, quiet=True).on_device(rest[2]), Path(rest[1]))
             return 0
         summary = train_worker(job) if verb == "train" else fit_worker(job, Path(rest[1]))
         return INTERRUPTED if summary["status"] == "stopped" else 0
@@ -256,6 +256,10 @@ def predict_worker(job: Job, out: Path) -> None:
     with joined(job.config.device, *job.joining) as (transport, _, device):
         agree(job_facts(job, transport.size, device, cuts=False), transport)
         shard = read_part(job, transport)
+        if device.type != "cpu":
+            mesh, twins = mesh_of(job.config, transport.size), kernels_in_use(device) == "torch"
+            needed, warn = estimate(shard, shard, job.config, mesh, twins).of_predictions(), Console(quiet=True).warn
+            agreed(lambda: refuse_too_large(needed, device, place.rank, warn), transport, FITS)
         runner = _runner(job, shard, shard, transport, device)
         found = gather_predictions(predict(runner, _best_weights(job, transport)), runner.shard, transport)
         runner.peers.settle()

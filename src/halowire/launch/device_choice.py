@@ -6,6 +6,7 @@ import contextlib
 import json
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -61,6 +62,11 @@ def means_of(wanted: str | torch.device, transport: str, place: Place) -> Means:
     """The means of this worker: its device, as the setting ``wanted`` says or given as it is, and the carrier."""
     device = wanted if isinstance(wanted, torch.device) else choose_device(wanted, place)
     return Means(device, choose_carrier(transport, device))
+
+
+def refuse_missing_means(device: str, transport: str, workers: int) -> None:
+    """Refuse what this machine cannot give to so many ``workers`` of its own, before anything is read or written."""
+    means_of(device, transport, replace(Place.here(), local_size=workers))
 
 
 def agree_on_means(store: Store, place: Place, choose: Callable[[], Means], deadline: float) -> Means:
