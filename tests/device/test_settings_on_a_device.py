@@ -21,7 +21,7 @@ OF_RATE: list[dict[str, Any]] = [
     {"rate__bits": 1, "rate__narrow_code": "levels/clipped"},
     {"rate__bits": 8, "rate__layers": "1:4/1,2:2/16"},
     {"rate__ratio": 2.0, "rate__layer_ratios": "1:5"},
-    {"rate__schedule": "budget", "rate__budget": 6e4},
+    {"rate__schedule": "budget", "rate__budget": 58528.0},
     {"rate__schedule": "steps", "rate__steps": "0:4,2:1"},
     {"rate__schedule": "exponential", "rate__max_ratio": 8.0, "rate__min_ratio": 2.0},
     {"rate__bits": 1, "rate__code": "clipped"},
