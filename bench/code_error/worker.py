@@ -69,7 +69,7 @@ def main() -> None:
     shards, folder, seed = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
     place = Place.here()
     set_threads(1, place)
-    with joined(CPU, 600.0) as (transport, _):
+    with joined(CPU, 600.0) as (transport, *_):
         shard = read_shard(shards, place.rank)
         runs = {name: folder / f"run-{number}" for number, name in enumerate(CODES)}
         rows = [row for name, run in runs.items() for row in train(name, seed, shard, transport, run)]

@@ -63,7 +63,7 @@ def main() -> None:
     torch.set_num_threads(1)
     switch = Switch()
     switch.install()
-    with joined(torch.device("cpu"), 600.0) as (transport, _):
+    with joined(torch.device("cpu"), 600.0) as (transport, *_):
         config = recipe_config(request["recipe"]).replace(request["settings"])
         shard = read_shard(shards, transport.rank)
         trainer = Trainer(GraphParallel(shard, shard, config, transport), config, transport, Path(request["run"]))

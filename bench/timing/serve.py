@@ -55,7 +55,7 @@ def serve(prepare: Callable[[Json, Transport], Callable[[Json], None]]) -> None:
     """``prepare(start, transport)`` gives the function that works on requests; serve until a request is empty."""
     folder, place = Path(sys.argv[1]), Place.here()
     set_threads(0, place)
-    with joined(CPU, DEADLINE) as (transport, _):
+    with joined(CPU, DEADLINE) as (transport, *_):
         work, number = prepare(json.loads((folder / "start.json").read_text()), transport), 0
         while request := _next(folder / f"request-{number}.json"):
             free_memory()

@@ -135,7 +135,7 @@ def compare(
     return Comparing(plan, graph, workers, Console(quiet=quiet)).run()
 
 
-def predict(run: Run | str | Path, out: str | Path) -> Path:
+def predict(run: Run | str | Path, out: str | Path, *, device: str | None = None) -> Path:
     """Write the predictions of a run for every node, in the order of the user's graph.
 
     Example:
@@ -145,10 +145,11 @@ def predict(run: Run | str | Path, out: str | Path) -> Path:
     Args:
         run: a run, or its folder.
         out: ``.npy`` for logits ``[num_nodes, num_classes]``, ``.csv`` for ``id,class`` (or ``id,value``) lines.
+        device: ``cpu``, ``cuda`` or ``auto``; left out, what the run was trained with.
 
     Returns:
         The file ``out``.
     """
     target = Path(out)
-    predict_run(run.folder if isinstance(run, Run) else Path(run), target)
+    predict_run(run.folder if isinstance(run, Run) else Path(run), target, device)
     return target

@@ -6,7 +6,7 @@ from typing import Any
 
 from halowire.errors import InputError, Interrupted, TrainingError
 from halowire.graph import Graph
-from halowire.launch import folder_locked, launched
+from halowire.launch import folder_locked, launched, refuse_missing_means
 from halowire.partitioning import is_shard_folder
 from halowire.report import Console, count_line, table_rows, write_compare_page, write_record
 from halowire.running import RunOptions, graph_name, graph_source, train_run, worker_count
@@ -74,6 +74,7 @@ class Comparing:
         for cell in self.cells:
             try:
                 worker_count(self.workers, self.graph, cell.config)
+                refuse_missing_means(cell.config.device, cell.config.transport, self.workers)
             except InputError as error:
                 raise InputError(f"{cell.recipe} cannot run here: {error}") from None
         refuse_other_comparison(self.plan, graph_source(self.graph), self.workers)

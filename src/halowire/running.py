@@ -16,7 +16,7 @@ from halowire.errors import InputError, NotFiniteError, WorkerError, bugs_kept
 from halowire.files import written_to
 from halowire.graph import Graph, dataset_name, is_dataset, read_npy
 from halowire.inputs import read_json
-from halowire.launch import Place, choose_device, folder_locked, launched, refuse_crowd, run_folder, run_workers
+from halowire.launch import Place, folder_locked, launched, refuse_crowd, refuse_missing_means, run_folder, run_workers
 from halowire.partitioning import fingerprint, read_manifest, read_shard
 from halowire.report import Console
 from halowire.training import (
@@ -86,7 +86,7 @@ def train_run(
     if is_shards(graph):
         refuse_other_cut(shards, mesh_of(config, workers).parts, config, recipe_config(recipe))
     if not launched():
-        choose_device(config.device, replace(Place.here(), local_size=workers))
+        refuse_missing_means(config.device, config.transport, workers)
     with bugs_kept(run, Place.here().rank), ExitStack() as held:
         return finished(job, _train(job, partial(_prepare, job, graph, options.overwrite, held), options.max_restarts))
 
@@ -104,10 +104,12 @@ def _train(job: Job, prepare: Callable[[bytes], None], max_restarts: int) -> dic
     return summary
 
 
-def predict_run(folder: Path, target: Path) -> None:
-    """Write the predictions of the run in ``folder`` to the file ``target``."""
+def predict_run(folder: Path, target: Path, device: str | None = None) -> None:
+    """Write the predictions of the run in ``folder`` to the file ``target``, on its own device or on ``device``."""
     check_format(target)
     job = replace(Job.read(folder), quiet=True)
+    if device is not None:
+        job = job.on_device(device)
     if job.config.task.kind == "link" and target.suffix == ".csv":
         raise InputError("a run of links gives rows to score pairs with, no classes; give a name that ends in .npy")
     if not holds_parts(job.shards, job.parts):
@@ -117,12 +119,15 @@ def predict_run(folder: Path, target: Path) -> None:
             "workers was interrupted; resume the run first"
         )
     if job.own_model:
+        if device is not None:
+            raise InputError("halowire.fit left the predictions of your own model in the run; leave --device out")
         _write_kept_predictions(job, target)
         return
     if newest_checkpoint(folder) is None:
         raise InputError(f"run {folder} has no checkpoint yet, so there is nothing to predict with; train it first")
     if not launched():
-        run_workers(job.workers, ["predict", str(folder), str(target)])
+        refuse_missing_means(job.config.device, job.config.transport, job.workers)
+        run_workers(job.workers, ["predict", str(folder), str(target), job.config.device])
         return
     if Place.here().size != job.workers:
         raise InputError(

@@ -1,7 +1,7 @@
 """A worker process joins the others, reads its shard, and trains, fits the user's own model, or predicts.
 
-Its arguments are ``train RUN``, ``fit RUN FOLDER``, ``predict RUN FILE``, ``roundtrip`` or ``prove``; the launcher
-starts it as ``python -m halowire.worker``, and a single worker runs in the user's own process.
+Its arguments are ``train RUN``, ``fit RUN FOLDER``, ``predict RUN FILE DEVICE``, ``roundtrip`` or ``prove``; the
+launcher starts it as ``python -m halowire.worker``, and a single worker runs in the user's own process.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ from halowire.files import write_json, written_whole
 from halowire.kernels import kernels_in_use, stream_key, why_twins
 from halowire.launch import (
     Place,
-    choose_device,
     device_words,
     joined,
     lock_shared,
@@ -120,7 +119,7 @@ def run(words: list[str]) -> int:
     # A model of the user's own may fail in the user's code, whose traceback the user needs to see.
     with nullcontext() if verb == "fit" else bugs_kept(job.run, Place.here().rank):
         if verb == "predict":
-            predict_worker(replace(job, quiet=True), Path(rest[1]))
+            predict_worker(replace(job, quiet=True).on_device(rest[2]), Path(rest[1]))
             return 0
         summary = train_worker(job) if verb == "train" else fit_worker(job, Path(rest[1]))
         return INTERRUPTED if summary["status"] == "stopped" else 0
@@ -152,10 +151,9 @@ def train_worker(job: Job, prepare: Callable[[bytes], None] | None = None) -> di
     started, see :func:`prepare_together`.
     """
     place = Place.here()
-    device = choose_device(job.config.device, place)
     threads = set_threads(job.config.threads, place)
     console = Console(quiet=job.quiet or place.rank > 0)
-    with joined(device, *job.joining) as (transport, network), stop_wish() as wish:
+    with joined(job.config.device, *job.joining) as (transport, network, device), stop_wish() as wish:
         agree(job_facts(job, transport.size, device, prepare is not None), transport)
         if prepare is not None:
             prepare_together(job, prepare, place, transport)
@@ -187,11 +185,10 @@ def train_worker(job: Job, prepare: Callable[[bytes], None] | None = None) -> di
 def fit_worker(job: Job, folder: Path) -> dict[str, Any]:
     """Train the user's model in ``folder`` on this worker's part of ``job``, and predict; return the summary."""
     place = Place.here()
-    device = choose_device(job.config.device, place)
     set_threads(job.config.threads, place)
     console = Console(quiet=job.quiet or place.rank > 0)
     given = HandOver.read(folder)
-    with joined(device, *job.joining) as (transport, network), stop_wish() as wish:
+    with joined(job.config.device, *job.joining) as (transport, network, device), stop_wish() as wish:
         agree(job_facts(job, transport.size, device, cuts=False), transport)
         if device.type != "cpu":
             console.line(f"workers     {transport.size} on {device_words(device)}; {network}")
@@ -257,11 +254,14 @@ def _train(job: Job, trainer: Trainer, console: Console, wish: Callable[[], bool
 def predict_worker(job: Job, out: Path) -> None:
     """Write the predictions of a finished run."""
     place = Place.here()
-    device = choose_device(job.config.device, place)
     set_threads(job.config.threads, place)
-    with joined(device, *job.joining) as (transport, _):
+    with joined(job.config.device, *job.joining) as (transport, _, device):
         agree(job_facts(job, transport.size, device, cuts=False), transport)
         shard = read_part(job, transport)
+        if device.type != "cpu":
+            mesh, twins = mesh_of(job.config, transport.size), kernels_in_use(device) == "torch"
+            needed, warn = estimate(shard, shard, job.config, mesh, twins).of_predictions(), Console(quiet=True).warn
+            agreed(lambda: refuse_too_large(needed, device, place.rank, warn), transport, FITS)
         runner = _runner(job, shard, shard, transport, device)
         found = gather_predictions(predict(runner, _best_weights(job, transport)), runner.shard, transport)
         runner.peers.settle()
@@ -283,7 +283,7 @@ def _best_weights(job: Job, transport: Transport) -> dict[str, torch.Tensor]:
 
 def roundtrip_worker(deadline: float = 60.0) -> None:
     """Measure the round trip between every pair of workers; rank 0 prints the result."""
-    with joined(torch.device("cpu"), deadline) as (transport, network):
+    with joined(torch.device("cpu"), deadline) as (transport, network, _):
         pairs = measure_pairs(transport)
         if transport.rank == 0:
             print(f"network         {network}")

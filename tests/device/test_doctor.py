@@ -77,6 +77,16 @@ def test_a_wrong_byte_fails_and_is_named(capfd):
     assert "2 comparisons of the GPU with the CPU failed; please report the text above" in said.err
 
 
+@pytest.mark.slow
+def test_a_wrong_byte_of_another_rank_is_named_too(capfd):
+    with pytest.raises(WorkerError, match="doctor ended with 1"):
+        run_local(2, SCRIPT, ["wrong-1", "exact"])
+    lines = capfd.readouterr().out.splitlines()
+    assert "kernels against the CPU's: 33 of 33 agree" in lines
+    assert any(line.startswith("WRONG on rank 1: pack 1-bit minmax, 48 columns: ") for line in lines)
+    assert lines[-1] == "result          comparisons failed: 1 on rank 1"
+
+
 def _kernel_fault(rank: int) -> list[str]:
     with Simulation() as simulation, pytest.MonkeyPatch.context() as patch:
         cases = kernel_proof.kernel_cases

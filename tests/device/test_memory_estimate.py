@@ -23,7 +23,7 @@ from halowire.training.memory_estimate import FACTOR, MemoryEstimate
 from halowire.wire import Transport
 from tests.support.device_case import config_of
 from tests.support.device_graphs import graph_of
-from tests.support.device_memory import USUAL, Sizes, memory_of_run
+from tests.support.device_memory import USUAL, Sizes, memory_of_predictions, memory_of_run
 from tests.support.scripts.sim_worker import FREE_BYTES
 from tests.support.sim import SIM, Simulation
 
@@ -45,6 +45,14 @@ def test_the_estimate_is_near(
     on_sim: Callable[..., list[Any]], model: str, recipe: str, more: dict[str, Any], sizes: Sizes
 ) -> None:
     _check(on_sim, model, recipe, more, sizes)
+
+
+@pytest.mark.parametrize(("model", "recipe", "more", "sizes"), CASES)
+def test_the_estimate_of_predictions_is_near(
+    on_sim: Callable[..., list[Any]], model: str, recipe: str, more: dict[str, Any], sizes: Sizes
+) -> None:
+    for taken, found in on_sim(memory_of_predictions, config_of(model, recipe, **SMALL | more), sizes):
+        assert taken / FACTOR <= found.total <= taken * FACTOR, f"{taken} bytes; {found.words()}"
 
 
 REFUSED = ("bns", "gnnpipe", "gnnpipe-1bit", "first-layer", "halowire-late")

@@ -51,8 +51,10 @@ def test_a_buffer_that_is_touched_before_the_wait_is_found(on_sim: Callable[...,
 
 
 def _linked(rank: int, fault: str) -> tuple[list[list[float]], list[Post], str]:
-    """Send three chunks of two kinds from rank 0 to rank 1 by stage links, and one back; what arrived on rank 1."""
-    said = ""
+    """Send three chunks of two kinds from rank 0 to rank 1 by stage links; what arrived on rank 1, and what is said."""
+    said, wait = "", NcclTransport.wait
+    if fault == "no wait":
+        NcclTransport.wait = lambda self, pending: pending.received  # type: ignore
     try:
         with nccl_simulated(apart=True):
             nccl = nccl_here()
@@ -70,14 +72,19 @@ def _linked(rank: int, fault: str) -> tuple[list[list[float]], list[Post], str]:
                 rows[0].zero_()
             else:
                 _expect_all(links, into, fault)
+                if fault == "read before it is taken":
+                    into[1][PLACES[2]].sum()
                 for number, at in enumerate(PLACES):
-                    for link in links:
+                    for link, matrix in zip(links, into, strict=True):
                         link.take(number)
                         link.unpack(at)
+                        matrix[at].sum()
             transport.drain()
             found = [matrix.tolist() for matrix in into]
     except DeviceError as error:
         return [], nccl.posts, str(error)
+    finally:
+        NcclTransport.wait = wait  # type: ignore
     return found, nccl.posts, said
 
 
@@ -106,6 +113,37 @@ def test_receives_in_another_order_are_found(on_sim: Callable[..., list[Any]]) -
     (_, sent, _), (_, taken, said) = on_sim(_linked, "link by link")
     assert "meets another message of rank 0" in said
     assert len(wrong_meetings([sent, taken])) == 4
+
+
+@pytest.mark.parametrize("fault", ["read before it is taken", "no wait"])
+def test_rows_of_a_stage_link_that_are_read_too_early_are_found(on_sim: Callable[..., list[Any]], fault: str) -> None:
+    _, (_, _, said) = on_sim(_linked, fault)
+    assert said.startswith("race: ") and "reads memory that arrives in epoch 4, stage link into layer 2" in said, said
+
+
+def _summed(rank: int, names: tuple[str, str]) -> tuple[list[Post], str]:
+    """Launch two sums of as many values on all workers, on rank 1 in the other order; what was posted and said."""
+    try:
+        with nccl_simulated(apart=True):
+            nccl = nccl_here()
+            transport = transport_of(SIM)
+            order = names if rank == 0 else names[::-1]
+            launched = [transport.start_reduce(torch.ones(4, device=SIM), where) for where in order]
+            for pending in launched:
+                transport.wait(pending)
+            transport.drain()
+    except DeviceError as error:
+        return nccl.posts, str(error)
+    return nccl.posts, ""
+
+
+def test_collectives_in_another_order_are_found(on_sim: Callable[..., list[Any]]) -> None:
+    (first, said), (second, _) = on_sim(_summed, ("gradients of layer 1", "gradients of layer 2"))
+    assert "meets another message of rank 1" in said, said
+    found = wrong_meetings([first, second])
+    assert len(found) == 2 and "rank 1 beside rank 0, number " in found[0], found
+    (first, said), (second, _) = on_sim(_summed, ("gradients of all layers", "gradients of all layers"))
+    assert not said and not wrong_meetings([first, second])
 
 
 def _refused(rank: int) -> list[str]:

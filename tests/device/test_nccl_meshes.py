@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from halowire.training import RECIPES, Config
+from tests.support.allowed import allowed
 from tests.support.device_case import Outcome, config_of, same_run, torch_kernels, train_on
 from tests.support.order_watch import Post, wrong_meetings
 from tests.support.sim import SIM, nccl_here, nccl_simulated
@@ -31,12 +32,20 @@ def _check(found: list[tuple[tuple[Outcome, Outcome], list[Post]]]) -> set[tuple
 
 
 DEEP: dict[str, Any] = {"model__layers": 4, "epochs": 3, "eval__every": 3}
+STAGED: list[tuple[str, str, dict[str, Any]]] = [
+    ("gcnii", "gnnpipe", {}),
+    ("sage", "gnnpipe-1bit", {}),
+    ("gcn", "halowire-classic", {"rate__share": 0.0}),
+    ("resgcn", "varco", {}),
+]
+"""Stages send two kinds of rows, changes in one bit, changes with gradients clipped, and columns."""
 MESHES: list[tuple[int, str, str, dict[str, Any]]] = [
-    (workers, model, recipe, {"mesh__stages": stages, "mesh__parts": workers // stages, "mesh__chunks": chunks})
+    (workers, model, recipe, more)
     for workers, stages in ((2, 2), (3, 3), (4, 4), (4, 2))
     for chunks in (1, 3)
-    for model, recipe in (("gcnii", "gnnpipe"), ("sage", "gnnpipe-1bit"), ("gcn", "halowire"), ("resgcn", "varco"))
-    if not (workers == 4 and stages == 2 and recipe == "gnnpipe-1bit")
+    for model, recipe, wire in STAGED
+    for more in [{"mesh__stages": stages, "mesh__parts": workers // stages, "mesh__chunks": chunks, **wire}]
+    if allowed(config_of(model, recipe, **DEEP, **more), workers)
 ]
 
 
@@ -63,3 +72,9 @@ def test_every_recipe_of_parts(on_sim: Callable[..., list[Any]], workers: int, r
     if recipe == "isolated":
         pytest.skip("nothing travels in training")
     assert not _check(on_sim(_watched, config_of("sage", recipe), workers=workers)), "all messages are collective"
+
+
+def test_the_rules_leave_stages_to_every_recipe_of_the_list() -> None:
+    assert {(workers, model, recipe) for workers, model, recipe, _ in MESHES} >= {
+        (workers, model, recipe) for workers in (2, 3, 4) for model, recipe, _ in STAGED
+    }

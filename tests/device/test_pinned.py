@@ -14,6 +14,7 @@ import torch
 
 from halowire.training import RECIPES
 from halowire.wire import Circle, PinnedTransport, Transport, transport_pinned
+from tests.support.allowed import allowed, refused
 from tests.support.device_case import Outcome, config_of, few_waits, same_run, train_both
 from tests.support.sim import SIM, DeviceError, pinned_simulated
 from tests.support.sim.device_module import SimEvent
@@ -56,8 +57,12 @@ def test_rows_travel_through_the_host(
     _check(on_sim, sums, model, recipe, more)
 
 
+RECIPES_OF_TWO = [name for name in RECIPES if allowed(config_of("sage", name, model__layers=4))]
+"""All recipes that two workers can run."""
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("recipe", [name for name in RECIPES if name != "hybrid"])
+@pytest.mark.parametrize("recipe", RECIPES_OF_TWO)
 def test_every_recipe(on_sim: Callable[..., list[Any]], recipe: str) -> None:
     _check(on_sim, 1, "sage", recipe, {"model__layers": 4})
 
@@ -115,3 +120,8 @@ FAULTS = {
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_copy_to_the_host_is_waited_for_and_its_rows_are_held(on_sim: Callable[..., list[Any]], fault: str) -> None:
     assert on_sim(_told, fault) == [FAULTS[fault].format(peer=1 - rank) for rank in range(2)]
+
+
+def test_the_rules_leave_every_recipe_but_the_hybrid_to_two_workers() -> None:
+    assert not refused(config_of(model, recipe, **more) for _, model, recipe, more in QUICK)
+    assert set(RECIPES) - set(RECIPES_OF_TWO) == {"hybrid"}

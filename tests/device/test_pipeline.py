@@ -12,6 +12,7 @@ import torch
 from halowire.layers import MODELS, Rows
 from halowire.schedules import ChunkSums
 from halowire.wire import MEASURE_EVERY
+from tests.support.allowed import refused
 from tests.support.device_case import config_of, few_waits, same_run, train_both, train_on
 from tests.support.sim import SIM, DeviceError, Simulation
 
@@ -133,3 +134,9 @@ def _faulty(rank: int) -> None:
 
 def test_a_read_and_a_matrix_of_the_host_in_the_pipeline_are_found(on_sim: Callable[..., list[Any]]) -> None:
     on_sim(_faulty)
+
+
+def test_every_case_is_allowed() -> None:
+    wires = [(model, recipe, {"model__layers": 4, **more}) for model in ("sage", "gcnii") for recipe, more in WIRES]
+    assert not refused(config_of(model, recipe, **more) for model, recipe, more in [*QUICK, *WHOLE, *wires])
+    assert not refused((config_of(model, recipe, **more) for model, recipe, more in LARGE), workers=4)

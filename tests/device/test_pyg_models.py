@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from halowire.training import RECIPES
-from tests.support.device_case import config_of, few_waits, same_run
+from tests.support.allowed import LINKS, OF_KIND, allowed, refused
+from tests.support.device_case import few_waits, own_config_of, same_run
 from tests.support.device_pyg import HETERO, LAYER, MODELS, fit_on_both, loop_on_both, waits_of_plain
 from tests.support.list_case import EQUAL
 from tests.support.pyg_layers import LAYERS
@@ -25,9 +26,11 @@ QUICK = [
     ("own", "exact"),
     ("DropEdges", "exact"),
     ("HeteroConv SAGE", "exact"),
+    ("HGTConv", "exact"),
 ]
-RECIPES_OF_MODELS = [name for name, recipe in RECIPES.items() if recipe.config.mesh.stages == 1 and name != "isolated"]
-LINKS = {"task__kind": "link", "task__train_negatives": 2}
+RECIPES_OF_MODELS = [name for name in RECIPES if allowed(own_config_of(name), caller="distribute")]
+"""Recipes without stages, that leave no edges out, and need not know where a model drops values."""
+KINDS = ("classes", "labels", "values", "links")
 
 
 def _check(on_sim: Callable[..., list[Any]], name: str, recipe: str) -> None:
@@ -42,22 +45,22 @@ def test_a_model_on_a_device(on_sim: Callable[..., list[Any]], name: str, recipe
 
 
 def test_fit_on_a_device(on_sim: Callable[..., list[Any]]) -> None:
-    both = on_sim(fit_on_both, config_of("sage", "two-levels"))
+    both = on_sim(fit_on_both, own_config_of("two-levels"))
     same_run(both)
     few_waits(both, MOST_WAITS, first=1)
 
 
 def test_fit_of_links_with_a_codec_of_ones_own(on_sim: Callable[..., list[Any]]) -> None:
-    both = on_sim(fit_on_both, config_of("sage", "exact", **LINKS), "links", True)
+    both = on_sim(fit_on_both, own_config_of("exact", **LINKS), "links", True)
     same_run(both)
     few_waits(both, MOST_WAITS, first=1)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["classes", "labels", "values", "links"])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("recipe", RECIPES_OF_MODELS)
 def test_fit_of_every_task(on_sim: Callable[..., list[Any]], kind: str, recipe: str) -> None:
-    both = on_sim(fit_on_both, config_of("sage", recipe, **(LINKS if kind == "links" else {})), kind)
+    both = on_sim(fit_on_both, own_config_of(recipe, **OF_KIND.get(kind, {})), kind)
     same_run(both)
     few_waits(both, MOST_WAITS, first=1)
 
@@ -66,7 +69,7 @@ WHOLE = [
     (name, recipe)
     for name in (*MODELS, *HETERO)
     for recipe in RECIPES_OF_MODELS
-    if (name, recipe) != ("DropEdges", "delta")  # refused: rows of other edges change in every epoch
+    if allowed(own_config_of(recipe), caller="distribute", drops=name == "DropEdges")
 ]
 
 
@@ -99,3 +102,9 @@ def test_waits_of_layers_that_are_not_compared(on_sim: Callable[..., list[Any]],
 @pytest.mark.parametrize(("name", "recipe"), WHOLE)
 def test_every_model_and_recipe(on_sim: Callable[..., list[Any]], name: str, recipe: str) -> None:
     _check(on_sim, name, recipe)
+
+
+def test_the_rules_leave_what_is_not_for_parts_or_leaves_edges_out() -> None:
+    assert not refused((own_config_of(recipe) for _, recipe in (*QUICK, *LISTED)), caller="distribute")
+    left_out = {"isolated", "first-layer", "halowire-late", "gnnpipe", "hybrid", "gnnpipe-1bit"}
+    assert set(RECIPES) - set(RECIPES_OF_MODELS) == left_out

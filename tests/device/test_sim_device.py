@@ -121,6 +121,7 @@ def _counted(rank: int) -> None:
             "repeat_interleave without output_size": lambda: x.repeat_interleave(torch.ones_like(x[:, 0]).long(), 0),
             "copy to the host": x.cpu,
             "copy to the device": lambda: x.copy_(host),
+            "to_sparse": lambda: torch.ops.aten._to_sparse_csr(x),
         }
         for kind, wait in waiting.items():
             before = counts.waits.total()
@@ -129,8 +130,11 @@ def _counted(rank: int) -> None:
             assert kind in added, f"{kind}: {counts.report()}"
         # None of these needs the host to wait.
         before, copies = counts.waits.total(), counts.copies.total()
+        x.copy_(torch.zeros(4, 3, pin_memory=True), non_blocking=True)
+        assert counts.copies.total() == copies + 1 and counts.waits.total() == before
         x.copy_(host, non_blocking=True)
-        assert counts.copies.total() == copies + 1
+        assert counts.waits.total() == before + 1, "memory that is not pinned is staged"
+        before = counts.waits.total()
         x[device_rows] = 1.0
         x.index_add_(0, device_rows, torch.ones(2, 3, device="sim"))
         torch.repeat_interleave(x, torch.ones(4, dtype=torch.int64, device="sim"), 0, output_size=4)

@@ -10,7 +10,9 @@ import pytest
 from halowire.layers import MODELS
 from halowire.training import RECIPES, Config
 from halowire.wire import MEASURE_EVERY
+from tests.support.allowed import LINKS, OF_KIND, allowed, refused
 from tests.support.device_case import config_of, few_waits, same_run, train_both
+from tests.support.device_graphs import KINDS
 
 MOST_WAITS = 3
 """The loss and all that is decided by it are read once; in some epochs the errors of the codes are read too."""
@@ -53,7 +55,6 @@ def test_once_per_machine_on_a_device(
     assert all(device.sent["local"] for device, _ in both)
 
 
-LINKS = {"task__kind": "link", "task__train_negatives": 2}
 TASKS: list[tuple[str, str, str, dict[str, Any]]] = [
     ("labels", "sage", "exact", {"task__metric": "roc-auc"}),
     ("values", "gcn", "delta", {}),
@@ -73,8 +74,7 @@ def test_every_task_on_a_device(
 
 
 RECIPES_OF_PARTS = [name for name, recipe in RECIPES.items() if recipe.config.mesh.stages == 1]
-REFUSED = [("gat", "bns"), ("gat", "first-layer"), ("gat", "halowire-late")]
-WHOLE = [(model, recipe) for model in MODELS for recipe in RECIPES_OF_PARTS if (model, recipe) not in REFUSED]
+WHOLE = [(m, r) for m in MODELS for r in RECIPES_OF_PARTS if allowed(config_of(m, r))]
 
 
 @pytest.mark.slow
@@ -83,21 +83,29 @@ def test_every_model_and_recipe(on_sim: Callable[..., list[Any]], model: str, re
     _check(on_sim, config_of(model, recipe, epochs=MEASURE_EVERY + 2))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("model", "recipe"), WHOLE)
-@pytest.mark.parametrize("kind", dict.fromkeys(task[0] for task in TASKS))
-def test_every_model_recipe_and_task(on_sim: Callable[..., list[Any]], model: str, recipe: str, kind: str) -> None:
-    more = {"links": LINKS, "inductive": {"task__inductive": True}}.get(kind, {})
-    _check(on_sim, config_of(model, recipe, **more), kind)
-
-
-SUMS = [name for name, model in MODELS.items() if model.can_sample]
-NOT_COVERED = ("isolated", "first-layer", "sylvie-3d", "halowire", "delta", "halowire-late")
-"""Recipes that send nothing, or whose rows cannot be added up: they have bits of their own, or travel as changes."""
-OWN_WIRES: list[tuple[str, str, dict[str, Any]]] = [
-    *((m, r, {"wire__first_layer": "local"}) for m in SUMS for r in RECIPES_OF_PARTS if r != "isolated"),
-    *((m, r, {"wire__cover": "on"}) for m in SUMS for r in RECIPES_OF_PARTS if r not in NOT_COVERED),
+LEARNT = [
+    (kind, m, r)
+    for kind in KINDS
+    for m, r in WHOLE
+    if kind != "classes" and allowed(config_of(m, r, **OF_KIND.get(kind, {})))
 ]
+"""Every other kind of task with every model and recipe that can learn it."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "model", "recipe"), LEARNT)
+def test_every_model_recipe_and_task(on_sim: Callable[..., list[Any]], kind: str, model: str, recipe: str) -> None:
+    _check(on_sim, config_of(model, recipe, **OF_KIND.get(kind, {})), kind)
+
+
+SAVINGS: list[dict[str, Any]] = [{"wire__first_layer": "local"}, {"wire__cover": "on"}]
+OWN_WIRES: list[tuple[str, str, dict[str, Any]]] = [
+    (m, r, more)
+    for more in SAVINGS
+    for m, r in WHOLE
+    if allowed(config_of(m, r, **more)) and config_of(m, r, **more) != config_of(m, r)
+]
+"""Every saving that a recipe has not itself, where its rows allow it."""
 
 
 @pytest.mark.slow
@@ -131,3 +139,15 @@ WIRES: list[dict[str, Any]] = [
 @pytest.mark.parametrize("more", WIRES, ids=[", ".join(more) for more in WIRES])
 def test_every_setting_of_the_wire(on_sim: Callable[..., list[Any]], more: dict[str, Any]) -> None:
     _check(on_sim, config_of("sage", "exact", **more))
+
+
+def test_every_case_is_allowed() -> None:
+    cases = [*QUICK, *OWN_WIRES, *(case[1:] for case in TASKS), *(("sage", "exact", more) for more in WIRES)]
+    assert not refused(config_of(model, recipe, **more) for model, recipe, more in cases)
+    assert not refused((config_of(model, recipe, mesh__hosts=2, **more) for model, recipe, more in HOSTED), workers=4)
+
+
+def test_the_rules_leave_every_recipe_of_parts_to_graphsage() -> None:
+    """Lists of cases are made by the rules: a rule that refuses too much would empty them silently."""
+    assert {("sage", recipe) for recipe in RECIPES_OF_PARTS} <= set(WHOLE)
+    assert len(LEARNT) > (len(KINDS) - 2) * len(WHOLE)

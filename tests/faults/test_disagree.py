@@ -71,3 +71,13 @@ def test_machines_that_share_a_folder_prepare_it_once(tmp_path):
     one = "--out", str(tmp_path / "both")
     assert [code for code, _ in on_two_machines(tmp_path, one, one)] == [0, 0]
     assert [path.name for path in tmp_path.iterdir()] == ["both"] and not list((tmp_path / "both").glob(".*"))
+
+
+def test_a_machine_without_a_gpu_stops_the_others_at_once(tmp_path):
+    for code, said in on_two_machines(tmp_path, ("--device", "cpu"), ("--device", "cuda")):
+        assert code == 2
+        assert said.splitlines() == [
+            "halowire: error: rank 1 cannot start (cpu on rank 0; nothing it may use on rank 1): --device cuda needs a "
+            "GPU for every worker here (1), but torch sees 0; use --device cpu"
+        ]
+    assert not any((tmp_path / folder).exists() for folder in ("0", "1"))

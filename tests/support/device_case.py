@@ -78,8 +78,16 @@ class Outcome:
 
 def config_of(model: str, recipe: str, **settings: object) -> Config:
     """A small run of ``model`` with ``recipe``; ``settings`` have ``__`` for the dot."""
-    more = {key.replace("__", "."): value for key, value in settings.items()}
-    return recipe_config(recipe).replace({"model.name": model} | SMALL | more)
+    return _small(recipe_config(recipe), settings | {"model__name": model})
+
+
+def own_config_of(recipe: str, **settings: object) -> Config:
+    """A small run of a model of one's own with ``recipe``."""
+    return _small(recipe_config(recipe, own_model=True), settings)
+
+
+def _small(config: Config, settings: dict[str, object]) -> Config:
+    return config.replace(SMALL | {key.replace("__", "."): value for key, value in settings.items()})
 
 
 def train_on(device: str, config: Config, kind: str = "classes", counts: Counts | None = None) -> Outcome:

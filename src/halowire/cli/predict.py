@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 import tyro
 
@@ -20,12 +20,14 @@ class Arguments:
     """run folder, as `halowire train --out` wrote it"""
     out: Annotated[str, tyro.conf.arg(metavar="FILE")]
     """FILE.npy for the model's outputs (logits), FILE.csv for lines of id,class or id,value"""
+    device: Literal["auto", "cpu", "cuda"] | None = None
+    """where the model runs; left out, as the run was trained"""
 
 
 def run(argv: list[str]) -> int:
     """Write the predictions of a run to a file, and print the name of the file."""
     arguments = parse(Arguments, "predict", argv)
-    target = api.predict(arguments.run, arguments.out)
+    target = api.predict(arguments.run, arguments.out, device=arguments.device)
     if Place.here().rank == 0:
         print(f"predictions in {target}")
     return 0

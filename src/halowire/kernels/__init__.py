@@ -13,6 +13,7 @@ from halowire.kernels.look import Kind, Rule, joined_checksum, look, mark, peer_
 from halowire.kernels.minimum_cover import minimum_cover
 from halowire.kernels.packing import CODE_BITS, Packing, aggregate_packed, code_for, pack_rows, unpack_rows
 from halowire.kernels.scan import first_outside
+from halowire.kernels.sending import sent_over
 from halowire.kernels.sparse_product import sparse_product
 from halowire.kernels.take_rows import take_rows
 from halowire.kernels.triton_devices import reason_against
@@ -22,6 +23,6 @@ __all__ = [
     "activate_backward", "aggregate", "aggregate_packed", "attend", "attend_sources", "attend_targets",
     "buffer_bytes", "code_for", "delta_step", "empty", "first_outside", "joined_checksum", "kernels_in_use", "keys_of",
     "look", "mark", "minimum_cover", "pack_rows", "peer_digests", "reason_against", "release_buffers", "row_keys",
-    "row_range", "side_by_side", "simd_level", "sparse_product", "stacked", "stream_key", "take_rows", "uniform_bits",
-    "unpack_rows", "why_twins",
+    "row_range", "sent_over", "side_by_side", "simd_level", "sparse_product", "stacked", "stream_key", "take_rows",
+    "uniform_bits", "unpack_rows", "why_twins",
 ]  # fmt: skip

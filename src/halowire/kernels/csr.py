@@ -10,6 +10,7 @@ from torch import Tensor
 from halowire.errors import InputError
 from halowire.kernels import sort
 from halowire.kernels.aggregate import aggregate
+from halowire.kernels.sending import sent_over
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,8 +91,8 @@ class Csr:
             return self
         late = device.type != "cpu"
         host = (self.indptr if self.indptr.device.type == "cpu" else self.host_indptr) if late else None
-        indptr, indices = (values.to(device, non_blocking=late) for values in (self.indptr, self.indices))
-        weight = None if self.weight is None else self.weight.to(device, non_blocking=late)
+        indptr, indices = (sent_over(values, device) for values in (self.indptr, self.indices))
+        weight = None if self.weight is None else sent_over(self.weight, device)
         return Csr(indptr, indices, weight, self.num_cols, host)
 
     def transpose(self) -> Csr:

@@ -1,6 +1,6 @@
 """How workers start, find each other and end: processes, process groups, network, failures, signals."""
 
-from halowire.launch.device_choice import choose_device, device_words
+from halowire.launch.device_choice import choose_device, device_words, refuse_missing_means
 from halowire.launch.failure import tell_launcher
 from halowire.launch.folder_lock import folder_locked, lock_shared
 from halowire.launch.group import join, joined, measure_pairs
@@ -14,6 +14,7 @@ from halowire.launch.stop import SIGNALS, StopWish, signals_kept, stop_wish
 __all__ = [
     "SIGNALS", "Place", "StopWish", "choose_device", "device_words", "folder_locked", "interface_to", "join",
     "joined", "launched", "lock_shared", "measure_pairs", "named_folder", "prepare_together", "private_folder",
-    "refuse_crowd", "run_folder", "run_local", "run_workers", "set_threads", "signals_kept", "stop_wish",
+    "refuse_crowd", "refuse_missing_means", "run_folder", "run_local", "run_workers", "set_threads", "signals_kept",
+    "stop_wish",
     "tell_launcher", "torch_kept",
 ]  # fmt: skip

@@ -10,6 +10,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import torch
@@ -18,8 +20,8 @@ from torch._C._distributed_c10d import Store
 from torch.distributed.distributed_c10d import PrefixStore
 
 from halowire.errors import LateError, without_source
-from halowire.launch.carrier import carrier_words, choose_carrier, device_and_carrier
-from halowire.launch.device_choice import agree_on_devices
+from halowire.launch.carrier import carrier_words
+from halowire.launch.device_choice import Means, agree_on_means, choose_device, means_of
 from halowire.launch.failure import tell_launcher
 from halowire.launch.joining import Joining
 from halowire.launch.meeting import meeting_place, open_store
@@ -37,39 +39,50 @@ _JOINED = itertools.count()
 _TRANSPORTS: WeakKeyDictionary[dist.ProcessGroup, Transport] = WeakKeyDictionary()
 
 
-@contextmanager
-def joined(
-    device: torch.device, deadline: float, setting: str = "auto", hosts: int = 0
-) -> Iterator[tuple[Transport, str]]:
-    """Join the other workers for the block; gives the transport, and a sentence about the network for the console.
+class Joined(NamedTuple):
+    """The transport to the other workers, a sentence about the network for the console, and this worker's device."""
 
-    The ``setting`` says what carries rows between devices, see :func:`choose_carrier`; ``hosts`` says on how many
-    machines the workers are, see :func:`find_machines`.
+    transport: Transport
+    network: str
+    device: torch.device
+
+
+@contextmanager
+def joined(wanted: str | torch.device, deadline: float, setting: str = "auto", hosts: int = 0) -> Iterator[Joined]:
+    """Join the other workers for the block.
+
+    ``wanted`` is the device of this worker, or the setting by which it is chosen, see :func:`choose_device`: a worker
+    that has no such device tells the others, and all refuse. The ``setting`` says what carries rows between devices,
+    see :func:`choose_carrier`; ``hosts`` says on how many machines the workers are, see :func:`find_machines`.
     """
     place = Place.here()
-    carrier = choose_carrier(setting, device)
+    choose = partial(means_of, wanted, setting, place)
     if place.size == 1:
-        yield Transport(deadline=deadline), "one worker, no network"
+        yield Joined(Transport(deadline=deadline), "one worker, no network", choose().device)
         return
     joining = Joining(place, deadline)
     token = token_here(place, deadline)
     joining.where, network = meeting_place()
-    if device.type == "cuda":
-        torch.cuda.set_device(device)
     # torchrun keeps its store when it restarts workers, or when a program joins twice: without a prefix the workers
     # would find entries of dead ones.
     prefix = f"halowire/start-{place.restarts}/{next(_JOINED)}"
 
-    def meet() -> int:
+    def meet() -> tuple[int, Means]:
         store = PrefixStore(prefix, open_store(place, timedelta(seconds=joining.left)))
         store.set_timeout(timedelta(seconds=deadline))  # of what is asked later
         run = prove(store, place.rank, place.size, token, joining.left, joining.miss)
-        agree_on_devices(store, place, device_and_carrier(device, carrier), joining.left, joining.miss)
-        _connect(store, place, device if carrier == "nccl" else None, timedelta(seconds=deadline))
-        return run
+        means = agree_on_means(store, place, choose, joining.left, joining.miss)
+        if means.device.type == "cuda":
+            torch.cuda.set_device(means.device)
+        connected = means.device if means.carrier == "nccl" else None
+        _connect(store, place, connected, timedelta(seconds=deadline))
+        return run, means
 
     try:
-        transport = transport_on(device, deadline, joining.run(meet))
+        run, (device, carrier) = joining.run(meet)
+        if device.type == "cuda":
+            torch.cuda.set_device(device)  # once more: the current device is one of each thread
+        transport = transport_on(device, deadline, run)
         transport.machines = find_machines(transport, place, hosts)
     except RuntimeError as error:
         reason, at = without_source(error), joining.where
@@ -77,7 +90,8 @@ def joined(
     try:
         if isinstance(transport, NcclTransport):
             transport.flights.last_words = _last_words
-        yield transport, f"{network}{carrier_words(carrier, device)}{machine_words(transport.machines)}"
+        words = f"{network}{carrier_words(carrier, device)}{machine_words(transport.machines)}"
+        yield Joined(transport, words, device)
         transport.settle()
     finally:
         forget_circles()
@@ -99,8 +113,8 @@ def _last_words(text: str) -> None:
         print(f"error: {text}", file=sys.stderr, flush=True)
 
 
-def join(device: torch.device, deadline: float = 600.0) -> Transport:
-    """The transport to the other workers, for scripts that have their own training loop.
+def join(wanted: str | torch.device, deadline: float = 600.0) -> Transport:
+    """The transport to the other workers, for scripts that have their own training loop, on the device ``wanted``.
 
     It uses the existing process group, or else a new one. All calls share one transport, and the groups end with the
     program, before the interpreter does.
@@ -112,8 +126,9 @@ def join(device: torch.device, deadline: float = 600.0) -> Transport:
         return _TRANSPORTS[world]
     stack = contextlib.ExitStack()
     if world is None:
-        transport, _ = stack.enter_context(joined(device, deadline))
+        transport = stack.enter_context(joined(wanted, deadline)).transport
     else:
+        device = wanted if isinstance(wanted, torch.device) else choose_device(wanted, Place.here())
         transport = stack.enter_context(_left_at_the_end(_on_own_group(device, deadline)))
     if (group := dist.group.WORLD) is not None:
         _TRANSPORTS[group] = transport

@@ -18,10 +18,10 @@ NOT_BY_NCCL = "not run: one GPU for several workers, and NCCL needs one for each
 
 @dataclass(frozen=True)
 class Examination:
-    """What was found: a block of lines, and how many comparisons failed on this worker."""
+    """What was found: a block of lines, and those of the comparisons that failed on this worker."""
 
     lines: list[str]
-    failed: int
+    wrong: list[str]
 
 
 def examine(transport: Transport, subject: Subject) -> Examination:
@@ -42,7 +42,11 @@ def examine(transport: Transport, subject: Subject) -> Examination:
         *_own_rates(transport, subject),
         *_wire_lines(transport, subject),
     ]
-    return Examination(lines, sum(not one.good for one in (*kernels, *recipes, *waits)))
+    wrong = [one.words() for one in (*kernels, *recipes) if not one.good]
+    wrong += [
+        f"host waits of {one.name}: {one.apart:.0f}, more than {one.allowed:.0f}" for one in waits if not one.good
+    ]
+    return Examination(lines, wrong)
 
 
 def _section(title: str, findings: list[Finding], short: bool = False) -> Iterable[str]:

@@ -8,6 +8,7 @@ from halowire.errors import InputError, TrainingError
 from halowire.launch import Place, joined
 from halowire.proving.examination import examine
 from halowire.proving.subject import Subject, this_gpu
+from halowire.training import gather_words
 from halowire.wire import Transport
 
 DEADLINE = 120.0
@@ -15,6 +16,8 @@ MOST_WORKERS = 4
 """Workers of a hybrid of two stages and two parts."""
 FEWEST_WORKERS = 2
 """Workers between whom rows travel."""
+MOST_SAID = 16_384
+"""Most bytes of its wrong comparisons that a worker tells rank 0: all but those of a device that fails throughout."""
 
 
 def proving_workers() -> int:
@@ -34,14 +37,16 @@ def proving_workers() -> int:
 def prove_worker(subject: Subject | None = None) -> None:
     """Examine the device of this worker together with the others; rank 0 prints what was found.
 
-    ``subject`` is the device, by default the GPU of this worker's local rank.
+    ``subject`` is the device, by default the GPU of this worker's local rank. Each GPU may be wrong in its own way, so
+    the block names the comparisons that failed on every other worker too.
     """
     subject = subject or this_gpu(Place.here())
-    with joined(subject.device, DEADLINE, "gloo" if subject.shared else "auto") as (transport, _):
+    with joined(subject.device, DEADLINE, "gloo" if subject.shared else "auto") as (transport, *_):
         found = examine(transport, subject)
-        failed = _failures(found.failed, transport)
+        failed = _failures(len(found.wrong), transport)
+        told = gather_words("\n".join(found.wrong), transport, "wrong comparisons", account=None, longest=MOST_SAID)
         if transport.rank == 0:
-            print("\n".join([*found.lines, *_verdict(failed)]), flush=True)
+            print("\n".join([*found.lines, *_others(told), *_verdict(failed)]), flush=True)
     if any(failed):
         raise TrainingError(
             f"{sum(failed)} comparisons of the GPU with the CPU failed; please report the text above in an issue"
@@ -54,6 +59,11 @@ def _failures(mine: int, transport: Transport) -> list[int]:
     each[transport.rank] = mine
     counts: list[int] = transport.all_reduce(each, "findings", account=None).tolist()
     return counts
+
+
+def _others(told: list[str]) -> list[str]:
+    """The comparisons that failed on workers other than rank 0, whose own stand in its lines."""
+    return [f"WRONG on rank {rank}: {line}" for rank, text in enumerate(told) if rank for line in text.splitlines()]
 
 
 def _verdict(failed: list[int]) -> list[str]:

@@ -14,7 +14,15 @@ from torch import Tensor, nn
 from halowire.errors import InputError, NotFiniteError, WorkerError
 from halowire.graph import Graph, LinkSplit, check, is_hetero
 from halowire.inputs import read_json
-from halowire.launch import folder_locked, launched, private_folder, refuse_crowd, run_folder, run_workers
+from halowire.launch import (
+    folder_locked,
+    launched,
+    private_folder,
+    refuse_crowd,
+    refuse_missing_means,
+    run_folder,
+    run_workers,
+)
 from halowire.pyg.hand_over import HandOver, cpu_copy, hand_over
 from halowire.pyg.hetero_fit import LABELS, TypedTensors
 from halowire.pyg.own_model import DECODER, LossFunction, required_inputs, trained_weights
@@ -119,6 +127,7 @@ def fit(
     config = recipe_config(recipe, own_model=True).replace({**(settings or {}), **_task_setting(task, settings or {})})
     refuse(config, Situation(caller="fit", given=tuple(settings or {}), codec=codec is not None))
     _refuse_call(workers, max_restarts, config.task.kind == "link", loss, decoder)
+    refuse_missing_means(config.device, config.transport, workers)
     if codec is not None:
         check_codec(codec)
     refuse_unsupported(model)

@@ -31,15 +31,19 @@ class RowOrder:
         self._back = self._order
         self._counts: list[int] = []
 
-    def follow(self, values: Tensor, kinds: Callable[[Tensor], Tensor]) -> None:
-        """Order rows by ``kinds(values)``, if ``values`` are others than in the last pass."""
-        if self._seen is not None and self._seen.still(values):
+    def follow(self, values: Tensor, kinds: Callable[[Tensor], Tensor], device: torch.device) -> None:
+        """Order rows on ``device`` by ``kinds(values)``, if ``values`` are others than in the last pass.
+
+        The ``values`` may be elsewhere: ``HGTConv`` makes the types of its rows on the CPU, in every pass anew, and
+        they are compared there, where no device is waited for.
+        """
+        if self._seen is not None and self._order.device == device and _same(self._seen, values):
             return
         found = kinds(values)
         counts = found.new_zeros(self._number).scatter_add_(0, found, torch.ones_like(found))
-        self._order = torch.argsort(found, stable=True)
-        places = torch.arange(found.numel(), device=found.device)
-        self._back = torch.empty_like(self._order).scatter_(0, self._order, places)
+        order = torch.argsort(found, stable=True)
+        back = torch.empty_like(order).scatter_(0, order, torch.arange(found.numel(), device=found.device))
+        self._order, self._back = order.to(device), back.to(device)
         self._counts = counts.tolist()
         self._seen = Seen.now(values)
 
@@ -50,6 +54,14 @@ class RowOrder:
     def join(self, parts: list[Tensor]) -> Tensor:
         """What was made of the rows of each kind, at the places of these rows."""
         return torch.cat(parts).index_select(0, self._back)
+
+
+def _same(seen: Seen, values: Tensor) -> bool:
+    """Whether ``values`` are those that were ``seen``: the same memory, or equal numbers on the CPU."""
+    if seen.still(values):
+        return True
+    on_host = values.device.type == seen.values.device.type == "cpu"
+    return on_host and seen.unchanged and torch.equal(seen.values, values)
 
 
 class DegreeForward:
@@ -72,7 +84,7 @@ class DegreeForward:
         def degrees(edges: Tensor) -> Tensor:
             return edges.new_zeros(nodes).scatter_add_(0, edges[1], torch.ones_like(edges[1])).clamp_(max=most)
 
-        self._order.follow(unmarked(edge_index), degrees)
+        self._order.follow(unmarked(edge_index), degrees, x.device)
         sums = self._order.split(layer.propagate(edge_index, x=(x, x), size=None))
         parts = zip(sums, self._order.split(x), layer.lins_l, layer.lins_r, strict=True)
         return self._order.join([of_sum(total) + of_self(own) for total, own, of_sum, of_self in parts])
@@ -88,7 +100,8 @@ class TypeForward:
     def __call__(self, x: Tensor, type_vec: Tensor) -> Tensor:
         """The layer's output ``[n, k]``."""
         layer, type_vec = self._layer, unmasked(type_vec)
-        self._order.follow(type_vec, Tensor.long)
-        parts = zip(self._order.split(x), layer.weight, strict=True)
-        out = self._order.join([rows @ weight for rows, weight in parts])
-        return out if layer.bias is None else out + layer.bias.index_select(0, type_vec)
+        self._order.follow(type_vec, Tensor.long, x.device)
+        found = [rows @ weight for rows, weight in zip(self._order.split(x), layer.weight, strict=True)]
+        if layer.bias is not None:
+            found = [rows + bias for rows, bias in zip(found, layer.bias, strict=True)]
+        return self._order.join(found)

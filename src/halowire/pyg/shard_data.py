@@ -73,8 +73,8 @@ def shard(
             worker's rows; ``train_idx`` and its like are translated anyway.
         transport: the connection to the other workers; left out, the process joins them, until it ends.
     """
-    place = choose_device(device, Place.here())
-    transport = transport or join(place)
+    transport = transport or join(device)
+    place = agreed(lambda: choose_device(device, Place.here()), transport, "choice of the devices")
     if isinstance(data, str | Path) and is_shard_folder(Path(data)):
         part = agreed(lambda: read_shard(data, transport.rank), transport, "reading of the shards")
         if part.num_parts != transport.size:
@@ -115,8 +115,8 @@ def shard_links(
     """
     config = Config().replace({**(settings or {}), "task.kind": "link"})
     refuse(config, Situation(caller="pairs", given=tuple(settings or {})))
-    place = choose_device(device, Place.here())
-    transport = transport or join(place)
+    transport = transport or join(device)
+    place = agreed(lambda: choose_device(device, Place.here()), transport, "choice of the devices")
     tensors, num_nodes = agreed(lambda: tensors_of(data), transport, "reading of the graph")
     require_same_graph(tensors, num_nodes, transport)
     split = agreed(lambda: hold_out(tensors["edge_index"].cpu(), num_nodes, config), transport, "split of the edges")

@@ -38,7 +38,7 @@ from halowire.training.source import (
 )
 from halowire.training.staged import Staged
 from halowire.training.task import Learnt, Task
-from halowire.training.telling import agreed
+from halowire.training.telling import agreed, gather_words
 from halowire.training.worker_memory import free_memory, peak_memory
 
 __all__ = [
@@ -95,6 +95,7 @@ __all__ = [
     "forget_earlier",
     "free_memory",
     "gather_predictions",
+    "gather_words",
     "generator_states",
     "graph_sizes",
     "hold_out",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -52,6 +52,11 @@ class Job:
     def joining(self) -> tuple[float, str, int]:
         """How the workers join: the deadline, what carries rows between devices, and the number of machines."""
         return self.config.deadline, self.config.transport, self.config.mesh.hosts
+
+    def on_device(self, device: str) -> Job:
+        """This job on another ``device``; on the CPU, whatever carried rows between GPUs, Gloo does."""
+        transport = {"transport": "auto"} if device == "cpu" else {}
+        return replace(self, config=self.config.replace({"device": device} | transport))
 
     def write(self) -> None:
         """Write `config.json`: the settings, and under ``run`` everything else."""

@@ -26,7 +26,7 @@ they have taken it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import nn
@@ -76,6 +76,17 @@ class MemoryEstimate:
     temporaries: int = 0
     whole: bool = True
     """Whether all that a run needs is counted, and not only what is known of the user's own model."""
+    trains: bool = True
+    """Whether the run trains: otherwise the settings that make it smaller are given already."""
+
+    def of_predictions(self) -> MemoryEstimate:
+        """What the predictions of a trained model need: no backward, so that activations of one layer are held, of the
+        weights themselves and those that were read, and messages in one direction."""
+        held = max(self.activations, default=0)
+        weights = 2 * self.optimiser // COPIES
+        return replace(
+            self, activations=(held,), gradients=0, optimiser=weights, buffers=self.buffers // 2, trains=False
+        )
 
     def parts(self) -> dict[str, int]:
         """Bytes by name."""
@@ -236,7 +247,10 @@ def refuse_too_large(found: MemoryEstimate, device: torch.device, rank: int, war
     """
     free = free_memory(device)
     needed, there = found.sentence(device), size_text(free)
-    if found.total > (FACTOR if found.whole else 1.0) * free:
+    too_large = found.total > (FACTOR if found.whole else 1.0) * free
+    if too_large and not found.trains:
+        raise InputError(f"rank {rank} needs {needed}, but {there} are free; use --device cpu")
+    if too_large:
         smaller = "a smaller --model.hidden, fewer --model.layers" if found.whole else "a smaller model"
         raise InputError(
             f"rank {rank} needs {needed}, but {there} are free; use more workers, {smaller}, or --device cpu"

@@ -11,6 +11,7 @@ from halowire.training.config import Config, MeshConfig
 from halowire.training.cover_choice import against_cover
 from halowire.training.first_layer_choice import against_home
 from halowire.training.machine_choice import against_once
+from halowire.training.recipes import RECIPES
 from halowire.training.row_age import sends_narrow
 from halowire.training.rule import UNKNOWN, Situation, excludes, idle, needs, pipelined, readable, within
 from halowire.training.wire_rules import changes, late
@@ -53,6 +54,15 @@ def _can_resend_input(config: Config, here: Situation) -> bool:
 def _local(config: Config) -> bool:
     """Whether every worker computes the first hidden rows of its halo itself, whatever that costs."""
     return config.wire.first_layer == "local"
+
+
+def _instead_of_local(config: Config) -> str:
+    """What runs in stages and chunks: a recipe with its first layer at home is made for whole parts throughout."""
+    recipe = RECIPES.get(config.recipe)
+    if recipe is None or recipe.config.wire.first_layer != "local":
+        return "--wire.first-layer exchange"
+    staged = [name for name, other in RECIPES.items() if other.config.mesh.stages != 1]
+    return f"a recipe that is made for stages: {', '.join(staged)}"
 
 
 def _only_narrowed_rows(config: Config, outputs: int | None) -> bool:
@@ -140,7 +150,8 @@ FIRST_LAYER = (
         "--wire.first-layer local computes the halo's first rows on every worker, but {why}",
         "use --wire.first-layer exchange", lambda c, here: {"why": against_home(c)}),
     needs("wire.first_layer=local", "one stage and one chunk", lambda c, here: _local(c) and _pipelined(c, here),
-        "--wire.first-layer local runs in one stage and one chunk", "leave --mesh.* out, or use exchange"),
+        "--wire.first-layer local runs in one stage and one chunk", "leave --mesh.* out, or use {instead}",
+        lambda c, here: {"instead": _instead_of_local(c)}),
     idle("wire.first_layer", "on a model of one layer, which exchanges no rows",
         lambda c, here: _local(c) and not here.own_model and c.model.layers == 1 and _has(c, "aggregates_input")),
     excludes("wire.first_layer=local wire.plain", "", lambda c, here: c.wire.plain and _local(c),

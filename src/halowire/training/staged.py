@@ -41,6 +41,8 @@ from halowire.schedules import (
 from halowire.training.config import Config
 from halowire.training.model_setup import build_model, policy_for
 from halowire.training.rate_plan import BorderRows
+from halowire.training.rule import Situation
+from halowire.training.rules import refuse
 from halowire.training.runner import Runner, loss_gradient, overlap_of
 from halowire.training.savings import pipeline_savings, silent
 from halowire.training.task import Task
@@ -74,6 +76,7 @@ class Staged(Runner):
         every stage has in a run that is resumed; otherwise the split is chosen here. ``device`` is where this worker
         computes; shards and chunks are planned on the host. ``tell`` gets a line where rows that need not travel do.
         """
+        refuse(config, Situation(mesh))
         self._config = config
         self._device = device
         self.savings = pipeline_savings(config, mesh.parts)

@@ -25,9 +25,14 @@ def gather_bytes(data: bytes, size: int, transport: Transport, where: str, accou
     return [row.numpy().tobytes() for row in table]
 
 
-def gather_words(text: str, transport: Transport, where: str, account: str | None = SETUP) -> list[str]:
-    """What every worker says, in rank order; empty for those that say nothing. All workers call this together."""
-    told = gather_bytes(text.encode()[:LONGEST], LONGEST, transport, where, account)
+def gather_words(
+    text: str, transport: Transport, where: str, account: str | None = SETUP, longest: int = LONGEST
+) -> list[str]:
+    """What every worker says, in rank order; empty for those that say nothing. All workers call this together.
+
+    Of a longer text only the first ``longest`` bytes travel.
+    """
+    told = gather_bytes(text.encode()[:longest], longest, transport, where, account)
     return [words.rstrip(b"\0").decode(errors="replace") for words in told]
 
 

@@ -7,6 +7,7 @@ whole part), `ChunkExchange` (the halo rows of the chunks in work) and `StageLin
 `Transport` carries the bytes, and books them in the ledger.
 """
 
+from halowire.kernels import sent_over
 from halowire.wire.arrived import refuse_outside
 from halowire.wire.chunk_halo import ChunkExchange, Routes
 from halowire.wire.circle import Circle, hold_watchdog, leave_group, pairs_of
@@ -24,7 +25,7 @@ from halowire.wire.in_process import InProcessTransport, run_threads
 from halowire.wire.machines import Machines
 from halowire.wire.message import Arrival, Message
 from halowire.wire.own_codec import Draws, RowCodec, agree_on_codec, check_codec
-from halowire.wire.placement import sent_over, vector_on
+from halowire.wire.placement import vector_on
 from halowire.wire.policy import (
     AFFINE,
     BACKWARD,

@@ -9,14 +9,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from halowire.kernels import Csr
+from halowire.kernels import Csr, sent_over
 from halowire.partitioning import Shard
 from halowire.wire.arrived import refuse_outside, refuse_wrong
 from halowire.wire.code_error import MEASURED_ROWS, CodeError
 from halowire.wire.halo_exchange import HaloExchange
 from halowire.wire.memory import Memory
 from halowire.wire.message import Message, Wire
-from halowire.wire.placement import sent_over
 from halowire.wire.policy import FORWARD, Policy
 from halowire.wire.route import Route
 from halowire.wire.terms import Draw, Terms

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from halowire.events import Ledger
+from halowire.kernels import sent_over
 from halowire.wire.codec import Full, Uniform
 from halowire.wire.message import Message
-from halowire.wire.placement import sent_over
 
 Correct = Callable[[Tensor], Tensor]
 """A function that turns the rows ``[m, k]`` of the previous epoch into those that are used in this one."""

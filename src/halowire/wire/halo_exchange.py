@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from halowire.errors import InputError
-from halowire.kernels import Csr, Drop, activate
+from halowire.kernels import Csr, Drop, activate, sent_over
 from halowire.partitioning import HaloLists
 from halowire.wire.code_error import CodeError
 from halowire.wire.cover import Cover, Lifted
@@ -20,7 +20,6 @@ from halowire.wire.memory import Memory, check_shapes
 from halowire.wire.message import Arrival, Message, Wire
 from halowire.wire.once import swap_once
 from halowire.wire.own_codec import RowCodec, check_codec
-from halowire.wire.placement import sent_over
 from halowire.wire.policy import BACKWARD, FORWARD, NONE, Policy
 from halowire.wire.route import HaloRoutes, Piece, Route
 from halowire.wire.terms import Draw, Terms

@@ -19,12 +19,11 @@ from torch import Tensor
 
 from halowire.errors import InputError
 from halowire.events import SETUP
-from halowire.kernels import Csr, take_rows
+from halowire.kernels import Csr, sent_over, take_rows
 from halowire.partitioning import HaloLists
 from halowire.wire.arrived import MOST, refuse_outside
 from halowire.wire.carriers import choose_carriers
 from halowire.wire.hop import Hop
-from halowire.wire.placement import sent_over
 from halowire.wire.route import inverse_of
 from halowire.wire.transport import Transport
 

@@ -9,9 +9,8 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor
 
-from halowire.kernels import Csr
+from halowire.kernels import Csr, sent_over
 from halowire.wire.codec import Codec, Source, Uniform, refuse_cut_off
-from halowire.wire.placement import sent_over
 from halowire.wire.route import inverse_of
 from halowire.wire.terms import HOST
 

@@ -1,4 +1,4 @@
-"""Numbers of the host brought to the device of the rows, without a wait of the host."""
+"""Numbers of the host and of the device in one vector on the device, without a wait of the host."""
 
 from __future__ import annotations
 
@@ -7,10 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-
-def sent_over(values: Tensor, device: torch.device) -> Tensor:
-    """``values`` of the host on ``device``; the host goes on at once, and may change them."""
-    return values.to(device, non_blocking=device.type != "cpu")
+from halowire.kernels import sent_over
 
 
 def vector_on(device: torch.device, values: Sequence[float | Tensor]) -> Tensor:

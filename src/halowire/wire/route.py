@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
-from halowire.kernels import Csr, row_keys
+from halowire.kernels import Csr, row_keys, sent_over
 from halowire.partitioning import HaloLists
-from halowire.wire.placement import sent_over
 from halowire.wire.policy import FORWARD
 
 if TYPE_CHECKING:

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from halowire.kernels import stream_key
+from halowire.kernels import sent_over, stream_key
 from halowire.wire.codec import Codec, Full, Uniform
 from halowire.wire.memory import Delta
-from halowire.wire.placement import sent_over
 from halowire.wire.policy import BACKWARD, EXACT, FORWARD, Policy, Rate, codec_of
 
 HOST = torch.device("cpu")

@@ -1,6 +1,7 @@
 """A worker of `halowire doctor --gpu` whose device is the simulated one; a fault can be put in on purpose.
 
-With "shared" the workers share one device, as on a machine with one GPU, and their rows travel through the host.
+With "wrong" every worker's device is wrong, with "wrong-1" that of rank 1 alone. With "shared" the workers share one
+device, as on a machine with one GPU, and their rows travel through the host.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from tests.support.sim import SIM, Simulation, StreamWatch
 
 from halowire.cli import main as command
 from halowire.cli.doctor import run
-from halowire.launch import group, tell_launcher
+from halowire.launch import Place, group, tell_launcher
 from halowire.proving import Subject, kernel_proof
 from halowire.proving.kernel_cases import Found, KernelCase
 from halowire.training import RECIPES
@@ -61,7 +62,7 @@ def main() -> None:
     """Run the verb with the device `sim` on some recipes; the launcher hears of an error."""
     fault, *recipes = sys.argv[1:]
     with Simulation() as simulation, pytest.MonkeyPatch.context() as patch:
-        if fault == "wrong":
+        if fault == "wrong" or (fault == "wrong-1" and Place.here().rank == 1):
             cases = kernel_proof.kernel_cases
             patch.setattr(kernel_proof, "kernel_cases", lambda width: with_a_wrong_byte(cases(width)))
         if fault == "shared":

@@ -9,6 +9,7 @@ import torch
 from tests.support.sim import SIM, Simulation
 
 from halowire import worker
+from halowire.launch import device_choice
 
 FREE_BYTES = "HALOWIRE_TEST_FREE_BYTES"
 
@@ -17,5 +18,5 @@ def main() -> None:
     """Work as any worker does, on the simulated device."""
     with Simulation() as simulation, pytest.MonkeyPatch.context() as patch:
         simulation.module.capacity = int(os.environ[FREE_BYTES])
-        patch.setattr(worker, "choose_device", lambda setting, place: torch.device(SIM, 0))
+        patch.setattr(device_choice, "choose_device", lambda setting, place: torch.device(SIM, 0))
         worker.main()

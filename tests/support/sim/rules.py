@@ -22,6 +22,13 @@ WAITS = {
     aten.unique_dim.default: "unique",
     aten.unique_consecutive.default: "unique",
     aten.bincount.default: "bincount",
+    aten._coalesce.default: "coalesce",
+    aten._to_sparse.default: "to_sparse",
+    aten._to_sparse.sparse_dim: "to_sparse",
+    aten._to_sparse_csr.default: "to_sparse",
+    aten._to_sparse_csc.default: "to_sparse",
+    aten.unique_dim_consecutive.default: "unique",
+    aten.histc.default: "histc",
     aten.repeat_interleave.Tensor: "repeat_interleave without output_size",
 }
 """Operations whose result, or its size, the host must know: it waits for all work that the device has been given."""

@@ -126,12 +126,15 @@ class Simulation(TorchDispatchMode):
         return func is not aten._local_scalar_dense.default  # whose result is a number of Python
 
     def _copy(self, source: torch.Tensor, to_device: bool, non_blocking: bool) -> bool:
-        """Count a copy between the memories; all but a copy to the device that need not block wait for the device."""
+        """Count a copy between the memories; all but a copy to the device that need not block wait for the device.
+
+        From memory that is not pinned CUDA may block all the same, because it stages the copy, so it counts as a wait.
+        """
         if isinstance(source, SimTensor) == to_device:
             return to_device
         kind = "copy to the device" if to_device else "copy to the host"
         self.counts.note(self.counts.copies, kind)
-        if not (to_device and non_blocking):
+        if not (to_device and non_blocking and is_pinned(source)):
             self.counts.note(self.counts.waits, kind)
         return to_device
 

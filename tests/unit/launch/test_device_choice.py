@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ import torch.distributed as dist
 
 from halowire.errors import InputError
 from halowire.launch import Place, choose_device, device_words
-from halowire.launch.device_choice import agree_on_devices
+from halowire.launch.device_choice import Means, agree_on_means, means_of
 
 
 def gpus(monkeypatch, count: int) -> None:
@@ -31,6 +32,13 @@ def test_cuda_is_refused_where_there_is_none(monkeypatch):
     assert device_words(torch.device("cpu")) == "cpu"
 
 
+@pytest.mark.parametrize("setting", ["cuda:0", "mps", "CUDA", ""])
+def test_other_devices_are_refused_with_the_way_out(monkeypatch, setting):
+    gpus(monkeypatch, 2)
+    with pytest.raises(InputError, match="expected cpu, cuda or auto; with cuda every worker takes the GPU of its own"):
+        choose_device(setting, place_of(0, 1))
+
+
 def test_every_worker_of_a_machine_gets_a_gpu_of_its_own(monkeypatch):
     gpus(monkeypatch, 2)
     devices = [choose_device(setting, place_of(rank, 2)) for rank, setting in enumerate(["cuda", "auto"])]
@@ -46,17 +54,17 @@ def test_too_few_gpus_are_refused_with_the_alternative(monkeypatch):
     assert choose_device("auto", place_of(0, 3)) == torch.device("cpu")
 
 
-def meet(kinds: list[str]) -> list[str]:
-    """What every worker, with the device of these ``kinds``, hears when they meet: an error, or nothing."""
-    store, heard = dist.HashStore(), [""] * len(kinds)
+def meet(choices: list[Callable[[], Means]]) -> list[str]:
+    """What every worker, which makes one of these ``choices``, hears when they meet: an error, or nothing."""
+    store, heard = dist.HashStore(), [""] * len(choices)
 
     def join(rank: int) -> None:
         try:
-            agree_on_devices(store, place_of(rank, len(kinds)), kinds[rank], 30.0)
+            agree_on_means(store, place_of(rank, len(choices)), choices[rank], 30.0)
         except InputError as error:
             heard[rank] = str(error)
 
-    threads = [threading.Thread(target=join, args=(rank,)) for rank in range(len(kinds))]
+    threads = [threading.Thread(target=join, args=(rank,)) for rank in range(len(choices))]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -64,8 +72,39 @@ def meet(kinds: list[str]) -> list[str]:
     return heard
 
 
+def with_gpu() -> Means:
+    return Means(torch.device("cuda", 0), "nccl")
+
+
+def with_gpu_and_gloo() -> Means:
+    return Means(torch.device("cuda", 0), "gloo")
+
+
+def on_the_cpu() -> Means:
+    return Means(torch.device("cpu"), "gloo")
+
+
 def test_workers_with_different_devices_are_refused_with_who_has_what():
-    assert meet(["cuda", "cuda", "cuda"]) == ["", "", ""]
-    heard = meet(["cuda", "cpu", "cuda"])
+    assert meet([with_gpu, with_gpu, with_gpu]) == ["", "", ""]
+    heard = meet([with_gpu, on_the_cpu, with_gpu_and_gloo])
     assert len(set(heard)) == 1
-    assert heard[0].startswith("the workers' devices differ: cuda on ranks 0, 2; cpu on rank 1; give every machine")
+    assert heard[0].startswith(
+        "the workers' devices differ: cuda with nccl on rank 0; cpu on rank 1; cuda with gloo on rank 2; give every"
+    )
+
+
+def test_what_one_worker_must_refuse_all_refuse(monkeypatch):
+    gpus(monkeypatch, 0)
+    heard = meet([on_the_cpu, lambda: means_of("cuda", "auto", place_of(0, 1))])
+    assert len(set(heard)) == 1
+    assert heard[0].startswith("rank 1 cannot start (cpu on rank 0; nothing it may use on rank 1): --device cuda needs")
+    heard = meet([lambda: means_of("cuda", "auto", place_of(0, 1))] * 2)
+    assert len(set(heard)) == 1
+    assert heard[0].startswith("--device cuda needs a GPU for every worker here (1), but torch sees 0")
+
+
+def test_one_machine_without_nccl_stops_all_workers(monkeypatch):
+    monkeypatch.setattr(dist, "is_nccl_available", lambda: False)
+    heard = meet([with_gpu, lambda: means_of(torch.device("cuda", 0), "nccl", place_of(0, 1))])
+    assert len(set(heard)) == 1
+    assert heard[0].endswith("--transport nccl needs a torch with NCCL, which this one is not; use --transport gloo")

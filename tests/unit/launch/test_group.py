@@ -16,7 +16,7 @@ def bare(monkeypatch):
 
 
 def test_a_single_worker_needs_no_network():
-    with joined(torch.device("cpu"), 5.0) as (transport, network):
+    with joined(torch.device("cpu"), 5.0) as (transport, network, _):
         assert transport.size == 1 and network == "one worker, no network"
 
 

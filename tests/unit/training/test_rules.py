@@ -115,6 +115,15 @@ def test_optional_parts_of_a_recipe_are_left_out_where_they_have_no_effect():
         refuse(Config().replace({"rate.gain": 0.2}))
 
 
+def test_a_recipe_with_its_first_layer_at_home_names_those_that_are_made_for_stages():
+    config = recipe_config("halowire").replace({"mesh.stages": 2})
+    with pytest.raises(InputError, match=r"leave --mesh\.\* out, or use a recipe that is made for stages: gnnpipe"):
+        refuse(config, Situation(mesh_of(config, 2)))
+    own = recipe_config("exact").replace({"mesh.stages": 2, "wire.first_layer": "local"})
+    with pytest.raises(InputError, match=r"or use --wire\.first-layer exchange"):
+        refuse(own, Situation(mesh_of(own, 2)))
+
+
 def test_a_comparison_leaves_out_what_depends_on_the_recipe_alone():
     assert filled_groups() == {"rate", "freshness", "wire", "mesh"}
     settings = {"rate.code": "levels", "freshness.sync_every": 2, "optim.step_every": 5}

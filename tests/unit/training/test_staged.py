@@ -1,4 +1,4 @@
-"""A finished pipeline's memory: its historical rows go with it, not with some later sweep of the collector."""
+"""A pipeline refuses what its stages cannot do, and a finished one frees its historical rows at once."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from halowire.errors import InputError
 from halowire.graph import block_model
 from halowire.partitioning import cut, partition
-from halowire.training import Config, Hooks, Silent, Staged, Trainer, mesh_of
+from halowire.training import Config, Hooks, Silent, Staged, Trainer, mesh_of, recipe_config
 from halowire.wire import Transport
 
 
@@ -39,3 +40,11 @@ def test_a_finished_pipeline_is_freed_at_once(tmp_path, chunks):
 def test_a_run_that_is_only_timed_keeps_no_checkpoint(tmp_path, keep):
     trainer_of(tmp_path, 3).run(Hooks(Silent(), should_stop=lambda: True, keep=keep))
     assert (tmp_path / "checkpoints").exists() == keep
+
+
+def test_settings_that_stages_cannot_have_are_refused(tmp_path):
+    graph = block_model(60, 240, 4, 3, seed=1)
+    shard = cut(graph, partition(graph, 1))[0]
+    config = recipe_config("halowire").replace({"mesh.chunks": 3})
+    with pytest.raises(InputError, match="runs in one stage and one chunk"):
+        Staged(shard, shard, config, mesh_of(config, 1), Transport())
