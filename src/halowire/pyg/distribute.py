@@ -15,10 +15,12 @@ from halowire.errors import InputError
 from halowire.events import EVAL, SETUP, TRAIN
 from halowire.pyg.adjacency import take_adjacency
 from halowire.pyg.autoencoders import spread_autoencoder
+from halowire.pyg.changed_model import follow
 from halowire.pyg.data_part import ShardData, part_of
 from halowire.pyg.edge_mask import unmasked, with_types
 from halowire.pyg.entries import MethodEntry, ModuleEntry, own_methods
 from halowire.pyg.fast_path import LayerPath, use_fast_paths
+from halowire.pyg.fitting_rows import refuse_unfitting
 from halowire.pyg.hetero_data import HeteroShardData
 from halowire.pyg.home_choice import rehearsed_at_home
 from halowire.pyg.home_rows import Home, bare
@@ -197,7 +199,6 @@ class Attachment:
             self.tables.watch(model)
         spread_norms(model, data.passing)
         self.paths = use_fast_paths(model)
-        data.reduction.compares_weights |= bool(self.weights.dims)
         self._watch_weights()
         spread_autoencoder(model, data)
         spread_light_gcn(model, data)
@@ -276,11 +277,11 @@ class Attachment:
         """
         refuse_wrapped()
         self._part = part_of((args, kwargs)) or self.data
+        refuse_unfitting((args, kwargs), self._part, self.data, tuple(self.weights.dims))
         known = self._known(args, kwargs, entry)
         exchange = self._exchange(known)
         training = self._model.training and torch.is_grad_enabled()
-        if torch.is_grad_enabled():
-            self._watch_weights()
+        self._watch_weights()
         if training:
             self._heard = self._part.reduction.steer(self.exchanges, self.epoch, self._heard)
         self._around = contextlib.ExitStack()
@@ -329,6 +330,7 @@ class Attachment:
 
     def _known(self, args: tuple[Any, ...], kwargs: dict[str, Any], entry: str = "") -> Rehearsed:
         """What the rehearsal found for such a call; the first call of a kind is rehearsed, by all workers at once."""
+        follow(self._pristine, self._model)
         call = Call.of(args, kwargs, self._part, entry)
         trained = [parameter.requires_grad for parameter in self._model.parameters()]
         key = f"{call.key()} {trained}"

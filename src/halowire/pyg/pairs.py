@@ -17,9 +17,12 @@ from torch import Tensor
 
 from halowire.errors import InputError
 from halowire.events import SETUP
+from halowire.pyg.cut_number import other_part
 from halowire.pyg.edges import ASKING, KEEPING
 from halowire.pyg.leaves import changed
-from halowire.pyg.own_rows import plain
+from halowire.pyg.model_pass import carries_gradient
+from halowire.pyg.own_rows import OwnRows, plain
+from halowire.pyg.seen import version_of
 from halowire.pyg.typed_rows import ExtendTyped
 from halowire.training import PairRows
 from halowire.wire import Transport
@@ -54,7 +57,8 @@ def pair_names(tensors: Any) -> dict[str, str]:
 class NodePlaces:
     """For every node of a type its ``owner`` and its row there, ``place``, int32 ``[N]``; how rows are fetched.
 
-    ``ids`` are the numbers of this worker's nodes, ``[n]``; ``name`` is the type, empty in a graph of one type.
+    ``ids`` are the numbers of this worker's nodes, ``[n]``; ``name`` is the type, empty in a graph of one type. ``cut``
+    is the number of the cut.
     """
 
     owner: Tensor
@@ -63,15 +67,18 @@ class NodePlaces:
     transport: Transport
     device: torch.device
     name: str = ""
+    cut: int = 0
 
     @staticmethod
-    def of(ids: Tensor, num_nodes: int, transport: Transport, device: torch.device, name: str = "") -> NodePlaces:
+    def of(
+        ids: Tensor, num_nodes: int, transport: Transport, device: torch.device, name: str = "", cut: int = 0
+    ) -> NodePlaces:
         """Ask all workers, together, where their nodes are."""
         table = torch.zeros(2, num_nodes, dtype=torch.int32)
         table[0, ids] = transport.rank
         table[1, ids] = torch.arange(ids.numel(), dtype=torch.int32)
         owner, place = transport.all_reduce(table, "places of all nodes", SETUP)
-        return NodePlaces(owner, place, ids, transport, device, name)
+        return NodePlaces(owner, place, ids, transport, device, name, cut)
 
     def __deepcopy__(self, memo: dict[int, object]) -> NodePlaces:
         """Return the same places."""
@@ -95,7 +102,7 @@ class Plan:
     nodes: Tensor
     places: NodePlaces
     _rows: PairRows | None = None
-    _last: tuple[Any, int, Tensor] | None = field(default=None, repr=False)
+    _last: tuple[Any, tuple[int, bool], Tensor] | None = field(default=None, repr=False)
 
     def table(self, rows: Tensor) -> Tensor:
         """The owned ``rows`` ``[n, k]``, then the fetched ones; both ends of the pairs are read from one table."""
@@ -103,15 +110,19 @@ class Plan:
         if self._rows is None:
             where.transport.settle()
             self._rows = PairRows(self.nodes.cpu(), where, where, where.transport, where.device)
-        if self._last is not None and self._last[0]() is rows and self._last[1] == rows._version:
+        # A table that was read without a gradient has no way back to the rows.
+        state = (version_of(rows), carries_gradient(rows))
+        if self._last is not None and self._last[0]() is rows and state[0] > -1 and self._last[1] == state:
             return self._last[2]
         table = self._extended(self._rows, plain(rows))
-        self._last = (weakref.ref(rows, self._forget), rows._version, table)
+        self._last = (weakref.ref(rows, self._forget), state, table)
         return table
 
     def read(self, rows: Tensor, nodes: Tensor) -> Tensor:
         """The rows of ``nodes``, which are among those of the plan."""
         where = self.places
+        if isinstance(rows, OwnRows) and (rows.owner.kind or "") == where.name and rows.owner.cut != where.cut:
+            raise other_part("pairs of nodes")
         if rows.shape[0] != where.num_owned:
             raise InputError(
                 f"a tensor of shape {list(rows.shape)} is read by pairs of nodes; it must have one row for each of the "
@@ -120,7 +131,12 @@ class Plan:
         if not rows.is_floating_point():
             raise InputError(f"rows are read by pairs of nodes as numbers, not {rows.dtype}; call .float() before")
         flat = rows if rows.dim() == 2 else rows.reshape(rows.shape[0], -1)
-        table = self.table(flat)
+        if torch.is_inference_mode_enabled():
+            # What is kept for later reads must not be made of inference tensors, which training cannot use.
+            with torch.inference_mode(False), torch.no_grad():
+                table = self.table(flat)
+        else:
+            table = self.table(flat)
         assert self._rows is not None
         return table[self._rows.places(nodes.cpu())].view(*nodes.shape, *rows.shape[1:])
 

@@ -174,6 +174,43 @@ def test_wrong_uses_of_pairs_are_refused_with_what_to_write():
     run_threads(2, here)
 
 
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_scores_without_a_gradient_before_those_with_one(mode):
+    """What was fetched without a gradient does not take the place of rows that learn."""
+    plain = seeded(LinkNet)
+
+    def gradients(model, data):
+        z = model.encode(data.x, data.edge_index)
+        with mode():
+            model.decode(z, data.edge_label_index)
+        return z, model.decode(z, data.edge_label_index)
+
+    whole = copy.deepcopy(plain)
+    gradients(whole, Data(**TRAIN))[1].square().mean().backward()
+
+    def here(transport):
+        data = cut_data(TRAIN, make_owner(transport.size), transport)
+        own = halowire.distribute(copy.deepcopy(plain), data)
+        data.mean(gradients(own, data)[1].square()).backward()
+        return [value.grad for value in own.parameters()]
+
+    for found in run_threads(2, here):
+        for got, want in zip(found, whole.parameters(), strict=True):
+            assert_close("gradient", got, want.grad)
+
+
+def test_numbers_and_lists_of_pairs_that_differ_are_refused_on_all_workers():
+    def here(transport):
+        data = cut_data(TRAIN, make_owner(transport.size), transport)
+        with pytest.raises(InputError, match="num_whole_edges"):
+            data.negative_sampling(data.edge_label_index.size(1))
+        with pytest.raises(InputError, match="manual_seed"):
+            data.pairs(torch.tensor([[0, 1], [2, 3 + transport.rank]]))
+        return data.pairs(torch.tensor([[0, 1], [2, 3]])).size(1), data.negative_sampling(30).size(1)
+
+    assert [sum(counts) for counts in zip(*run_threads(3, here), strict=True)] == [2, 30]
+
+
 class Both(nn.Module):
     """An encoder that gives the means and the deviations of its rows."""
 
