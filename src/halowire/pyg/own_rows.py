@@ -18,6 +18,7 @@ from halowire.errors import InputError
 from halowire.pyg.edge_forms import ALL_EDGES, EdgeForm
 from halowire.pyg.leaves import changed, leaves
 from halowire.pyg.model_pass import ModelPass
+from halowire.pyg.row_picks import picked_rows
 
 FINDING = {"nonzero", "argwhere", "where"}
 """Functions that give the places where a mask is true."""
@@ -184,12 +185,11 @@ def _refuse_whole(args: tuple[Any, ...], kwargs: dict[str, Any], error: Exceptio
 
 def _refuse_foreign(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Refuse rows that are picked by numbers of the whole graph, and the other way round."""
-    if name in ("__getitem__", "__setitem__"):
-        target, index = args[0], args[1][0] if isinstance(args[1], tuple) and args[1] else args[1]
-    elif name in ("index_select", "index_add", "index_copy", "index_fill") and 0 in (args[1:2] or [kwargs.get("dim")]):
-        target, index = args[0], args[2] if len(args) > 2 else kwargs.get("index")
-    else:
+    with torch._C.DisableTorchFunctionSubclass():
+        picked = picked_rows(name, args, kwargs)
+    if picked is None:
         return
+    target, index = picked
     owner = _owner_of((args, kwargs))
     if owner.passing.inside or not isinstance(target, Tensor):
         return
@@ -209,7 +209,9 @@ def _refuse_index(index: Any, rows: OwnRows | OwnEdges) -> None:
     owned, whole = rows.owner.owned, rows.owner.whole
     if index is None or index is Ellipsis or isinstance(index, OwnIndex):
         return
-    if isinstance(index, slice):
+    if isinstance(index, str):
+        what = index
+    elif isinstance(index, slice):
         if index.indices(owned) == (0, owned, 1):
             return
         what = "a slice"
