@@ -38,7 +38,7 @@ EXAMPLES = [
         "`pmlp.py`, `unimp_arxiv.py`", f"{THREE}", MODELS),
     Row("`film.py`, `geniepath.py`, `gcn2_ppi.py`", BATCH, MODELS),
     Row("`rect.py`, `label_prop.py`, `correct_and_smooth.py` (without `autoscale`), `signed_gcn.py` (its model)",
-        f"{THREE}; scores of signed pairs by `data.pairs`", LAYERS),
+        f"{THREE}; scores of signed pairs by `data.pairs`; `get_semantic_labels` of `rect.py` before the cut", LAYERS),
     Row("`rgat.py`", "the 3 lines; `edge_type` is cut with the edges", LAYERS),
     Row("`super_gat.py`", "`halowire.Random` in the model gives `neg_edge_index`; without it `SuperGATConv` is refused",
         "tests/parity/test_random_draws.py::test_draws_equal_those_of_plain_pyg"),

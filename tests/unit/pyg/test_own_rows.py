@@ -11,7 +11,7 @@ import torch_geometric.nn as pyg
 
 import halowire
 from halowire.errors import InputError
-from halowire.pyg.own_rows import OwnIndex, OwnRows
+from halowire.pyg.own_rows import OwnIndex, OwnRows, OwnSome
 from halowire.pyg.shard_data import cut_data
 from halowire.wire import run_threads
 from tests.support.pyg_case import NODES, assert_close, make_graph, make_owner, plain_gradients, seeded
@@ -55,7 +55,7 @@ def test_an_index_of_nodes_gives_the_gradients_of_the_whole_graph(name):
         data, model = place(transport, node_index=["mine"])
         rows = model(data.x, data.edge_index).log_softmax(1)
         index = INDICES[name](data)
-        assert type(rows) is OwnRows and type(rows[index]) is torch.Tensor
+        assert type(rows) is OwnRows and type(rows[index]) is OwnSome
         assert sorted(LABELS[data.rows][index].tolist()) == sorted(data.y[index].tolist())
         data.mean(rows[index].square()).backward()
         return {key: value.grad for key, value in model.named_parameters()}
@@ -141,7 +141,7 @@ def test_rows_are_used_as_any_tensor():
         data, model = place(transport)
         out = model(data.x, data.edge_index)
         assert out[:].shape == out.shape and out[:, 0].shape == (data.num_nodes,) and out[..., :2].shape[1] == 2
-        assert type(out.sum()) is torch.Tensor and repr(out) and len(out.tolist()) == len(out)
+        assert type(out.sum(1)) is OwnRows and repr(out) and len(out.tolist()) == len(out)
         assert type(copy.deepcopy(data.y)) is OwnRows and data.y.numpy().shape == (data.num_nodes,)
         file = io.BytesIO()
         torch.save(data.y, file)
