@@ -115,6 +115,12 @@ HABITS = [
         f"{UNIT}/test_own_rows.py::test_the_numbers_of_all_nodes_pick_all_rows_and_name_them_in_whole_tensors"),
     Row("an index, mask or slice made before the cut, on `out`, `data.x`, `data.y`", "refused; `data.translate(index)`",
         f"{UNIT}/test_own_rows.py::test_numbers_of_the_whole_graph_are_refused_with_what_to_write"),
+    Row("means, norms, products and orders over the rows of a part, outside of the model: `z.mean(0)`, `z @ z.t()`",
+        "refused; `data.mean` of one value per row, features before the cut", f"{UNIT}/test_row_mixing.py::"
+        "test_what_needs_all_rows_is_refused_outside_of_a_model"),
+    Row("`int((pred[mask] == data.y[mask]).sum()) / int(mask.sum())`, `loss.item()` of the part's rows",
+        "a warning: they are this worker's; `data.mean(pred[mask] == data.y[mask])`", f"{UNIT}/test_row_mixing.py::"
+        "test_a_number_of_one_worker_is_named_once_where_it_is_read"),
     Row("a head or a learnt mask beside the model", "nothing, if all workers seed alike; else refused",
         f"{UNIT}/test_outside_weights.py::test_a_head_and_a_learnt_mask_learn_as_in_one_process"),
     Row("class weights, `ignore_index`, label smoothing", "`data.cross_entropy(out, y, mask, weight=...)`",

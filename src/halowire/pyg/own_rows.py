@@ -7,6 +7,7 @@ and an index that was made of them, or translated when the graph was cut, knows 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -97,6 +98,8 @@ class _Marked(Tensor):
         except (IndexError, RuntimeError, ValueError) as error:
             _refuse_whole(args, kwargs, error)
             raise
+        if name in READING and isinstance(args[0], OwnNumber):
+            _warn_once(args[0].owner)
         if mixing:
             return _one_number(name, args, kwargs, out)
         if name == "__get__":  # a property, such as rows.T
@@ -215,6 +218,20 @@ def _has_columns(name: str, first: Any, out: Tensor) -> bool:
     if not (turned or isinstance(first, OwnColumns)) or out.dim() < 2:
         return False
     return bool(out.shape[1] == first.owner.owned != out.shape[0])
+
+
+def _warn_once(owner: Owner) -> None:
+    """Say, once, that a number that is read is this worker's."""
+    if owner.passing.warned or owner.passing.inside:
+        return
+    owner.passing.warned = True
+    warnings.warn(
+        "a number of this worker's rows alone is read (int, float, item, a format); other workers have another one. "
+        "The accuracy of the whole graph is data.mean(pred[mask] == data.y[mask]), a loss data.cross_entropy(out, "
+        "data.y, mask); what decides when to stop, or on the learning rate, must be the same on all "
+        "workers. This is said once",
+        stacklevel=4,
+    )
 
 
 def _along(value: Any) -> int | None:

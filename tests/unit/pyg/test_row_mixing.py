@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 
 import pytest
 import torch
@@ -129,3 +130,53 @@ def test_rows_that_went_through_such_functions_learn_as_in_plain_pyg():
     for grads in run_threads(3, here):
         for key, value in want.items():
             assert_close(key, grads[key], value)
+
+
+def correct(data, pred, mask):
+    return (pred[mask] == data.y[mask]).sum()
+
+
+READ = {
+    "gcn.py": lambda data, pred, mask: int(correct(data, pred, mask)) / int(mask.sum()),
+    "a mean": lambda data, pred, mask: (pred == data.y).float().mean().item(),
+    "a share of two counts": lambda data, pred, mask: float(correct(data, pred, mask) / mask.sum()),
+    "an index": lambda data, pred, mask: correct(data, pred, mask.nonzero()[:, 0]).item(),
+    "a format": lambda data, pred, mask: f"{correct(data, pred, mask)}",
+    "classes": lambda data, pred, mask: int(data.y.max()) + 1,
+    "a loss": lambda data, pred, mask: F.cross_entropy(data.x[mask], data.y[mask]).item(),
+}
+
+
+@pytest.mark.parametrize("name", READ)
+def test_a_number_of_one_worker_is_named_once_where_it_is_read(name):
+    def here(transport):
+        data, model = place(transport)
+        with torch.no_grad():
+            pred = model(data.x, data.edge_index).argmax(1)
+        for _ in range(2):
+            READ[name](data, pred, data.train_mask)
+        return float(data.mean(pred[data.train_mask] == data.y[data.train_mask]))
+
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        run_threads(2, here)
+    assert [str(one.message)[:40] for one in told] == ["a number of this worker's rows alone is r"[:40]] * 2
+    assert all(one.filename == __file__ for one in told) or name == "a format"  # torch formats in Python
+
+
+def test_numbers_of_the_whole_graph_are_read_without_a_word():
+    want = MODEL(GRAPH["x"], GRAPH["edge_index"]).argmax(1)
+
+    def here(transport):
+        data, model = place(transport)
+        out = model(data.x, data.edge_index)
+        loss = data.cross_entropy(out, data.y, data.train_mask)
+        loss.backward()
+        hits = (out.argmax(1) == data.y)[data.train_mask]
+        return f"{loss:.3f} {loss.item()}", data.num_classes, float(data.mean(hits)), out.shape[0], int(out.numel())
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = run_threads(2, here)
+    share = float((want == GRAPH["y"])[GRAPH["train_mask"]].float().mean())
+    assert all(classes == 4 and part == pytest.approx(share) for _, classes, part, *_ in found)
