@@ -96,7 +96,8 @@ class OwnTask(Task):
         if not isinstance(values, Tensor) or values.dim() == 0:
             raise InputError("the loss must give one value per row, which halowire averages; use reduction='none'")
         count = self.data.transport.all_reduce(torch.tensor([float(values.numel())]), "count of the loss's rows")
-        return plain(values).sum() / float(count)
+        total: Tensor = plain(values).sum()
+        return total / float(count)
 
 
 class OwnRunner(Runner):
