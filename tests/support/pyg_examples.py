@@ -42,9 +42,6 @@ EXAMPLES = [
     Row("`rgat.py`", "the 3 lines; `edge_type` is cut with the edges", LAYERS),
     Row("`super_gat.py`", "`halowire.Random` in the model gives `neg_edge_index`; without it `SuperGATConv` is refused",
         "tests/parity/test_random_draws.py::test_draws_equal_those_of_plain_pyg"),
-    Row("`infomax_transductive.py`, `infomax_inductive.py`", "the corruption is `halowire.Random.shuffled`, inside of "
-        "the model's forward; the whole graph instead of a loader",
-        "tests/parity/test_random_draws.py::test_draws_equal_those_of_plain_pyg"),
     Row("`lightgcn.py`", "`shard`, `distribute`, and `data.pairs(index)` for pairs and negatives",
         "tests/parity/test_lightgcn.py::test_three_steps_equal_plain_pyg"),
     Row("`linkx.py`, `rgcn.py`", "nothing beside `shard`, `distribute` and the loss; `data.train_idx` is translated",
@@ -83,6 +80,9 @@ EXAMPLES = [
 
 NO_TEST = ""
 REFUSED = [
+    Row("`infomax_transductive.py`, `infomax_inductive.py`", "refused: the summary is a mean over all nodes; distribute "
+        "the encoder, with `halowire.Random.shuffled` as the corruption in its forward, and take the summary of "
+        "`data.gather(z)`, which gives it no gradient", LAYERS),
     Row("`graph_unet.py`", "refused: its pooling makes another graph; leave it out, or train on one worker",
         "tests/parity/test_pyg_examples.py::test_an_example_is_refused_with_the_way_out"),
     Row("`node2vec.py`, `hetero/metapath2vec.py`", "not for halowire: they learn from drawn walks; use a model of "
