@@ -204,6 +204,9 @@ WRONG = {
     "numbers on features by type": lambda data, out: data.x_dict["author"][INDEX],
     "a slice": lambda data, out: out["author"].relu()[:10],
     "a mask of all nodes": lambda data, out: out["paper"][torch.ones(COUNTS["paper"], dtype=torch.bool)],
+    "F.embedding": lambda data, out: F.embedding(torch.arange(9), out["paper"]),
+    "gather": lambda data, out: data["paper"].x.gather(0, torch.arange(9).view(-1, 1)),
+    "a split": lambda data, out: out["paper"].split(9),
     "labels of all nodes": lambda data, out: F.cross_entropy(out["paper"], make_hetero()["paper"].y),
 }
 

@@ -36,8 +36,12 @@ def templates() -> set[str]:
 
 
 def _is_error(node: ast.AST) -> bool:
-    """Whether an error is made here, with words."""
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ERRORS and bool(node.args)
+    """Whether an error is made here, or a warning given, with words."""
+    if not isinstance(node, ast.Call) or not node.args:
+        return False
+    if isinstance(node.func, ast.Attribute):
+        return ast.unparse(node.func) == "warnings.warn"
+    return isinstance(node.func, ast.Name) and node.func.id in ERRORS
 
 
 def _is_words(function: ast.AST, node: ast.AST) -> bool:

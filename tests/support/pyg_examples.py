@@ -38,12 +38,9 @@ EXAMPLES = [
         "`pmlp.py`, `unimp_arxiv.py`", f"{THREE}", MODELS),
     Row("`film.py`, `geniepath.py`, `gcn2_ppi.py`", BATCH, MODELS),
     Row("`rect.py`, `label_prop.py`, `correct_and_smooth.py` (without `autoscale`), `signed_gcn.py` (its model)",
-        f"{THREE}; scores of signed pairs by `data.pairs`", LAYERS),
+        f"{THREE}; scores of signed pairs by `data.pairs`; `get_semantic_labels` of `rect.py` before the cut", LAYERS),
     Row("`rgat.py`", "the 3 lines; `edge_type` is cut with the edges", LAYERS),
     Row("`super_gat.py`", "`halowire.Random` in the model gives `neg_edge_index`; without it `SuperGATConv` is refused",
-        "tests/parity/test_random_draws.py::test_draws_equal_those_of_plain_pyg"),
-    Row("`infomax_transductive.py`, `infomax_inductive.py`", "the corruption is `halowire.Random.shuffled`, inside of "
-        "the model's forward; the whole graph instead of a loader",
         "tests/parity/test_random_draws.py::test_draws_equal_those_of_plain_pyg"),
     Row("`lightgcn.py`", "`shard`, `distribute`, and `data.pairs(index)` for pairs and negatives",
         "tests/parity/test_lightgcn.py::test_three_steps_equal_plain_pyg"),
@@ -83,6 +80,9 @@ EXAMPLES = [
 
 NO_TEST = ""
 REFUSED = [
+    Row("`infomax_transductive.py`, `infomax_inductive.py`", "refused: the summary is a mean over all nodes; distribute "
+        "the encoder, with `halowire.Random.shuffled` as the corruption in its forward, and take the summary of "
+        "`data.gather(z)`, which gives it no gradient", LAYERS),
     Row("`graph_unet.py`", "refused: its pooling makes another graph; leave it out, or train on one worker",
         "tests/parity/test_pyg_examples.py::test_an_example_is_refused_with_the_way_out"),
     Row("`node2vec.py`, `hetero/metapath2vec.py`", "not for halowire: they learn from drawn walks; use a model of "
@@ -115,6 +115,12 @@ HABITS = [
         f"{UNIT}/test_own_rows.py::test_the_numbers_of_all_nodes_pick_all_rows_and_name_them_in_whole_tensors"),
     Row("an index, mask or slice made before the cut, on `out`, `data.x`, `data.y`", "refused; `data.translate(index)`",
         f"{UNIT}/test_own_rows.py::test_numbers_of_the_whole_graph_are_refused_with_what_to_write"),
+    Row("means, norms, products and orders over the rows of a part, outside of the model: `z.mean(0)`, `z @ z.t()`",
+        "refused; `data.mean` of one value per row, features before the cut", f"{UNIT}/test_row_mixing.py::"
+        "test_what_needs_all_rows_is_refused_outside_of_a_model"),
+    Row("`int((pred[mask] == data.y[mask]).sum()) / int(mask.sum())`, `loss.item()` of the part's rows",
+        "a warning: they are this worker's; `data.mean(pred[mask] == data.y[mask])`", f"{UNIT}/test_row_mixing.py::"
+        "test_a_number_of_one_worker_is_named_once_where_it_is_read"),
     Row("a head or a learnt mask beside the model", "nothing, if all workers seed alike; else refused",
         f"{UNIT}/test_outside_weights.py::test_a_head_and_a_learnt_mask_learn_as_in_one_process"),
     Row("`BatchNorm1d` in a head beside the model", "refused; make it part of the model",

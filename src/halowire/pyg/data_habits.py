@@ -16,6 +16,7 @@ from halowire.errors import InputError
 from halowire.events import SETUP
 from halowire.kernels import row_keys
 from halowire.pyg.edges import Edges, unmarked
+from halowire.pyg.own_rows import plain
 
 if TYPE_CHECKING:
     from halowire.partitioning import Shard
@@ -277,6 +278,7 @@ class DataHabits:
     def _largest(self, value: Tensor) -> int:
         """The largest number in the ``value`` of any worker; -1 where there is none."""
         largest = torch.zeros(self.passing.transport.size, dtype=torch.int64)
+        value = plain(value)
         largest[self.passing.transport.rank] = int(value.max()) if value.numel() else -1
         return int(self._sum(largest).max())
 

@@ -10,12 +10,27 @@ import inspect
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
+import torch
 from torch import nn
 
+from halowire.errors import InputError
 from halowire.pyg.data_part import holds_graph
 
 LIBRARIES = ("torch.", "torch_geometric.", "builtins")
 """Packages whose methods are no entries: they call modules, which are."""
+
+
+def refuse_compiled() -> None:
+    """Refuse a pass inside of what ``torch.compile`` runs.
+
+    Torch asks its callback for every frame that it may compile. It cannot trace this question, so that it runs here in
+    plain Python, before torch gets to see marked tensors and hooks, whose code it cannot follow.
+    """
+    if callable(torch._C._dynamo.eval_frame.get_eval_frame_callback()):
+        raise InputError(
+            "torch.compile of a distributed model cannot follow edges to other workers; leave it out, and compile the "
+            "layers that are not called with edge_index instead, after halowire.distribute: model.mlp.compile()"
+        )
 
 
 class Passes(Protocol):
@@ -44,6 +59,7 @@ class ModuleEntry:
         """Begin a pass, unless one is under way, or a module inside of the model is called without edges."""
         if self._passes.running or (self._entry and not holds_graph((args, kwargs))):
             return None
+        refuse_compiled()
         given = self._passes.begin(self._entry, args, kwargs)
         self._began = True
         return given
@@ -69,6 +85,7 @@ class MethodEntry:
         method = getattr(type(self._model), self._entry)
         if self._passes.running or not holds_graph((args, kwargs)):
             return method(self._model, *args, **kwargs)
+        refuse_compiled()
         args, kwargs = self._passes.begin(self._entry, args, kwargs) or (args, kwargs)
         out = None
         try:

@@ -23,7 +23,8 @@ class ModelPass:
     Every crossing of a pass has a number, the same on all workers because they run the same code. The number is the
     ``layer`` of the policy, the ledger and the random numbers. ``coded_widths`` are the widths of this pass's coded
     exchanges so far, ``coded_halos`` the names of their halos; ``inside`` says whether a pass is under way; ``part`` is
-    the data of the part. ``noted``, in a rehearsal, takes the sums that layers ask other workers for.
+    the data of the part; ``warned`` whether the script was told that it reads numbers of this worker. ``noted``, in a
+    rehearsal, takes the sums that layers ask other workers for.
     """
 
     def __init__(self, transport: Transport, device: torch.device) -> None:
@@ -33,6 +34,7 @@ class ModelPass:
         self.coded_widths: list[int] = []
         self.coded_halos: list[str] = []
         self.inside = False
+        self.warned = False
         self.exchanges: HaloExchanges | None = None
         self.epoch: int | None = None
         self.home: Home | None = None

@@ -21,6 +21,7 @@ from halowire.pyg.fast_path import NATIVE, overlap_by_layer
 from halowire.pyg.hetero_data import HeteroShardData
 from halowire.pyg.light_gcn import rows_entry
 from halowire.pyg.module_watch import modules_watched
+from halowire.pyg.own_rows import plain
 from halowire.pyg.random_draws import Random
 from halowire.pyg.trial import needed_inputs
 from halowire.schedules import Complete, Watch
@@ -72,7 +73,7 @@ class OwnModel(nn.Module):
         args, kwargs = self.call_inputs()
         entry = rows_entry(self.model)
         called = getattr(self.model, entry) if entry else self.model
-        out = self._data.task_rows(called(*args, **kwargs))
+        out = plain(self._data.task_rows(called(*args, **kwargs)))  # what follows sums over all workers by itself
         if self._one_value and isinstance(out, Tensor) and out.dim() == 1:
             out = out[:, None]
         if not isinstance(out, Tensor) or out.dim() != 2:
@@ -95,7 +96,8 @@ class OwnTask(Task):
         if not isinstance(values, Tensor) or values.dim() == 0:
             raise InputError("the loss must give one value per row, which halowire averages; use reduction='none'")
         count = self.data.transport.all_reduce(torch.tensor([float(values.numel())]), "count of the loss's rows")
-        return values.sum() / float(count)
+        total: Tensor = plain(values).sum()
+        return total / float(count)
 
 
 class OwnRunner(Runner):

@@ -7,6 +7,7 @@ and an index that was made of them, or translated when the graph was cut, knows 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,8 @@ from halowire.pyg.cut_number import other_part
 from halowire.pyg.edge_forms import ALL_EDGES, EdgeForm
 from halowire.pyg.leaves import changed, leaves
 from halowire.pyg.model_pass import ModelPass
+from halowire.pyg.row_mixing import LOSSES, mixes_rows
+from halowire.pyg.row_picks import picked_rows
 
 FINDING = {"nonzero", "argwhere", "where"}
 """Functions that give the places where a mask is true."""
@@ -28,8 +31,15 @@ PICKING = {"view", "reshape", "flatten", "squeeze", "unsqueeze", "contiguous", "
 """Functions whose results name the same nodes as their first argument, or some of them."""
 JOINING = {"cat", "concat", "concatenate", "stack", "hstack"}
 """Functions whose results name all the nodes of their arguments."""
-COPYING = {"__reduce_ex__", "__deepcopy__"}
-"""Functions that copy a tensor to a file or another one, without its connections."""
+COPYING = {"__reduce_ex__", "__deepcopy__", "backward", "grad"}
+"""Functions that take a tensor without its connections: to a file, a copy, or into backward, where layers may run."""
+TURNING = {"t", "T", "mT", "H", "mH", "transpose", "swapaxes", "swapdims", "movedim", "permute", "adjoint", "unsqueeze",
+           "__getitem__"}  # fmt: skip
+"""Functions by which rows may become columns."""
+SOME = {"__getitem__", "index_select", "masked_select"}
+"""Functions that pick some of the rows."""
+READING = {"__int__", "__float__", "__index__", "__format__", "item", "tolist"}
+"""Functions that read a number."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,11 +101,18 @@ class _Marked(Tensor):
         args = _without_own_numbers(name, args)
         _refuse_other_part(args, kwargs)
         _refuse_foreign(name, args, kwargs)
+        mixing = _is_mixing(name, types, args, kwargs)
         try:
             out = cls._called(name, func, types, args, kwargs)
         except (IndexError, RuntimeError, ValueError) as error:
             _refuse_whole(args, kwargs, error)
             raise
+        if name in READING and isinstance(args[0], OwnNumber):
+            _warn_once(args[0].owner)
+        if mixing:
+            return _one_number(name, args, kwargs, out)
+        if name == "__get__":  # a property, such as rows.T
+            name = getattr(getattr(func, "__self__", None), "__name__", "")
         return _marked_result(name, args, kwargs, out)
 
     @classmethod
@@ -103,7 +120,7 @@ class _Marked(Tensor):
         cls, name: str, func: Callable[..., Any], types: Sequence[type], args: tuple[Any, ...], kwargs: Any
     ) -> Any:
         """What ``func`` gives for the plain tensors."""
-        if name in COPYING or not set(types) <= {OwnRows, OwnEdges, OwnIndex, Tensor}:
+        if name in COPYING or not set(types) <= KINDS:
             # Other classes of tensors, such as edges, have rules of their own and see plain rows.
             return func(*plain(args), **plain(kwargs))
         with torch._C.DisableTorchFunctionSubclass():
@@ -120,6 +137,22 @@ class OwnEdges(_Marked):
 
 class OwnIndex(_Marked):
     """Numbers of this worker's own rows."""
+
+
+class OwnSome(_Marked):
+    """Some of this worker's rows, picked by a mask or by numbers of its own."""
+
+
+class OwnColumns(_Marked):
+    """A tensor with one column for each of this worker's rows: rows that were turned."""
+
+
+class OwnNumber(_Marked):
+    """One number that was counted, summed or averaged over rows of this worker alone."""
+
+
+KINDS = {OwnRows, OwnEdges, OwnIndex, OwnSome, OwnColumns, OwnNumber, Tensor}
+"""All these marks, and no other classes of tensors."""
 
 
 def plain(value: Any) -> Any:
@@ -159,15 +192,89 @@ def _marked_result(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], out
     joined = name in JOINING and all(isinstance(item, OwnIndex) for item in first)
     if indices or joined:
         return changed(out, lambda found: OwnIndex.of(found, owner) if _whole_numbers(found) else found)
-    if not isinstance(out, Tensor) or not out.dim():
+    if not isinstance(out, Tensor):
         return out
+    kind, owner = _kind_of(name, args, kwargs, out) or (None, owner)
+    return out if kind is None else kind.of(out, owner)
+
+
+def _kind_of(
+    name: str, args: tuple[Any, ...], kwargs: dict[str, Any], out: Tensor
+) -> tuple[type[_Marked], Owner] | None:
+    """The mark of ``out``, and whose rows it has."""
+    first: Any = args[0] if args else None
+    marked = [value for value in leaves((args, kwargs)) if isinstance(value, _Marked)]
+    if not out.dim():
+        return next(((OwnNumber, value.owner) for value in marked if isinstance(value, OwnNumber)), None)
+    if _has_columns(name, first, out):
+        return OwnColumns, first.owner
     # A list of tensors, or a plain tensor with as many rows, may come first: torch.cat([rows, more], 1), 1 - rows.
-    for value in leaves((args, kwargs)):
-        if isinstance(value, OwnRows | OwnEdges) and out.shape[0] == value.owner.owned:
+    for value in marked:
+        rows = isinstance(value, OwnRows | OwnEdges) or (isinstance(value, OwnColumns) and name in TURNING)
+        if rows and out.shape[0] == value.owner.owned:
             # Not `type(value)`: rows of a device may have a class of the device, and the result may be on the host.
-            kind = OwnEdges if isinstance(value, OwnEdges) else OwnRows
-            return kind.of(out, value.owner)
-    return out
+            return OwnEdges if isinstance(value, OwnEdges) else OwnRows, value.owner
+        if isinstance(value, OwnSome) and out.shape[0] == value.shape[0]:
+            return OwnSome, value.owner
+    return (OwnSome, first.owner) if name in SOME and isinstance(first, OwnRows | OwnEdges) else None
+
+
+def _has_columns(name: str, first: Any, out: Tensor) -> bool:
+    """Whether ``out`` has a column for each row, made of rows that were turned or of such columns."""
+    turned = isinstance(first, OwnRows | OwnEdges) and name in TURNING
+    if name == "__getitem__":  # rows[None]
+        turned = turned and out.dim() > first.dim()
+    if not (turned or isinstance(first, OwnColumns)) or out.dim() < 2:
+        return False
+    return bool(out.shape[1] == first.owner.owned != out.shape[0])
+
+
+def _warn_once(owner: Owner) -> None:
+    """Say, once, that a number that is read is this worker's."""
+    if owner.passing.warned or owner.passing.inside:
+        return
+    owner.passing.warned = True
+    warnings.warn(
+        "a number of this worker's rows alone is read (int, float, item, a format); other workers have another one. "
+        "The accuracy of the whole graph is data.mean(pred[mask] == data.y[mask]), a loss data.cross_entropy(out, "
+        "data.y, mask); what decides when to stop, or on the learning rate, must be the same on all "
+        "workers. This is said once",
+        stacklevel=4,
+    )
+
+
+def _along(value: Any) -> int | None:
+    """The dimension along which ``value`` has rows of this worker."""
+    if isinstance(value, OwnColumns):
+        return 1
+    return 0 if isinstance(value, OwnRows | OwnEdges | OwnSome) and value.dim() else None
+
+
+def _is_mixing(name: str, types: Sequence[type], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether a function outside of a pass sums or meets rows; what other classes of tensors do is theirs."""
+    if not set(types) <= KINDS or _owner_of((args, kwargs)).passing.inside:
+        return False
+    with torch._C.DisableTorchFunctionSubclass():
+        numbers = any(isinstance(value, OwnNumber) and value.is_floating_point() for value in leaves((args, kwargs)))
+        rows = any(isinstance(value, OwnRows | OwnEdges) for value in leaves((args, kwargs)))
+        return (numbers and rows) or mixes_rows(name, args, kwargs, _along)
+
+
+def _one_number(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
+    """The result ``out`` of a sum over rows, if it is one number or counts whole numbers; else a refusal."""
+    owner = _owner_of((args, kwargs))
+    if isinstance(out, Tensor) and not out.dim():
+        return OwnNumber.of(out, owner)
+    numbers = (args, kwargs) if name in ("argsort", "argmax", "argmin") else out  # places among the own rows
+    floating = any(isinstance(value, Tensor) and value.is_floating_point() for value in leaves(numbers))
+    if not floating or name in LOSSES:
+        return _marked_result(name, args, kwargs, out)
+    raise InputError(
+        f"{name} sums, normalises or multiplies over rows of this worker, which has {owner.owned} of the "
+        f"{owner.whole} {owner.kind or 'nodes'}, outside of a distributed model, so that the rows of other workers are "
+        "left out; give data.mean one value per row, put a norm or a product over edges into the model, prepare "
+        "features before halowire.shard, or take all rows, without a gradient: data.gather(rows)"
+    )
 
 
 def _without_own_numbers(name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -193,12 +300,11 @@ def _refuse_whole(args: tuple[Any, ...], kwargs: dict[str, Any], error: Exceptio
 
 def _refuse_foreign(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Refuse rows that are picked by numbers of the whole graph, and the other way round."""
-    if name in ("__getitem__", "__setitem__"):
-        target, index = args[0], args[1][0] if isinstance(args[1], tuple) and args[1] else args[1]
-    elif name in ("index_select", "index_add", "index_copy", "index_fill") and 0 in (args[1:2] or [kwargs.get("dim")]):
-        target, index = args[0], args[2] if len(args) > 2 else kwargs.get("index")
-    else:
+    with torch._C.DisableTorchFunctionSubclass():
+        picked = picked_rows(name, args, kwargs)
+    if picked is None:
         return
+    target, index = picked
     owner = _owner_of((args, kwargs))
     if owner.passing.inside or not isinstance(target, Tensor):
         return
@@ -225,7 +331,9 @@ def _refuse_index(index: Any, rows: OwnRows | OwnEdges) -> None:
     owned, whole = rows.owner.owned, rows.owner.whole
     if index is None or index is Ellipsis or isinstance(index, OwnIndex):
         return
-    if isinstance(index, slice):
+    if isinstance(index, str):
+        what = index
+    elif isinstance(index, slice):
         if index.indices(owned) == (0, owned, 1):
             return
         what = "a slice"

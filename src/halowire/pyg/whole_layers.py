@@ -33,6 +33,8 @@ REFUSED = {
     "SyncBatchNorm": "halowire spreads BatchNorm1d over the workers itself; use that",
     "GPSConv": "its attention is over all nodes, and every worker sees only its own; use TransformerConv",
     "MeshCNNConv": "it needs four edges into every node, in the order of a mesh; use EdgeConv or train on one worker",
+    "DeepGraphInfomax": "its summary is a mean over all nodes, and every worker sees only its own; distribute its "
+    "encoder, and take the summary of all rows, without a gradient: data.gather(z).mean(0)",
     "Node2Vec": "it has one weight row per node of the whole graph; use a model of (x, edge_index)",
 }  # fmt: skip
 """Layers that cannot run on a shard, each with the reason."""

@@ -11,7 +11,7 @@ import torch_geometric.nn as pyg
 
 import halowire
 from halowire.errors import InputError
-from halowire.pyg.own_rows import OwnIndex, OwnRows
+from halowire.pyg.own_rows import OwnIndex, OwnRows, OwnSome
 from halowire.pyg.shard_data import cut_data
 from halowire.wire import run_threads
 from tests.support.pyg_case import NODES, assert_close, make_graph, make_owner, plain_gradients, seeded
@@ -55,7 +55,7 @@ def test_an_index_of_nodes_gives_the_gradients_of_the_whole_graph(name):
         data, model = place(transport, node_index=["mine"])
         rows = model(data.x, data.edge_index).log_softmax(1)
         index = INDICES[name](data)
-        assert type(rows) is OwnRows and type(rows[index]) is torch.Tensor
+        assert type(rows) is OwnRows and type(rows[index]) is OwnSome
         assert sorted(LABELS[data.rows][index].tolist()) == sorted(data.y[index].tolist())
         data.mean(rows[index].square()).backward()
         return {key: value.grad for key, value in model.named_parameters()}
@@ -86,6 +86,25 @@ WRONG = {
     "a tensor of all nodes": lambda data, rows: rows[:, 0] + LABELS,
     "all nodes by a mask of rows": lambda data, rows: LABELS[data.train_mask],
     "numbers in another order": lambda data, rows: rows[data.backwards],
+    "F.embedding": lambda data, rows: torch.nn.functional.embedding(TRAIN, rows),
+    "gather": lambda data, rows: rows.gather(0, TRAIN.view(-1, 1).expand(-1, 4)),
+    "gather by names": lambda data, rows: torch.gather(input=rows, dim=-2, index=TRAIN.view(-1, 1)),
+    "take_along_dim": lambda data, rows: torch.take_along_dim(rows, TRAIN.view(-1, 1), 0),
+    "take": lambda data, rows: data.y.take(TRAIN),
+    "select": lambda data, rows: rows.select(0, 3),
+    "narrow": lambda data, rows: rows.narrow(0, 0, 10),
+    "split": lambda data, rows: rows.split(10),
+    "split by sizes": lambda data, rows: torch.split(rows, [10, len(rows) - 10]),
+    "chunk": lambda data, rows: rows.chunk(4),
+    "tensor_split": lambda data, rows: rows.tensor_split([10]),
+    "unbind": lambda data, rows: rows.unbind(),
+    "iteration": lambda data, rows: list(data.y),
+    "scatter": lambda data, rows: rows.scatter(0, TRAIN.view(-1, 1), 1.0),
+    "scatter_add": lambda data, rows: torch.scatter_add(rows, 0, TRAIN.view(-1, 1), torch.ones(40, 1)),
+    "index_put": lambda data, rows: rows.index_put_((TRAIN,), torch.tensor(1.0)),
+    "an index behind dots": lambda data, rows: data.y[..., TRAIN],
+    "an index behind a new dimension": lambda data, rows: rows[None, TRAIN],
+    "a table by own numbers": lambda data, rows: torch.nn.functional.embedding(data.train_idx, torch.rand(NODES, 2)),
     "after other steps": lambda data, rows: (rows.relu() + 1).argmax(1)[TRAIN],
 }
 
@@ -100,12 +119,29 @@ def test_numbers_of_the_whole_graph_are_refused_with_what_to_write(name):
     run_threads(2, here)
 
 
+def test_what_picks_no_rows_or_all_of_them_is_let_in():
+    def here(transport):
+        data, model = place(transport)
+        out = model(data.x, data.edge_index)
+        best = out.gather(1, data.y.view(-1, 1))
+        assert torch.equal(best[:, 0], out[torch.arange(len(out)).eq(-1).logical_not(), data.y])
+        assert torch.equal(out.gather(0, data.train_idx.view(-1, 1)), out[data.train_idx, :1])
+        assert len(out.split(2, dim=1)) == len(out.chunk(2, dim=-1)) == 2 and len(out.unbind(1)) == 4
+        assert out.select(1, 0).shape == data.y.shape and out.narrow(0, 0, len(out)).shape == out.shape
+        assert out.split(len(out))[0].shape == out.shape and out[..., 0].shape == data.y.shape
+        hot = torch.zeros_like(out).scatter_(1, data.y.view(-1, 1), 1.0)
+        assert torch.equal(hot, torch.nn.functional.one_hot(data.y, 4))
+        assert torch.nn.functional.embedding(data.y, torch.rand(4, 2)).shape == (len(out), 2)
+
+    run_threads(3, here)
+
+
 def test_rows_are_used_as_any_tensor():
     def here(transport):
         data, model = place(transport)
         out = model(data.x, data.edge_index)
         assert out[:].shape == out.shape and out[:, 0].shape == (data.num_nodes,) and out[..., :2].shape[1] == 2
-        assert type(out.sum()) is torch.Tensor and repr(out) and len(out.tolist()) == len(out)
+        assert type(out.sum(1)) is OwnRows and repr(out) and len(out.tolist()) == len(out)
         assert type(copy.deepcopy(data.y)) is OwnRows and data.y.numpy().shape == (data.num_nodes,)
         file = io.BytesIO()
         torch.save(data.y, file)
