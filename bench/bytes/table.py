@@ -44,10 +44,11 @@ def _rows(found: dict[str, Any]) -> str:
         name, parts, method = key.split()
         usual = found.get(f"{name} {parts} metis")
         share = f"{one['cover_rows'] / usual['halo_rows']:.2f}" if usual else ""
+        cover = f"{one['cover_seconds']:.3f}" if "cover_seconds" in one else ""
         lines.append([
             name, parts, method, f"{one['halo_rows']:,}", f"{one['cover_rows']:,}", share,
             f"{one['cover_rows'] / one['nodes']:.2f}", f"{one['work']:.2f}", f"{one['memory']:.2f}",
-            f"{one['seconds']:.1f}", f"{one['cover_seconds']:.2f}",
+            f"{one['seconds']:.1f}", cover,
         ])  # fmt: skip
     return grid(head, lines, 3)
 
@@ -118,7 +119,8 @@ def _paid(results: Results) -> str:
         setup = [f"{ways[label]['setup'] / 1e6:.1f}" if label in ways else "" for label in labels]
         memory = [f"{ways[label]['memory'] / 1e6:.0f}" if label in ways else "" for label in labels]
         cut = [rows.get(f"{name} {parts} {method}", {}).get("seconds", "") for method in ("metis", "hypergraph")]
-        lines.append([name, parts, layers, *setup, *memory, *cut, ways[PLAIN]["seconds"], ways["both"]["seconds"]])
+        took = [ways.get(label, {}).get("seconds", "") for label in (PLAIN, "both")]
+        lines.append([name, parts, layers, *setup, *memory, *cut, *took])
     return grid(head, lines)
 
 
