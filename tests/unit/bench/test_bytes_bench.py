@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import copy
+import sys
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from bench.bytes.__main__ import main
 from bench.bytes.formula import completed, epoch_bytes
-from bench.bytes.table import fewer, tables
-from bench.bytes.ways import LAYERS, PLAIN, WAYS
+from bench.bytes.table import fewer, noise, tables, verdict
+from bench.bytes.times import Length, labels_for, measure_turns
+from bench.bytes.ways import AGAIN, ALL, CHOSEN, HOME_AND_SUMS, LAYERS, PLAIN, WAYS
 
 from halowire.training import ModelConfig
 from halowire.wire import HEADER_BYTES
@@ -71,3 +76,40 @@ def test_seconds_of_a_cover_may_be_missing():
 def test_times_fewer_is_infinite_where_nothing_travels():
     assert fewer({PLAIN: EPOCH, "both": EPOCH | {"sent": 0}}, "both") == float("inf")
     assert fewer({PLAIN: EPOCH, "both": EPOCH | {"sent": 1000}}, "both") == 4
+
+
+def times(chosen: float, *again: float) -> dict[str, Any]:
+    return {PLAIN: [1.0, 1.2], CHOSEN: [chosen, 9.0], AGAIN: list(again), "others": 0.1, "epochs": 4}
+
+
+@pytest.mark.parametrize(("chosen", "words"), [
+    (1.05, "within noise, 1.05"), (0.95, "within noise, 0.95"), (1.15, "**slower**, 1.15"), (0.5, "faster, 0.50"),
+])  # fmt: skip
+def test_a_verdict_is_held_against_every_row_measured_twice(chosen, words):
+    one = times(chosen, 1.0, 1.32)
+    assert noise(one) == pytest.approx(1.1) and verdict(one) == words
+    text = tables({"times": {"rings 2 100mbit": one}})
+    assert f"| rings | 2 | 100mbit | 2 x 4 | 1.000 | {chosen:.3f} ({1 / chosen:.2f}) |  |  | 1.10 | {words} |" in text
+
+
+def test_every_way_has_its_part_of_every_turn():
+    asked: list[dict[str, Any]] = []
+
+    def timed(epochs: int, warm: int, settings: dict[str, Any], shards: str) -> Any:
+        asked.append(settings | {"epochs": epochs, "shards": shards})
+        return SimpleNamespace(seconds=float(len(asked)), others=0.2)
+
+    labels = labels_for(4)
+    assert labels == [PLAIN, CHOSEN, HOME_AND_SUMS, ALL, AGAIN] and labels_for(1) == [PLAIN, CHOSEN, AGAIN]
+    session: Any = SimpleNamespace(timed=timed)
+    found = measure_turns(session, {label: Path(label) for label in labels}, "100mbit", Length(2, 1))
+    assert found[PLAIN] == [1.0, 6.0] and found[AGAIN] == [5.0, 10.0] and found["others"] == 0.2
+    assert asked[0] | {"shards": AGAIN} == asked[4] and asked[1]["wire.link"] == 100.0
+    assert {one["epochs"] for one in asked} == {1} == {found["epochs"]}
+
+
+def test_a_short_trial_of_the_times_needs_a_file_of_its_own(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["bytes", "--steps", "times", "--turns", "1"])
+    with pytest.raises(SystemExit):
+        main()
+    assert "--out of its own" in capsys.readouterr().err
