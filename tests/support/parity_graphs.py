@@ -42,7 +42,10 @@ def make_lane(case: str) -> Graph:
 
 
 def make_graph(case: str) -> Graph:
-    """``plain``, ``multi-label``, ``sparse`` features, zeros and ones (``words``), ``directed``, ``directed-weighted``, or one of ``LANES``."""
+    """``plain``, ``multi-label``, ``sparse`` features, ``words`` (zeros and ones), or one of ``LANES``.
+
+    Also ``directed`` and ``directed-weighted``.
+    """
     if case in LANES:
         return make_lane(case)
     graph = block_model(NODES, EDGES, FEATURES, CLASSES, seed=3, multi_label=case == "multi-label")
