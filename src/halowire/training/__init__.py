@@ -20,7 +20,7 @@ from halowire.training.outcome import Run, finished, worker_error
 from halowire.training.predict import check_format, gather_predictions, predict, write_predictions
 from halowire.training.recipes import RECIPES, recipe_config
 from halowire.training.row_age import trained_part
-from halowire.training.rule import Kind, Rule, Situation, dashed, mesh_of, pipelined
+from halowire.training.rule import Kind, Rule, Situation, dashed, mesh_for_hosts, mesh_of, pipelined
 from halowire.training.rules import RULES, refuse, settled
 from halowire.training.runner import Runner
 from halowire.training.savings import Savings, silent
@@ -104,7 +104,7 @@ __all__ = [
     "least",
     "load_for",
     "load_source",
-    "mesh_of",
+    "mesh_for_hosts", "mesh_of",
     "model_facts",
     "newest_checkpoint",
     "parse_weights",
