@@ -35,7 +35,7 @@ from tests.support.pyg_case import (
 )
 
 HIDDEN = 8
-ON = {"wire.cover": "on"}
+ON = {"wire.cover": "on", "wire.first_layer": "exchange"}
 PLAIN = {"wire.plain": True}
 
 

@@ -20,7 +20,7 @@ from halowire.pyg.edge_mask import unmasked, with_types
 from halowire.pyg.entries import MethodEntry, ModuleEntry, own_methods
 from halowire.pyg.fast_path import LayerPath, use_fast_paths
 from halowire.pyg.hetero_data import HeteroShardData
-from halowire.pyg.home_choice import rehearsed_at_home
+from halowire.pyg.home_choice import rehearsed_at_home, settled_first
 from halowire.pyg.home_rows import Home, bare
 from halowire.pyg.leaves import changed
 from halowire.pyg.light_gcn import rows_entry, spread_light_gcn
@@ -380,7 +380,7 @@ class Attachment:
         self.data.transport.all_reduce(failures, "check of the model", SETUP)
         refused, unchecked = (float(count) > 0 for count in failures)
         if not refused and not unchecked:
-            return known
+            return settled_first(known, call, self._config)
         telling = failure if refused != uncheckable else None
         raise self._shared(telling, InputError if refused else UncheckableError) from failure
 
