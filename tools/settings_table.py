@@ -61,8 +61,16 @@ def _callers() -> Iterator[str]:
 
 
 def _by_group(names: list[str]) -> list[str]:
-    """``rate.*`` for every group, and the names of settings in none."""
-    return list(dict.fromkeys(f"`{name.partition('.')[0]}.*`" if "." in name else f"`{name}`" for name in names))
+    """``rate.*`` for every group, without which of its settings, and the names of settings in none."""
+    found = []
+    for group in dict.fromkeys(name.partition(".")[0] for name in names):
+        whole = [name for name in Config().flat() if name.partition(".")[0] == group]
+        own, others = [name for name in whole if name in names], [name for name in whole if name not in names]
+        if whole == [group] or len(own) < len(others):
+            found += [f"`{name}`" for name in own]
+        else:
+            found.append(f"`{group}.*`" + (f" but {', '.join(f'`{name}`' for name in others)}" if others else ""))
+    return found
 
 
 def _is_broad(rule: Rule) -> bool:

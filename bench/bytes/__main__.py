@@ -4,7 +4,8 @@
     sudo python -m bench.bytes --data FOLDER --steps times --graphs debian,tolokers,wordnet
 
 FOLDER holds the `.npz` graphs; `debian` is built in. Everything that is finished is kept in `result.json`, so that the
-tables can be built in pieces; `--again` measures it anew.
+tables can be built in pieces; `--again` measures it anew. `--turns 1 --epochs 1 --out FILE` makes a short trial of the
+times.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from bench.bytes.counted import count
 from bench.bytes.cuts import Cuts
 from bench.bytes.real import CHECKED, train
 from bench.bytes.table import tables
-from bench.bytes.times import measure_times
+from bench.bytes.times import Length, measure_times
 from bench.bytes.ways import LAYERS, WAYS, Way
 
 HERE = Path(__file__).parent
@@ -90,6 +91,10 @@ def main() -> None:
     parser.add_argument("--layers", default="3,2", help="layers of the models of the step epochs")
     parser.add_argument("--methods", default="metis,hypergraph", help="partitioners of the cuts")
     parser.add_argument("--steps", default="rows,epochs,check")
+    parser.add_argument("--turns", type=int, default=Length.turns, help="of the step times: turns of all ways")
+    parser.add_argument(
+        "--epochs", type=int, default=Length.epochs, help="of the step times: epochs of a way in a turn"
+    )
     parser.add_argument("--out", type=Path, default=HERE / "result.json")
     parser.add_argument("--work", type=Path, default=Path("runs/bytes"), help="folder for owners and shards")
     parser.add_argument("--again", action="store_true", help="measure finished cases anew")
@@ -97,13 +102,18 @@ def main() -> None:
     steps = asked.steps.split(",")
     if unknown := set(steps) - set(STEPS):
         raise SystemExit(f"--steps has {', '.join(sorted(unknown))}; give some of {', '.join(STEPS)}")
+    length = Length(asked.turns, asked.epochs)
+    if min(asked.turns, asked.epochs) < 1:
+        parser.error(f"--turns is {asked.turns} and --epochs {asked.epochs}; both are at least 1")
+    if "times" in steps and length != Length() and asked.out == parser.get_default("out"):
+        parser.error("other --turns or --epochs are a trial: give it an --out of its own")
     torch.set_num_threads(1)
     results = Results(asked.out, asked.again)
     for name in asked.graphs.split(","):
         cuts = Cuts(name, find(name, asked.data), asked.work)
         graph_steps(name, asked, steps, cuts, results)
         if "times" in steps:
-            measure_times(name, cuts, results)
+            measure_times(name, cuts, results, length)
     text = tables(results.found)
     asked.out.with_suffix(".md").write_text(text)
     print(text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import torch
 
 from halowire import load
 from halowire.graph import Graph
-from halowire.partitioning import Partition, Shard, cut, is_shard_folder, measure, partition, write_shards
+from halowire.partitioning import Partition, Shard, covered_rows, cut, is_shard_folder, measure, partition, write_shards
 
 
 class Cuts:
@@ -62,18 +63,24 @@ class Cuts:
         made, seconds = self.partition(parts, method)
         quality = measure(self.graph, made)
         shards = self.shards(parts, method)
-        start = time.monotonic()
-        covered = sum(sum(shard.cover_counts()) for shard in shards)
         return {
             "nodes": self.graph.num_nodes,
             "edges": self.graph.num_edges,
             "classes": self.graph.num_classes,
             "halo_rows": sum(quality.halo_rows),
-            "cover_rows": covered,
-            "cover_seconds": round(time.monotonic() - start, 2),
+            "cover_rows": sum(sum(shard.cover_counts()) for shard in shards),
+            "cover_seconds": round(cover_seconds(shards), 4),
             "cut_share": round(quality.cut_share, 4),
             "work": round(quality.work_imbalance, 3),
             "memory": round(quality.memory_imbalance, 3),
             "choices": list(made.choices),
             "seconds": round(seconds, 1),
         }
+
+
+def cover_seconds(shards: Sequence[Shard]) -> float:
+    """Seconds of the minimum covers of all ``shards``, one after another; cutting has found them once already."""
+    start = time.monotonic()
+    for shard in shards:
+        covered_rows(shard.halo, shard.recv_counts)
+    return time.monotonic() - start

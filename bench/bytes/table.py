@@ -9,7 +9,18 @@ from typing import Any
 
 from bench.bytes.formula import completed
 from bench.bytes.real import CHECKED
-from bench.bytes.ways import ALL, CHOSEN, LAYERS, PLAIN, TWO_ALL, TWO_ONCE, TWO_PLAIN, WAYS
+from bench.bytes.ways import (
+    AGAIN,
+    ALL,
+    CHOSEN,
+    HOME_AND_SUMS,
+    LAYERS,
+    PLAIN,
+    TWO_ALL,
+    TWO_ONCE,
+    TWO_PLAIN,
+    WAYS,
+)
 
 Results = dict[str, dict[str, Any]]
 ONE_HOST = [name for name, way in WAYS.items() if way.hosts == 1]
@@ -44,10 +55,11 @@ def _rows(found: dict[str, Any]) -> str:
         name, parts, method = key.split()
         usual = found.get(f"{name} {parts} metis")
         share = f"{one['cover_rows'] / usual['halo_rows']:.2f}" if usual else ""
+        cover = f"{one['cover_seconds']:.3f}" if "cover_seconds" in one else ""
         lines.append([
             name, parts, method, f"{one['halo_rows']:,}", f"{one['cover_rows']:,}", share,
             f"{one['cover_rows'] / one['nodes']:.2f}", f"{one['work']:.2f}", f"{one['memory']:.2f}",
-            f"{one['seconds']:.1f}", f"{one['cover_seconds']:.2f}",
+            f"{one['seconds']:.1f}", cover,
         ])  # fmt: skip
     return grid(head, lines, 3)
 
@@ -118,7 +130,8 @@ def _paid(results: Results) -> str:
         setup = [f"{ways[label]['setup'] / 1e6:.1f}" if label in ways else "" for label in labels]
         memory = [f"{ways[label]['memory'] / 1e6:.0f}" if label in ways else "" for label in labels]
         cut = [rows.get(f"{name} {parts} {method}", {}).get("seconds", "") for method in ("metis", "hypergraph")]
-        lines.append([name, parts, layers, *setup, *memory, *cut, ways[PLAIN]["seconds"], ways["both"]["seconds"]])
+        took = [ways.get(label, {}).get("seconds", "") for label in (PLAIN, "both")]
+        lines.append([name, parts, layers, *setup, *memory, *cut, *took])
     return grid(head, lines)
 
 
@@ -139,14 +152,26 @@ def _checked(results: Results) -> str:
 
 
 def _times(found: dict[str, Any]) -> str:
-    lines = []
+    labels, lines = (CHOSEN, HOME_AND_SUMS, ALL), []
     for key, one in found.items():
-        name, workers, rate = key.split()
         plain = min(one[PLAIN])
-        noise = max(one[PLAIN]) / plain
-        cells = [f"{min(one[label]):.3f} ({plain / min(one[label]):.2f})" if label in one else ""
-                 for label in (CHOSEN, ALL)]  # fmt: skip
-        lines.append([name, workers, rate, f"{plain:.3f}", *cells, f"{noise:.2f}", f"{one['others']:.0%}"])
-    head = ["graph", "workers", "link", "plain", "chosen (times faster)", "all (times faster)", "plain, slowest turn",
-            "others"]  # fmt: skip
+        cells = [f"{min(one[label]):.3f} ({plain / min(one[label]):.2f})" if one.get(label) else "" for label in labels]
+        length = f"{len(one[PLAIN])} x {one['epochs']}"
+        lines.append([*key.split(), length, f"{plain:.3f}", *cells, f"{noise(one):.2f}", verdict(one),
+                      f"{one['others']:.0%}"])  # fmt: skip
+    head = ["graph", "workers", "link", "turns x epochs", "plain", *(f"{label} (times faster)" for label in labels),
+            "noise", "chosen", "others"]  # fmt: skip
     return grid(head, lines)
+
+
+def noise(one: dict[str, Any]) -> float:
+    """The largest ratio, in any turn, between the two measurements of every row."""
+    return max(max(a / b, b / a) for a, b in zip(one[PLAIN], one[AGAIN], strict=True))
+
+
+def verdict(one: dict[str, Any]) -> str:
+    """Whether what is chosen takes longer or shorter than every row by more than the noise of this run."""
+    ratio = min(one[CHOSEN]) / min(one[PLAIN])
+    if ratio > noise(one):
+        return f"**slower**, {ratio:.2f}"
+    return f"faster, {ratio:.2f}" if ratio < 1 / noise(one) else f"within noise, {ratio:.2f}"

@@ -11,6 +11,9 @@ LAYERS = (3, 2)
 PLAIN = "plain"
 CHOSEN = "chosen"
 ALL = "all"
+HOME_AND_SUMS = "both"
+AGAIN = "plain again"
+"""Every row, measured a second time: what it differs by is noise."""
 TWO_PLAIN = "2 hosts, plain"
 TWO_ONCE = "2 hosts, once"
 TWO_ALL = "2 hosts, all"
@@ -40,7 +43,7 @@ WAYS = {
     PLAIN: Way(settings=EVERY_ROW),
     "first layer": Way(settings=HOME),
     "sums": Way(settings=SUMS),
-    "both": Way(settings=BOTH),
+    HOME_AND_SUMS: Way(settings=BOTH),
     "hypergraph": Way("hypergraph", EVERY_ROW),
     ALL: Way("hypergraph", BOTH),
     CHOSEN: Way(settings={}),

@@ -331,8 +331,8 @@ def _runner(
     if pipelined(config, mesh):
         return Staged(train, whole, config, mesh, transport, _split_before(found, job, mesh), device, tell)
     place, task = Place.here(), link_task(job, whole, transport, device)
-    link = LOOPBACK if place.local_size == place.size else ETHERNET
-    around = Surroundings(link, device.type == "cpu", spare)
+    one_machine = place.local_size == place.size and transport.machines.count == 1
+    around = Surroundings(LOOPBACK if one_machine else ETHERNET, on_cpu=device.type == "cpu", spare=spare)
     return GraphParallel(train, whole, config, transport, device, task, around=around, tell=tell)
 
 

@@ -42,7 +42,12 @@ def test_training_on_a_device(on_sim: Callable[..., list[Any]], model: str, reci
     _check(on_sim, config_of(model, recipe, **more))
 
 
-HOSTED: list[tuple[str, str, dict[str, Any]]] = [("sage", "sylvie-a", {}), ("gcn", "halowire", {"wire__cover": "auto"})]
+EVERYTHING = {"wire__first_layer": "local", "wire__cover": "on"}
+HOSTED: list[tuple[str, str, dict[str, Any]]] = [
+    ("sage", "sylvie-a", {}),
+    ("gcn", "halowire", {"wire__cover": "auto"}),
+    ("sage", "exact", EVERYTHING),
+]
 
 
 @pytest.mark.parametrize(("model", "recipe", "more"), HOSTED, ids=[f"{m} {r}" for m, r, _ in HOSTED])

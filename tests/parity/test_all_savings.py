@@ -50,6 +50,22 @@ def test_every_model_and_cut(on_workers, model, workers, method, savings):
     equals_one_process(on_workers, model, workers, method, savings)
 
 
+ON_MACHINES = {"mesh.hosts": 2}
+
+
+@pytest.mark.parametrize(("model", "workers", "method"), [("sage", 4, "hypergraph"), ("gcnii", 3, "metis")])
+def test_all_together_on_two_machines(on_workers, model, workers, method):
+    equals_one_process(on_workers, model, workers, method, HOME | COVER | ON_MACHINES)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["metis", "random", "hypergraph"])
+@pytest.mark.parametrize("workers", [3, 4])
+@pytest.mark.parametrize("model", ["gcn", "sage", "gcnii", "resgcn"])
+def test_every_model_and_cut_on_two_machines(on_workers, model, workers, method):
+    equals_one_process(on_workers, model, workers, method, HOME | COVER | ON_MACHINES)
+
+
 def task_here(rank: int, kind: str, settings: dict[str, Any]) -> list[dict[str, Any]]:
     """Epochs and predictions of this worker with everything that saves, and without."""
     found, transport = [], Transport()

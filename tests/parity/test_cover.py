@@ -19,7 +19,7 @@ from tests.support.parity_graphs import cut_graph, make_graph
 from tests.support.resumed import assert_same, run_in_one_go, run_in_two
 
 SUMS = [name for name, model in MODELS.items() if model.can_sample]
-CASES = [(3, "gcn", "random", "directed-weighted"), (4, "sage", "hypergraph", "sparse")]
+CASES = [(3, "gcn", "random", "directed-weighted"), (4, "sage", "hypergraph", "sparse"), (3, "sage", "random", "words")]
 
 
 def covered(config: Config) -> Config:
@@ -35,7 +35,7 @@ def test_workers_equal_the_dense_reference(on_workers, workers, model, method, c
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["metis", "random", "hypergraph"])
 @pytest.mark.parametrize("model", ["gcn", "sage"])
-@pytest.mark.parametrize("case", ["plain", "multi-label", "sparse", "directed", "directed-weighted"])
+@pytest.mark.parametrize("case", ["plain", "multi-label", "sparse", "words", "directed", "directed-weighted"])
 @pytest.mark.parametrize("workers", [2, 3, 4])
 def test_every_graph_and_cut(on_workers, workers, model, method, case):
     config = covered(make_config(model))

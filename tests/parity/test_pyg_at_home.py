@@ -14,6 +14,8 @@ from torch import nn
 import halowire
 from halowire.errors import InputError
 from halowire.events import EVAL, TRAIN
+from halowire.pyg.distribute import state_of
+from halowire.pyg.home_choice import DRAWN
 from halowire.pyg.home_rows import Home, HomeRows, bare
 from halowire.pyg.shard_data import cut_data
 from halowire.wire import HEADER_BYTES, run_threads
@@ -23,7 +25,7 @@ from tests.support.pyg_case import (
     assert_close,
     compare,
     make_graph,
-    make_owner,
+    owners,
     run_plain,
     seeded,
     weights_of,
@@ -76,9 +78,11 @@ MODELS = {
 """Models, and the columns of the rows that still travel."""
 
 
-def train_here(transport: Any, model: nn.Module, settings: dict[str, Any], passes: int = 2) -> dict[str, Any]:
+def train_here(
+    transport: Any, model: nn.Module, settings: dict[str, Any], passes: int = 2, method: str = "random"
+) -> dict[str, Any]:
     """The last of some passes: output, loss, gradients, bytes; then an evaluation."""
-    data = cut_data(make_graph(), make_owner(transport.size), transport)
+    data = cut_data(make_graph(), owners(method, transport.size), transport)
     own = halowire.distribute(copy.deepcopy(model), data, "exact", settings).train()
     state = {name: value.clone() for name, value in own.state_dict().items()}
     ledger, sent, evaluated = transport.ledger, 0, 0
@@ -99,22 +103,56 @@ def train_here(transport: Any, model: nn.Module, settings: dict[str, Any], passe
         found |= {"eval": own(data.x, data.edge_index)}
     evaluated = ledger.totals[EVAL] - before
     transport.settle()
-    return found | {"eval_sent": evaluated, "rows_sent": sum(data.shard.send_counts), "asked": data.shard.num_halo}
+    counts = data.shard.send_counts, data.shard.recv_counts
+    peers = tuple(sum(count > 0 for count in of) for of in counts)
+    found["first"] = state_of(own).savings.first
+    return found | {"eval_sent": evaluated, "rows_sent": sum(counts[0]), "asked": sum(counts[1]), "peers": peers}
+
+
+CUTS = [(2, "random"), *(pytest.param(workers, method, marks=pytest.mark.slow) for workers, method in (
+    (3, "random"), (4, "random"), (2, "metis"), (3, "metis"), (4, "metis"), (3, "hypergraph"), (4, "hypergraph"),
+))]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize(
-    "workers", [2, pytest.param(3, marks=pytest.mark.slow), pytest.param(4, marks=pytest.mark.slow)]
-)
-def test_workers_equal_plain_pyg_and_send_only_later_layers(name, workers):
+@pytest.mark.parametrize(("workers", "method"), CUTS)
+def test_workers_equal_plain_pyg_and_send_only_later_layers(name, workers, method):
     make, columns = MODELS[name]
     model = seeded(make)
-    parts = run_threads(workers, lambda transport: train_here(transport, model, LOCAL))
+    parts = run_threads(workers, lambda transport: train_here(transport, model, LOCAL, method=method))
     compare(parts, run_plain(model, make_graph(), ("x", "edge_index")))
     for part in parts:
-        rows = part["rows_sent"] + part["asked"]
-        assert part["sent"] == (4 * columns * rows + 2 * (workers - 1) * HEADER_BYTES if columns else 0)
-        assert part["eval_sent"] == (4 * columns * part["rows_sent"] + (workers - 1) * HEADER_BYTES if columns else 0)
+        rows, out, back = part["rows_sent"] + part["asked"], *part["peers"]
+        assert part["sent"] == (4 * columns * rows + (out + back) * HEADER_BYTES if columns else 0)
+        assert part["eval_sent"] == (4 * columns * part["rows_sent"] + out * HEADER_BYTES if columns else 0)
+
+
+class Drawn(nn.Module):
+    """Dropout that draws by the ids of nodes and of edges, so that one process draws what many workers do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.random, self.drop = halowire.Random(seed=3), halowire.DropEdges(0.3)
+        self.one, self.two = pyg.SAGEConv(FEATURES, HIDDEN), pyg.GCNConv(HIDDEN, HIDDEN)
+        self.three, self.four = pyg.SAGEConv(HIDDEN, HIDDEN), pyg.SAGEConv(HIDDEN, CLASSES)
+
+    def forward(self, x: torch.Tensor, edge_index: torch.Tensor) -> torch.Tensor:
+        h = self.one(x, edge_index).relu()
+        h = self.three(self.two(h, edge_index).relu(), edge_index).relu()
+        kept = self.random.nodes(edge_index, x.size(0), HIDDEN) > 0.4
+        edges = self.drop(edge_index)
+        return self.four(h * kept / 0.6, edges)
+
+
+@pytest.mark.parametrize(("workers", "method", "settings"), [
+    (3, "metis", ALL), *(pytest.param(*case, marks=pytest.mark.slow) for case in (
+        (2, "random", LOCAL), (4, "metis", LOCAL), (4, "hypergraph", ALL), (4, "random", ALL | {"mesh.hosts": 2}),
+    )),
+])  # fmt: skip
+def test_dropout_that_draws_by_node_is_that_of_one_process(workers, method, settings):
+    model = seeded(Drawn)
+    parts = run_threads(workers, lambda t: train_here(t, model, settings, passes=1, method=method))
+    compare(parts, run_plain(model, make_graph(), ("x", "edge_index")))
 
 
 @pytest.mark.parametrize("first", [0.0, 0.4], ids=["hidden rows", "features"])
@@ -135,13 +173,29 @@ def test_dropout_is_that_of_the_node_whoever_computes_it(first):
     assert (outs[0][2] == [0, 0]) == (first == 0)
 
 
-def test_auto_and_plain_send_the_rows_of_the_first_layer():
+def chosen(model: nn.Module, settings: dict[str, Any]) -> tuple[int, Any]:
+    """Bytes of a pass of all workers, and what was chosen for the first layer, the same on all of them."""
+    parts = run_threads(2, lambda transport: train_here(transport, model, {"wire.cover": "off"} | settings, 1))
+    assert all(part["first"] == parts[0]["first"] for part in parts)
+    return sum(part["sent"] for part in parts), parts[0]["first"]
+
+
+def test_auto_decides_by_predicted_cost():
+    """A slow link is worth the products, a fast one is not; plain and exchange send every row."""
     model = seeded(lambda: Net(pyg.SAGEConv))
+    sent, slow = chosen(model, {"wire.link": 10.0})
+    assert sent == 0 and slow.at_home and slow.price.pays and slow.why == "which is predicted to pay"
+    sent, fast = chosen(model, {"wire.link": 1e7})
+    assert sent > 0 and not fast.at_home and fast.why.endswith("is not predicted to pay")
+    assert fast.price.saved == slow.price.saved == sent
+    assert sent == chosen(model, {"wire.plain": True})[0] == chosen(model, {"wire.first_layer": "exchange"})[0]
 
-    def bytes_of(settings: dict[str, Any]) -> int:
-        return sum(part["sent"] for part in run_threads(2, lambda transport: train_here(transport, model, settings, 1)))
 
-    assert bytes_of({"wire.cover": "off"}) == bytes_of({"wire.plain": True}) > bytes_of({}) > bytes_of(LOCAL) == 0
+@pytest.mark.parametrize("first", [0.0, 0.4], ids=["hidden rows", "features"])
+def test_auto_leaves_models_as_they_are_whose_dropout_would_draw_otherwise(first):
+    model = seeded(lambda: Net(pyg.SAGEConv, drop=0.0 if first else 0.5, first=first))
+    sent, choice = chosen(model, {"wire.link": 1.0})
+    assert sent > 0 and not choice.at_home and choice.why == DRAWN and choice.price is None
 
 
 @pytest.mark.parametrize("workers", [2, pytest.param(4, marks=pytest.mark.slow)])

@@ -14,8 +14,7 @@ from torch.utils.checkpoint import checkpoint
 import halowire
 from halowire.errors import InputError
 from halowire.events import EVAL, TRAIN, read_events
-from halowire.graph import Graph
-from halowire.partitioning import partition, read_shard
+from halowire.partitioning import read_shard
 from halowire.pyg.distribute import state_of
 from halowire.pyg.layer_sums import MOST_LISTS
 from halowire.pyg.own_savings import NO_LAYER
@@ -29,13 +28,14 @@ from tests.support.pyg_case import (
     compare,
     make_graph,
     make_owner,
+    owners,
     run_plain,
     seeded,
     weights_of,
 )
 
 HIDDEN = 8
-ON = {"wire.cover": "on"}
+ON = {"wire.cover": "on", "wire.first_layer": "exchange"}
 PLAIN = {"wire.plain": True}
 
 
@@ -90,15 +90,6 @@ ATTENTION = {"GATConv, then SAGEConv": 1}
 """How many of the exchanges of a model keep their rows."""
 NORMS = {"SGConv": 2, "SSGConv": 2, "TAGConv": 2, "LGConv": 2, "ChebConv": 2}
 """How often a pass reads the degrees of the halo's nodes, where PyG normalises the edges anew in every pass."""
-
-
-def owners(method: str, workers: int) -> torch.Tensor:
-    """The owner of every node of the graph, by ``method``."""
-    given = make_graph()
-    if method == "random":
-        return make_owner(workers)
-    graph = Graph.from_edge_index(given["edge_index"], len(given["x"]))
-    return partition(graph, workers, method, 0).owner
 
 
 def train_here(
@@ -161,7 +152,7 @@ def test_workers_equal_plain_pyg_and_send_sums(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["metis", "random"])
+@pytest.mark.parametrize("method", ["metis", "random", "hypergraph"])
 @pytest.mark.parametrize("workers", [2, 3, 4])
 @pytest.mark.parametrize("name", LAYERS)
 def test_every_layer_and_cut(name, workers, method):

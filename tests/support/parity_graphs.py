@@ -42,7 +42,10 @@ def make_lane(case: str) -> Graph:
 
 
 def make_graph(case: str) -> Graph:
-    """``plain``, ``multi-label``, ``sparse`` features, ``directed``, ``directed-weighted``, or one of ``LANES``."""
+    """``plain``, ``multi-label``, ``sparse`` features, ``words`` (zeros and ones), or one of ``LANES``.
+
+    Also ``directed`` and ``directed-weighted``.
+    """
     if case in LANES:
         return make_lane(case)
     graph = block_model(NODES, EDGES, FEATURES, CLASSES, seed=3, multi_label=case == "multi-label")
@@ -52,6 +55,9 @@ def make_graph(case: str) -> Graph:
         rows, cols = (graph.x > graph.x.quantile(0.85)).nonzero(as_tuple=True)
         nodes["x"] = Csr.from_edges(rows, cols, NODES, FEATURES, graph.x[rows, cols])
         graph = Graph.from_edge_index(graph.edge_index(), NODES, **nodes, name="sparse")
+    if case == "words":
+        # Dense, but as rows far smaller than as partial sums, which are fractions.
+        graph = Graph.from_edge_index(graph.edge_index(), NODES, **nodes | {"x": (graph.x > 0).float()}, name=case)
     if case in ("directed-weighted", "directed"):
         kept = torch.rand(graph.num_edges, generator=torch.Generator().manual_seed(1)) < 0.6
         edge_index = graph.edge_index()[:, kept]

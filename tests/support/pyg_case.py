@@ -10,6 +10,8 @@ import torch
 from torch import Tensor, nn
 
 import halowire
+from halowire.graph import Graph
+from halowire.partitioning import partition
 from halowire.pyg import ShardData
 from halowire.pyg.shard_data import cut_data
 from halowire.wire import Transport
@@ -40,6 +42,15 @@ def make_owner(parts: int, nodes: int = NODES, seed: int = 1) -> Tensor:
     owner = torch.randint(parts, (nodes,), generator=torch.Generator().manual_seed(seed))
     owner[:parts] = torch.arange(parts)
     return owner
+
+
+def owners(method: str, workers: int) -> torch.Tensor:
+    """The owner of every node of the graph, by ``method``."""
+    given = make_graph()
+    if method == "random":
+        return make_owner(workers)
+    graph = Graph.from_edge_index(given["edge_index"], len(given["x"]))
+    return partition(graph, workers, method, 0).owner
 
 
 def run_plain(model: nn.Module, graph: dict[str, Tensor], names: Sequence[str], steps: int = 0) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from halowire.layers.aggregation import (
 from halowire.layers.attention import Attending, Attention, AttentionEdges, AttentionGradients
 from halowire.layers.dense import empty_on, empty_rows
 from halowire.layers.entry import Entry
-from halowire.layers.features import Columns, Inputs, densify, stays_sparse
+from halowire.layers.features import SPARSE_LIMIT, Columns, Inputs, densify, stays_sparse
 from halowire.layers.gat import GAT
 from halowire.layers.gcn import GCN
 from halowire.layers.gcnii import GCNII
@@ -28,8 +28,8 @@ from halowire.layers.sage import SAGE
 from halowire.layers.segment import Segment
 
 __all__ = [
-    "GAT", "GCN", "GCNII", "MODELS", "SAGE", "Activation", "Aggregation", "Attending", "Attention", "AttentionEdges",
-    "AttentionGradients", "Columns", "Entry", "Gathering", "Incoming", "Inputs", "Kept", "Layer", "Model", "Output",
-    "ResGCN", "RowEdges", "Rows", "Segment", "Shape", "Sum", "Summing", "Work", "densify", "empty_on", "empty_rows",
-    "gather_whole", "mean_sum", "register", "scatter_whole", "stays_sparse", "symmetric_sum",
+    "GAT", "GCN", "GCNII", "MODELS", "SAGE", "SPARSE_LIMIT", "Activation", "Aggregation", "Attending", "Attention",
+    "AttentionEdges", "AttentionGradients", "Columns", "Entry", "Gathering", "Incoming", "Inputs", "Kept", "Layer",
+    "Model", "Output", "ResGCN", "RowEdges", "Rows", "Segment", "Shape", "Sum", "Summing", "Work", "densify",
+    "empty_on", "empty_rows", "gather_whole", "mean_sum", "register", "scatter_whole", "stays_sparse", "symmetric_sum",
 ]  # fmt: skip

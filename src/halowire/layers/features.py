@@ -94,20 +94,19 @@ class Inputs:
         # Sparse features are exchanged on the CPU.
         x = x if isinstance(x, Csr) else x.to(device)
         if not aggregates:
-            return Inputs(x.to(device), copies=Inputs(_fetch(x, exchange, True).to(device)) if copies else None)
+            return Inputs(x.to(device), copies=Inputs(exchange.fetch_once(x).to(device)) if copies else None)
         if exchange.policy.resend_input:
             _refuse_unsendable(x, shard.graph)
-        if isinstance(aggregation, Sum) and (copies or isinstance(x, Csr)):
-            aggregation = aggregation.over_rows()  # every row is here or needed here, so sums of rows save nothing
-        halo = _fetch(x, exchange, copies)
+        halo, themselves = _fetch(x, exchange, copies)
+        summed = aggregation.over_rows() if isinstance(aggregation, Sum) and themselves else aggregation
         if isinstance(x, Csr) or x.shape[1] > WIDEST_CACHE or not isinstance(aggregation, Sum):
-            found = Inputs(x.to(device), None, Columns(halo.to(device)), aggregation)
+            found = Inputs(x.to(device), None, Columns(halo.to(device)), summed)
             if copies:
-                assert isinstance(aggregation, Sum)
-                found.copies = _copies(_boundary_sums(aggregation, x, halo), halo, exchange)
+                assert isinstance(summed, Sum)
+                found.copies = _copies(_boundary_sums(summed, x, halo), halo, exchange)
             return found
-        assert isinstance(halo, Tensor)
-        edges = aggregation.into(slice(0, aggregation.num_rows))
+        assert isinstance(halo, Tensor) and isinstance(summed, Sum)
+        edges = summed.into(slice(0, summed.num_rows))
         gathered = edges.own(x)
         own = gathered[: aggregation.boundary].clone() if exchange.policy.resend_input else None
         edges.add_halo(Arrival.of(halo), gathered)
@@ -178,14 +177,15 @@ class FeatureMap:
             self._sum = None
 
 
-def _fetch(rows: Tensor | Csr, exchange: HaloExchange, themselves: bool) -> Tensor | Csr:
-    """The halo rows ``[h, F]`` of the matrix with these owned ``rows``.
+def _fetch(x: Tensor | Csr, exchange: HaloExchange, themselves: bool) -> tuple[Tensor | Csr, bool]:
+    """The features of the halo, and whether they are those of its rows ``[h, F]`` themselves.
 
-    Under a cover, dense rows come with partial sums in their place, unless the rows ``themselves`` are needed.
+    Under a cover, partial sums may stand for rows of dense features, where they are smaller than the rows in their
+    smallest exact form; not so if the rows ``themselves`` are needed.
     """
-    if isinstance(rows, Tensor) and exchange.policy.cover and not themselves:
-        return exchange.fetch(rows)
-    return exchange.fetch_once(rows)
+    if isinstance(x, Tensor) and exchange.policy.cover and not themselves:
+        return exchange.fetch_fewest(x)
+    return exchange.fetch_once(x), True
 
 
 def _boundary_sums(edges: Sum, x: Tensor | Csr, halo: Tensor | Csr) -> Tensor | Csr:
@@ -203,7 +203,7 @@ def _boundary_sums(edges: Sum, x: Tensor | Csr, halo: Tensor | Csr) -> Tensor | 
 def _copies(sums: Tensor | Csr, halo: Tensor | Csr, exchange: HaloExchange) -> Inputs:
     """What the first layer reads of the halo rows: their features ``halo``, and ``A x`` from their owners' ``sums``."""
     device = exchange.device
-    return Inputs(halo.to(device), Columns(densify(_fetch(sums, exchange, True)).to(device)))
+    return Inputs(halo.to(device), Columns(densify(exchange.fetch_once(sums)).to(device)))
 
 
 def _refuse_unsendable(x: Tensor | Csr, graph: str) -> None:

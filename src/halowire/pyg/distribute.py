@@ -22,7 +22,7 @@ from halowire.pyg.entries import MethodEntry, ModuleEntry, own_methods
 from halowire.pyg.fast_path import LayerPath, use_fast_paths
 from halowire.pyg.fitting_rows import refuse_unfitting
 from halowire.pyg.hetero_data import HeteroShardData
-from halowire.pyg.home_choice import rehearsed_at_home
+from halowire.pyg.home_choice import rehearsed_at_home, settled_first
 from halowire.pyg.home_rows import Home, bare
 from halowire.pyg.leaves import changed
 from halowire.pyg.light_gcn import rows_entry, spread_light_gcn
@@ -41,13 +41,14 @@ from halowire.training import (
     Situation,
     agree,
     agreed,
+    mesh_for_hosts,
     model_facts,
     policy_of,
     recipe_config,
     refuse,
     settled,
 )  # fmt: skip
-from halowire.wire import HaloExchanges, RowCodec, agree_on_codec
+from halowire.wire import HaloExchanges, Machines, RowCodec, agree_on_codec
 
 ATTRIBUTE = "_halowire"
 """The attribute of a model that holds its `Attachment`."""
@@ -84,13 +85,15 @@ def distribute(
         model: the model, of any floating type; layers that are lazy are given their shapes.
         data: this worker's part, from `halowire.shard`.
         recipe: a named setting of the wire.
-        settings: overrides of ``rate.*``, ``freshness.*``, ``seed`` and ``epochs`` (for schedules of the rate).
+        settings: overrides of ``rate.*``, ``freshness.*``, ``wire.*``, ``seed``, ``epochs`` (for schedules of the rate)
+            and ``mesh.hosts`` (on how many machines the workers are; 1: rows cross once per worker).
         codec: a codec of one's own for the rows that the recipe would send in float32 (`halowire.RowCodec`).
         node_weights: names of the weights that have a row for each node, of which every worker keeps the rows of its
             own nodes; left out, they are found by their size and tried out.
     """
     config = recipe_config(recipe, own_model=True).replace(settings or {})
-    refuse(config, Situation(caller="distribute", given=tuple(settings or {}), codec=codec is not None))
+    mesh = mesh_for_hosts(config, data.transport.size)
+    refuse(config, Situation(mesh, "distribute", tuple(settings or {}), codec is not None))
     attach(model, data, config, codec, node_weights)
     return model
 
@@ -131,6 +134,8 @@ def attach(
             if name.startswith("_cached_"):  # PyG's cached=True keeps values here, which may be of another graph
                 setattr(module, name, None)
     model.to(data.passing.device)
+    if config.mesh.hosts:
+        data.transport.machines = Machines.split(data.transport.size, config.mesh.hosts)
     object.__setattr__(model, ATTRIBUTE, Attachment(model, data, config, codec, node_weights))
 
 
@@ -377,7 +382,7 @@ class Attachment:
         self.data.transport.all_reduce(failures, "check of the model", SETUP)
         refused, unchecked = (float(count) > 0 for count in failures)
         if not refused and not unchecked:
-            return known
+            return settled_first(known, call, self._config)
         telling = failure if refused != uncheckable else None
         raise self._shared(telling, InputError if refused else UncheckableError) from failure
 

@@ -44,6 +44,7 @@ from halowire.training import (
     finished,
     hold_out,
     holds_parts,
+    mesh_for_hosts,
     parse_weights,
     recipe_config,
     refuse,
@@ -125,7 +126,7 @@ def fit(
         quiet: no progress.
     """
     config = recipe_config(recipe, own_model=True).replace({**(settings or {}), **_task_setting(task, settings or {})})
-    refuse(config, Situation(caller="fit", given=tuple(settings or {}), codec=codec is not None))
+    refuse(config, Situation(mesh_for_hosts(config, workers), "fit", tuple(settings or {}), codec is not None))
     _refuse_call(workers, max_restarts, config.task.kind == "link", loss, decoder)
     refuse_missing_means(config.device, config.transport, workers)
     if codec is not None:

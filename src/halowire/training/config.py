@@ -153,8 +153,8 @@ class WireConfig:
     plain: bool = False
     """all halo rows travel themselves, in every layer: neither of the above, whatever `auto` would choose"""
     link: float = 0.0
-    """speed in Mbit/s of the network by which a worker sends, from which --wire.first-layer auto predicts; 0: 1000
-    between machines, 8000 within one"""
+    """speed in Mbit/s of the network by which a machine sends, from which --wire.first-layer auto predicts; 0: 1000
+    between machines, 8000 where all workers are on one"""
 
 
 @dataclass(frozen=True)

@@ -1,28 +1,31 @@
 """What it saves and what it costs to compute the halo's first hidden rows at home, worked out before anything is sent.
 
 For ``h`` halo rows of all workers, whose first hidden rows have ``w`` columns and whose features and their sums have
-``s`` stored values together (``h F`` or ``2 h F`` where they are dense):
+``s`` stored values together (``h F`` or ``2 h F`` where they are dense; see `Held` for how sparse ones are counted):
 
     saved bytes     of layer 1, forward and backward, in every epoch, at the rate of the wire
     products        ``2 s w`` in every epoch, forward and backward, and ``3 h w w'`` where the rows that the next layer
                     reads are ``w'`` columns narrower products
     memory          the ``s`` values, and the rows that backward reads
-    sent once       the ``s`` values, less those that the first layer needs in any case
+    sent once       the bytes of both in their smallest exact form, less those that the first layer needs in any case
+
+Bytes between machines take the time of the network, those within one machine that of its memory.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import compress
 
 import torch
-from torch import Tensor
 
 from halowire.errors import size_text
 from halowire.events import SETUP
-from halowire.kernels import Csr
-from halowire.layers import Entry, Layer, Segment, stays_sparse
+from halowire.layers import SPARSE_LIMIT, Entry, stays_sparse
 from halowire.partitioning import Shard
 from halowire.schedules import Stage
+from halowire.training.halo_values import COUNTS, Held, held_features, held_sums
 from halowire.wire import Transport
 
 VALUE = 4
@@ -44,12 +47,15 @@ class Surroundings:
     """What decides beside the settings: where the workers are, and what they have.
 
     Attributes:
-        link: the speed in Mbit/s by which a worker is taken to send where the settings do not say it.
+        link: the speed in Mbit/s by which a machine is taken to send, or a worker where each counts as one, if the
+            settings do not say it.
+        within: the speed in Mbit/s by which a worker is taken to send to others of its machine.
         on_cpu: whether workers compute on CPUs.
         spare: bytes of memory that this worker has beyond what the run needs in any case; None: they are not counted.
     """
 
     link: float = ETHERNET
+    within: float = LOOPBACK
     on_cpu: bool = True
     spare: int | None = None
 
@@ -60,10 +66,10 @@ class HomePrice:
 
     Attributes:
         rows: the halo rows.
-        saved: bytes that an epoch sends less.
+        saved: bytes that an epoch sends less; ``saved_within``: within machines, which the network does not see.
         products: multiplications that an epoch has more.
         memory: bytes that the worker with the most needs more.
-        sent_once: bytes that are sent more before training.
+        sent_once: bytes that are sent more before training; ``once_within``: within machines.
         saved_seconds, spent_seconds: the predicted seconds of an epoch that a worker saves and spends, in the mean.
         fits: whether every worker has the memory.
     """
@@ -76,6 +82,8 @@ class HomePrice:
     saved_seconds: float
     spent_seconds: float
     fits: bool
+    saved_within: int = 0
+    once_within: int = 0
 
     @property
     def pays(self) -> bool:
@@ -84,95 +92,119 @@ class HomePrice:
 
     def words(self) -> str:
         """The saving and the three prices."""
+        within = f" and {size_text(self.saved_within)} within machines" if self.saved_within else ""
         return (
-            f"{size_text(self.saved)} less per epoch ({self.saved_seconds:.2g} s), for {self.products:,} "
+            f"{size_text(self.saved)}{within} less per epoch ({self.saved_seconds:.2g} s), for {self.products:,} "
             f"multiplications over {self.rows:,} halo rows ({self.spent_seconds:.2g} s), {size_text(self.memory)} more "
             f"memory in the largest worker, {size_text(self.sent_once)} sent once"
         )
 
 
-def home_price(
-    shard: Shard, stage: Stage, saved: int, arriving: int, transport: Transport, around: Surroundings
-) -> HomePrice:
-    """The price for the model of ``stage``; all workers call this together.
+@dataclass(frozen=True)
+class FirstRows:
+    """How the first hidden rows that travel are made, and what is made of them.
 
-    ``saved`` are the bytes of layer 1's messages in an epoch, of all workers. ``arriving`` rows and partial sums come
-    to this worker in their place.
+    Attributes:
+        width: their columns ``w``.
+        next_width: columns of what travels in their place, if ``multiplies``: the rows are multiplied by weights first.
+        sums: whether they are made of sums of features over edges; ``loops``: of sums that have the row itself in them.
+        own: whether they are made of the features of the row itself.
+        kept: whether the halo's features are here in any case, as a layer that sums features needs them.
     """
-    segment, layer = _first(stage)
-    own, sums = _sent_values(shard, aggregates=stage.number == 0)
-    sparse = stays_sparse(shard.x)
-    # The features of halo rows are fetched in any case by a layer that sums them; under a cover, with sums among them.
-    before = 0.0 if stage.number else own if sparse else float(arriving * shard.num_features)
-    products = 2 * segment.width * (sums + (own if _reads_own(stage) else 0))
-    products += 3 * shard.num_halo * segment.width * layer.width * layer.multiplies
-    memory = home_memory(shard, stage)
+
+    width: int
+    next_width: int
+    multiplies: bool
+    sums: bool
+    loops: bool
+    own: bool
+    kept: bool
+
+    @staticmethod
+    def of(stage: Stage) -> FirstRows:
+        """Those of a whole model."""
+        segment, sums = stage.segments[0], stage.number == 0
+        assert segment.following is not None, "a model of one layer sends no rows"
+        assert isinstance(segment.first, Entry)
+        layer = segment.following
+        own = not sums or segment.first.work.feature_products > 2 * segment.width
+        return FirstRows(segment.width, layer.width, layer.multiplies, sums, sums and not own, own, kept=sums)
+
+
+def home_price(
+    shard: Shard,
+    first: FirstRows,
+    saved: tuple[int, int],
+    arriving: Sequence[int] | None,
+    transport: Transport,
+    around: Surroundings,
+) -> HomePrice:
+    """The price of computing the rows ``first`` at home; all workers call this together.
+
+    ``saved`` are the bytes of their messages in an epoch, of all workers: on the network, and within machines. Under a
+    cover, ``arriving`` rows and partial sums come from every worker in their place; None: the rows themselves.
+    """
+    machines, width = transport.machines, shard.num_features
+    across = machines.elsewhere(transport.rank)
+    crossing = torch.repeat_interleave(torch.tensor(across), torch.tensor(shard.send_counts))
+    own = held_features(shard, crossing)
+    sums = held_sums(shard, crossing, first.loops) if first.sums else Held.of([0.0] * COUNTS)
+    covered = [sum(compress(arriving, across)), sum(arriving)] if arriving is not None else [0, 0]
+    memory = _memory(shard, first, own, sums)
     crowded = around.spare is not None and memory > around.spare
-    sums_of_all = torch.tensor([shard.num_halo, products, own + sums, before, crowded], dtype=torch.float64)
-    each = torch.zeros(transport.size, dtype=torch.float64)
+    each = [0.0] * transport.size
     each[transport.rank] = memory
-    counts = transport.all_reduce(torch.cat([sums_of_all, each]), "reduction of the prices", SETUP)
-    rows, multiplied, sent, before, crowded_workers = counts[: len(sums_of_all)].tolist()
-    once = int((ENTRY if sparse else VALUE) * max(0.0, sent - before))
-    compute = multiplied * (SPARSE if sparse else DENSE) + rows * segment.width * ACTIVATED
-    byte = 8e-6 / around.link
+    counts = torch.tensor([*own.numbers(), *sums.numbers(), *covered, crowded, *each], dtype=torch.float64)
+    total = transport.all_reduce(counts, "reduction of the prices", SETUP).tolist()
+    own, sums = Held.of(total), Held.of(total[COUNTS:])
+    over, covered_rows, crowded_workers = total[2 * COUNTS : 2 * COUNTS + 3]
+    once = [a + b for a, b in zip(own.sizes(width), sums.sizes(width), strict=True)]
+    if first.kept:
+        plain, row = own.sizes(width), VALUE * width
+        in_sums = (row * over, row * (covered_rows - over))
+        fewer = arriving is not None and not stays_sparse(shard.x) and in_sums[0] < plain[0]
+        once = [a - b for a, b in zip(once, in_sums if fewer else plain, strict=True)]
+    rows = sum(own.rows)
+    multiplied = 3.0 * rows * first.width * first.next_width * first.multiplies
+    seconds = multiplied * DENSE + rows * first.width * ACTIVATED
+    for held in (sums if first.sums else None, own if first.own else None):
+        if held is not None:
+            values, speed = _stored(held, shard, width)
+            multiplied += 2 * first.width * values
+            seconds += 2 * first.width * values * speed
+    members = machines.count if machines.count > 1 else transport.size
+    bits = [less - more / EPOCHS for less, more in zip(saved, once, strict=True)]
     return HomePrice(
         rows=int(rows),
-        saved=saved,
+        saved=saved[0],
         products=int(multiplied),
-        memory=int(counts[len(sums_of_all) :].max()),
-        sent_once=once,
-        saved_seconds=(saved - once / EPOCHS) * byte / transport.size,
-        spent_seconds=compute / transport.size / (1 if around.on_cpu else DEVICE_SPEED),
+        memory=int(max(total[-transport.size :])),
+        sent_once=round(max(0.0, once[0])),
+        saved_seconds=8e-6 * (bits[0] / around.link / members + bits[1] / around.within / transport.size),
+        spent_seconds=seconds / transport.size / (1 if around.on_cpu else DEVICE_SPEED),
         fits=crowded_workers == 0,
+        saved_within=saved[1],
+        once_within=round(max(0.0, once[1])),
     )
 
 
-def home_memory(shard: Shard, stage: Stage) -> int:
-    """Bytes that this worker needs more: features and sums of its halo rows, and what backward reads of these rows."""
-    segment, layer = _first(stage)
-    values = float(shard.num_halo * shard.num_features * (1 if stage.number else 2))
-    size = VALUE
-    if stays_sparse(shard.x):
-        # Halo rows are taken to be as full as the rows that are sent; backward reads the transposes.
-        values = sum(_sent_values(shard, stage.number == 0)) * shard.num_halo / max(1, shard.send_index.numel())
-        size = 2 * ENTRY
-    kept = segment.width + layer.width + (segment.width if layer.multiplies else 0)
-    return round(size * values + VALUE * 2 * kept * shard.num_halo)
+def _stored(held: Held, shard: Shard, width: int) -> tuple[float, float]:
+    """The values that rows are multiplied with, and the seconds of each: sparse ones, unless they are too many."""
+    rows = sum(held.rows)
+    if stays_sparse(shard.x) and sum(held.entries) <= SPARSE_LIMIT * rows * width:
+        return sum(held.entries), SPARSE
+    return rows * width, DENSE
 
 
-def _first(stage: Stage) -> tuple[Segment, Layer]:
-    """The first segment of a model, and the layer that reads its rows."""
-    segment = stage.segments[0]
-    assert segment.following is not None, "a model of one layer sends no rows"
-    return segment, segment.following
+def _memory(shard: Shard, first: FirstRows, own: Held, sums: Held) -> int:
+    """Bytes that this worker needs more: features and sums of its halo rows, and what backward reads of these rows.
 
-
-def _reads_own(stage: Stage) -> bool:
-    """Whether the first segment multiplies the features of a row itself, beside the sum of its neighbours' or alone."""
-    segment = stage.segments[0]
-    assert isinstance(segment.first, Entry)
-    return stage.number > 0 or segment.first.work.feature_products > 2 * segment.width
-
-
-def _sent_values(shard: Shard, aggregates: bool) -> tuple[float, float]:
-    """Stored values of the features of the rows that this worker sends, and of their sums over edges.
-
-    The columns of sparse sums are not known before they are added up. If columns were independent, a sum of ``t``
-    stored values would have ``F (1 - exp(-t / F))`` of its own.
+    Halo rows are taken to be as full as the rows that are sent; backward reads transposes of sparse ones.
     """
-    rows, features = shard.send_index, shard.num_features
-    if not isinstance(shard.x, Csr) or not stays_sparse(shard.x):
-        each = float(rows.numel() * features)
-        return each, each * aggregates
-    stored = shard.x.indptr.diff().float()
-    own = float(stored[rows].sum())
-    return own, float(_filled(shard, stored)[rows].sum()) if aggregates else 0.0
-
-
-def _filled(shard: Shard, stored: Tensor) -> Tensor:
-    """The expected stored values of the sum of every owned row, ``[n]``, from those of the features of every row."""
-    inner = Csr(shard.inner.indptr, shard.inner.indices, None, shard.inner.num_cols)
-    near = inner.matmul(stored[:, None].contiguous())[:, 0]
-    far = shard.halo.indptr.diff() * stored.mean()
-    return shard.num_features * (1 - torch.exp(-(near + far) / shard.num_features))
+    needed = 0.0
+    for held in (own, *((sums,) if first.sums else ())):
+        values, speed = _stored(held, shard, shard.num_features)
+        each = 2 * ENTRY if speed == SPARSE else VALUE
+        needed += each * values * shard.num_halo / max(1.0, sum(held.rows))
+    kept = first.width + first.next_width + (first.width if first.multiplies else 0)
+    return round(needed + VALUE * 2 * kept * shard.num_halo)

@@ -48,6 +48,14 @@ def mesh_of(config: Config, workers: int) -> Mesh:
     return Mesh.of(config.mesh.stages, config.mesh.parts, config.mesh.chunks, workers, config.model.layers)
 
 
+def mesh_for_hosts(config: Config, workers: int) -> Mesh:
+    """The mesh of a model of one's own, where ``--mesh.hosts`` must be held against it; else that it is not known.
+
+    The other settings of the mesh are refused by themselves.
+    """
+    return Mesh(parts=workers) if config.mesh.hosts > 1 else UNKNOWN
+
+
 def pipelined(config: Config, mesh: Mesh) -> bool:
     """Whether the run is a pipeline: it has several stages or chunks, or keeps only the aggregates for backward."""
     return mesh.stages > 1 or mesh.chunks > 1 or config.mesh.keep == "aggregates"

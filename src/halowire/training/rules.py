@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 
 from halowire.errors import InputError
 from halowire.events import HITS, LINK_METRICS
@@ -42,6 +43,8 @@ LINKS_LEARN = (
 )
 CODED = "rate.bits rate.backward_bits rate.share rate.base rate.nodes rate.layers"
 """Settings that decide on the bits of a value."""
+HOSTS = "mesh.hosts"
+"""The setting of the mesh that a model of one's own has, too."""
 NOWHERE = Situation()
 """The situation in which nothing is known but the settings."""
 
@@ -125,9 +128,9 @@ TASKS = (
         "--task link learns edges between workers too, which --freshness.mode never leaves out"),
 )  # fmt: skip
 OWN_MODEL = (
-    _unused("distribute", _all_but("rate.", "freshness.", "wire.", "seed", "epochs"), "a distributed model",
-        "it uses rate.*, freshness.* and wire.*"),
-    _unused("fit", _all_of("model.", "mesh.", "graph."), "a model of one's own"),
+    _unused("distribute", _all_but("rate.", "freshness.", "wire.", "seed", "epochs", HOSTS), "a distributed model",
+        f"it uses rate.*, freshness.*, wire.* and {HOSTS}"),
+    _unused("fit", [name for name in _all_of("model.", "mesh.", "graph.") if name != HOSTS], "a model of one's own"),
     _unused("pairs", _all_but("task.", "seed"), "pairs", "they depend on task.* and seed"),
     excludes("task.inductive", "fit", lambda c, here: here.caller == "fit" and c.task.inductive,
         "fit trains a model of one's own in float32 on the whole graph", "leave task.inductive out"),
@@ -149,7 +152,7 @@ OWN_MODEL = (
         "--freshness.mode late-rows corrects rows before dropout, and a model of one's own drops values where halowire "
         "does not see it", "use --freshness.mode delayed, or a recipe of fresh rows, such as halowire"),
     excludes("mesh.stages mesh.parts mesh.chunks", "a model of one's own",
-        lambda c, here: here.own_model and c.mesh != MeshConfig(),
+        lambda c, here: here.own_model and replace(c.mesh, hosts=0) != MeshConfig(),
         "recipe {recipe} splits the layers over the workers; a model of one's own has all of them on every worker: "
         "use a recipe without stages, such as sylvie-a"),
     idle("rate.resend_input", "on a model of one's own, which decides itself what it reads of its input",

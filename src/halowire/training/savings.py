@@ -11,10 +11,11 @@ from halowire.schedules import Stage
 from halowire.training.config import Config
 from halowire.training.cover_choice import PartialSums, against_cover, choose_cover
 from halowire.training.first_layer_choice import FIRST_EXCHANGE, FirstLayer, asked, chosen, nothing_to_exchange
-from halowire.training.home_price import Surroundings, home_price
+from halowire.training.home_price import FirstRows, Surroundings, home_price
+from halowire.training.machine_shares import Spread
 from halowire.training.model_setup import policy_for
 from halowire.training.rate_plan import epoch_bytes
-from halowire.wire import HEADER_BYTES, Rate, Transport, sample_size
+from halowire.wire import BACKWARD, HEADER_BYTES, Rate, Transport, sample_size
 
 
 def silent(text: str) -> None:
@@ -83,14 +84,19 @@ def choose_savings(shard: Shard, config: Config, transport: Transport, stage: St
         return Savings(cover, first)
     if config.wire.link:
         around = replace(around, link=config.wire.link)
-    counts = shard.cover_counts() if cover.used else shard.recv_counts
     saved = _first_bytes(shard, config, transport, stage, cover)
-    price = home_price(shard, stage, saved, sum(counts), transport, around)
+    arriving = shard.cover_counts() if cover.used else None
+    price = home_price(shard, FirstRows.of(stage), saved, arriving, transport, around)
     return Savings(cover, chosen(config, price))
 
 
-def _first_bytes(shard: Shard, config: Config, transport: Transport, stage: Stage, cover: PartialSums) -> int:
-    """Bytes of layer 1's messages, of all workers, in an epoch in the middle of the run."""
+def _first_bytes(
+    shard: Shard, config: Config, transport: Transport, stage: Stage, cover: PartialSums
+) -> tuple[int, int]:
+    """Bytes of layer 1's messages, of all workers, in an epoch in the middle of the run.
+
+    The first number is those on the network, the second those within machines.
+    """
     exchanged = Savings(cover).settle(config)
     policy = policy_for(shard, exchanged, transport, shard.num_features, cover=cover.used)
     epoch = 0 if policy.base is not None else config.epochs // 2
@@ -100,6 +106,10 @@ def _first_bytes(shard: Shard, config: Config, transport: Transport, stage: Stag
 
     rows = cover.covered if cover.used and cover.covered is not None else cover.rows
     travelling = sample_size(rows, config.rate.rows)
-    messages = 2 * transport.size * (transport.size - 1)
-    sums = cover.sums if cover.used else 0
-    return epoch_bytes(rates, {FIRST_EXCHANGE: stage.layers[0].width}, travelling, sums=sums) + HEADER_BYTES * messages
+    sums, returns = cover.sums if cover.used else 0, policy.freshness.sends(BACKWARD)
+    every = epoch_bytes(rates, {FIRST_EXCHANGE: stage.layers[0].width}, travelling, returns=returns, sums=sums)
+    counts = shard.cover_counts() if cover.used else shard.recv_counts
+    spread = Spread.of(shard, counts, transport, policy.once_per_machine)
+    header = HEADER_BYTES * (1 + returns)
+    over, within = header * spread.over_pairs, header * spread.within_pairs
+    return round(every * spread.over) + over, round(every * spread.within) + within

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from itertools import compress
 
 import torch
 from torch import Tensor
@@ -18,7 +19,7 @@ from halowire.wire.graded import HaloCodecs
 from halowire.wire.hand_on import HandOn
 from halowire.wire.memory import Memory, check_shapes
 from halowire.wire.message import Arrival, Message, Wire
-from halowire.wire.once import swap_once
+from halowire.wire.once import VALUE, smallest_below, swap_once
 from halowire.wire.own_codec import RowCodec, check_codec
 from halowire.wire.policy import BACKWARD, FORWARD, NONE, Policy
 from halowire.wire.route import HaloRoutes, Piece, Route
@@ -99,10 +100,8 @@ class HaloExchange:
 
     def machine_rows(self) -> tuple[int, int]:
         """How many rows of other machines this worker needs, and how many of them reach it from their owners."""
-        machines, rank = self.transport.machines, self.transport.rank
-        peers = [peer for peer in range(self.transport.size) if not machines.together(rank, peer)]
-        carried = self._routes.counts[1]
-        return sum(self._needed[peer] for peer in peers), sum(carried[peer] for peer in peers)
+        across = self.transport.machines.elsewhere(self.transport.rank)
+        return sum(compress(self._needed, across)), sum(compress(self._routes.counts[1], across))
 
     def begin(self, epoch: int | None) -> None:
         """Send what follows as messages of training epoch ``epoch``; None: of set-up or evaluation, which are exact."""
@@ -156,6 +155,20 @@ class HaloExchange:
         index, sent, received = self._plain
         own = rows.select_rows(index) if isinstance(rows, Csr) else rows[index.to(rows.device)]
         return swap_once(own, sent, received, self.transport)
+
+    def fetch_fewest(self, rows: Tensor) -> tuple[Tensor, bool]:
+        """What takes fewer bytes on the network: the halo rows themselves or, under a cover, what stands for them.
+
+        Returns what arrived, and whether it is the rows themselves; those may be sparse or bf16, sums are float32.
+        """
+        index, sent, received = self._plain
+        own, across = rows[index.to(rows.device)], self.transport.machines.elsewhere(self.transport.rank)
+        crossing = torch.repeat_interleave(torch.tensor(across), torch.tensor(sent))
+        sums = VALUE * rows.shape[1] * sum(compress(self._routes.counts[0], across))
+        form = smallest_below(own, crossing, sums, self.transport)
+        if form is None:
+            return self.fetch(rows), False
+        return torch.as_tensor(swap_once(own, sent, received, self.transport, form)), True
 
     def start(self, rows: Tensor, layer: int, delta: bool = False) -> Message | None:
         """Launch the owned ``rows`` ``[n, k]`` to the peers' halos; returns the message whose rows are to be used.

@@ -35,6 +35,10 @@ class Machines:
         """Whether two members are on one of several machines; a single machine stands for a network of its workers."""
         return self.count > 1 and self.of[first] == self.of[second]
 
+    def elsewhere(self, member: int) -> list[bool]:
+        """For every member, whether the network lies between it and ``member``."""
+        return [not self.together(member, other) for other in range(len(self.of))]
+
     def beside(self, member: int) -> list[int]:
         """All members on the machine of ``member``, itself included, ascending."""
         return [other for other, machine in enumerate(self.of) if machine == self.of[member]]

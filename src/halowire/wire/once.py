@@ -23,6 +23,8 @@ from halowire.wire.transport import Transport
 WHERE = "exchange of the features"
 LENGTH = 4
 """Bytes of the number of stored values of a sparse row."""
+VALUE = 4
+"""Bytes of a value of a partial sum, which is sent in float32."""
 
 
 @dataclass(frozen=True)
@@ -35,25 +37,57 @@ class Form:
     @staticmethod
     def smallest(rows: Tensor | Csr, transport: Transport) -> Form:
         """The smallest form for the ``rows`` of all workers, which call this together."""
-        values = rows.weight if isinstance(rows, Csr) else rows
-        entries = rows.nnz if isinstance(rows, Csr) else int((rows != 0).sum())
-        lossy = values is not None and not torch.equal(values.bfloat16().float(), values)
-        weighted = values is not None and not bool(((values == 0) | (values == 1)).all())
-        counts = torch.tensor([rows.shape[0], entries, lossy, weighted], dtype=torch.int64)
-        count, entries, lossy, weighted = transport.all_reduce(counts, WHERE, SETUP).tolist()
+        return Form.of_counts(transport.all_reduce(counts_of(rows), WHERE, SETUP).tolist(), rows.shape[1])
+
+    @staticmethod
+    def of_counts(counts: Sequence[float], width: int) -> Form:
+        """The smallest form for rows of ``width`` columns of which :func:`counts_of` counts so much."""
+        count, entries, lossy, weighted = counts
         value = torch.float32 if lossy else torch.bfloat16
-        column = torch.int16 if rows.shape[1] <= torch.iinfo(torch.int16).max else torch.int32
-        dense = count * rows.shape[1] * value.itemsize
-        sparse = count * LENGTH + entries * (column.itemsize + (value.itemsize if weighted else 0))
-        return Form(value, None) if dense <= sparse else Form(value if weighted else None, column)
+        column = torch.int16 if width <= torch.iinfo(torch.int16).max else torch.int32
+        forms = Form(value, None), Form(value if weighted else None, column)
+        return min(forms, key=lambda form: form.size(count, entries, width))
+
+    def size(self, count: float, entries: float, width: int) -> float:
+        """Bytes of ``count`` rows of ``width`` columns with so many ``entries`` that are not zero."""
+        value = 0 if self.values is None else self.values.itemsize
+        if self.columns is None:
+            return count * width * value
+        return count * LENGTH + entries * (self.columns.itemsize + value)
 
 
-def swap_once(rows: Tensor | Csr, sent: Sequence[int], received: Sequence[int], transport: Transport) -> Tensor | Csr:
+def counts_of(rows: Tensor | Csr) -> Tensor:
+    """What decides on the form, int64 ``[4]``: rows, entries, whether bf16 loses something, whether not all are 1."""
+    values = rows.weight if isinstance(rows, Csr) else rows
+    lossy = values is not None and not torch.equal(values.bfloat16().float(), values)
+    weighted = values is not None and not bool(((values == 0) | (values == 1)).all())
+    return torch.tensor([rows.shape[0], entries_of(rows), lossy, weighted], dtype=torch.int64)
+
+
+def entries_of(rows: Tensor | Csr) -> int:
+    """How many values of ``rows`` travel in a sparse form."""
+    return rows.nnz if isinstance(rows, Csr) else int((rows != 0).sum())
+
+
+def smallest_below(rows: Tensor, crossing: Tensor, others: int, transport: Transport) -> Form | None:
+    """The smallest form for the ``rows`` of all workers if they take fewer bytes than the ``others`` that could travel.
+
+    Of the rows those count that are ``crossing`` the network, bool ``[m]``. All workers call this together.
+    """
+    form, across = Form.smallest(rows, transport), rows[crossing.to(rows.device)]
+    sizes = torch.tensor([form.size(across.shape[0], entries_of(across), rows.shape[1]), others], dtype=torch.float64)
+    own, other = transport.all_reduce(sizes, WHERE, SETUP).tolist()
+    return form if own < other else None
+
+
+def swap_once(
+    rows: Tensor | Csr, sent: Sequence[int], received: Sequence[int], transport: Transport, form: Form | None = None
+) -> Tensor | Csr:
     """Send ``sent[p]`` of the ``rows``, grouped by peer, to every peer ``p``; all workers call this together.
 
-    Returns the peers' rows, dense or sparse like ``rows``.
+    Returns the peers' rows, dense or sparse like ``rows``. They travel in ``form``; None: in the smallest.
     """
-    form = Form.smallest(rows, transport)
+    form = form or Form.smallest(rows, transport)
     if form.columns is None:
         assert form.values is not None
         dense = rows.to_dense() if isinstance(rows, Csr) else rows

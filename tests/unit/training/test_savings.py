@@ -8,16 +8,17 @@ import pytest
 import torch
 
 from halowire.errors import InputError
+from halowire.events import SETUP
 from halowire.graph import Graph
 from halowire.kernels import Csr
-from halowire.partitioning import Partition, cut
+from halowire.partitioning import Partition, cut, machine_rows
 from halowire.schedules import Stage
-from halowire.training import RECIPES, Config, Surroundings, recipe_config, refuse
+from halowire.training import RECIPES, Config, GraphParallel, Surroundings, recipe_config, refuse
 from halowire.training.first_layer_choice import asked
-from halowire.training.home_price import ENTRY, HomePrice
+from halowire.training.home_price import EPOCHS, HomePrice
 from halowire.training.model_setup import build_model
 from halowire.training.savings import Savings, choose_savings
-from halowire.wire import HEADER_BYTES, InProcessTransport, run_threads
+from halowire.wire import HEADER_BYTES, InProcessTransport, Machines, run_threads
 from tests.support.parity_graphs import CLASSES, FEATURES, cut_graph, make_graph
 
 OURS = {"exact", "half", "isolated", "halowire-classic", "two-levels", "delta", "hybrid", "gnnpipe-1bit"}
@@ -74,8 +75,11 @@ def test_partial_sums_leave_less_to_save():
     assert price.sent_once == 4 * FEATURES * (2 * rows - covered)
 
 
-def test_sparse_sums_are_taken_to_have_independent_columns():
-    """Two nodes of one worker read two of the other, with two stored values of 4 columns each."""
+def test_sparse_sums_have_the_columns_of_their_neighbours():
+    """Two nodes of one worker read two of the other; all have ones in the same 2 of 16 columns, and so have sums.
+
+    Four rows of sums are sent: their lengths in 4 bytes, their columns in 2, their values in 4.
+    """
     edges = torch.tensor([[0, 1, 2, 3, 2, 3, 0, 1], [2, 3, 0, 1, 3, 2, 1, 0]])
     x = torch.zeros(4, 16)
     x[:, :2] = 1
@@ -89,9 +93,60 @@ def test_sparse_sums_are_taken_to_have_independent_columns():
         return choose_savings(shards[transport.rank], config, transport, Stage.of(model, 0, 3), Surroundings())
 
     first = run_threads(2, here)[0].first
-    filled = 4 * 16 * (1 - torch.tensor(-4 / 16).exp().item())
-    assert first.price.sent_once == pytest.approx(ENTRY * filled, abs=1)
-    assert first.price.products == pytest.approx(2 * 8 * (4 * 2 + filled), abs=1)
+    assert first.price.sent_once == 4 * 4 + 4 * 2 * (2 + 4)
+    assert first.price.products == 2 * 8 * (4 * 2 + 4 * 2)
+
+
+@pytest.mark.parametrize("cover", ["off", "on"])
+@pytest.mark.parametrize("model", ["gcn", "sage"])
+@pytest.mark.parametrize("case", ["plain", "words", "sparse", "directed"])
+def test_bytes_sent_once_are_those_that_the_ledger_books(case, model, cover):
+    """Within 15 per cent, though the sums of sparse features are only sampled."""
+    shards, found = cut_graph(make_graph(case), 3), {}
+    for first in ("local", "exchange"):
+        config = Config().replace(
+            {"model.hidden": 16, "model.name": model, "wire.first_layer": first, "wire.cover": cover}
+        )
+
+        def here(transport: InProcessTransport, config: Config = config) -> tuple[int, Savings]:
+            shard = shards[transport.rank]
+            runner = GraphParallel(shard, shard, config, transport)
+            return transport.ledger.totals[SETUP], runner.savings
+
+        found[first] = run_threads(3, here)
+    booked = sum(sent for sent, _ in found["local"]) - sum(sent for sent, _ in found["exchange"])
+    assert found["local"][0][1].first.price.sent_once == pytest.approx(booked, rel=0.15)
+
+
+def test_bytes_within_a_machine_are_counted_apart_and_take_less_time():
+    """Four workers on two machines; rows cross once per machine, and are handed on."""
+    shards, hidden = cut_graph(make_graph("plain"), 4), 16
+    machines = Machines.split(4, 2)
+    config = Config().replace({"model.hidden": hidden, "wire.first_layer": "local", "wire.cover": "off"})
+
+    def price(hosts: int, within: float) -> HomePrice:
+        def here(transport: InProcessTransport) -> Savings:
+            transport.machines = machines if hosts == 2 else transport.machines
+            model = build_model(config.model, FEATURES, CLASSES, 0)
+            around = Surroundings(link=100.0, within=within)
+            shard = shards[transport.rank]
+            asked = config.replace({"mesh.hosts": hosts})
+            return choose_savings(shard, asked, transport, Stage.of(model, 0, 3), around)
+
+        return run_threads(4, here)[0].first.price
+
+    needed, once = machine_rows(shards, machines.of)
+    rows = sum(shard.num_halo for shard in shards)
+    assert once < 0.95 * needed < needed < rows
+    found, one = price(2, 8000.0), price(1, 8000.0)
+    assert found.saved == pytest.approx(2 * (once * 4 * hidden + 8 * HEADER_BYTES), abs=2)
+    assert found.saved_within == pytest.approx(2 * ((rows - once) * 4 * hidden + 4 * HEADER_BYTES), abs=2)
+    assert (one.saved, one.saved_within) == (2 * (rows * 4 * hidden + 12 * HEADER_BYTES), 0)
+    assert found.sent_once == 4 * FEATURES * needed and found.once_within == 4 * FEATURES * (rows - needed)
+    assert one.sent_once == found.sent_once + found.once_within
+    saved = (found.saved - found.sent_once / EPOCHS) * 8e-6 / 100 / 2
+    assert price(2, 1e12).saved_seconds == pytest.approx(saved, rel=1e-5)
+    assert found.saved_seconds > saved
 
 
 def test_a_slow_link_is_worth_products_and_a_fast_one_is_not():

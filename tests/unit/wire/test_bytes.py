@@ -20,6 +20,7 @@ CASES = [
     ("sage", "--wire.plain", "", 2),
     ("sage", "--wire.cover on --wire.first-layer local", "both", 1),
     ("gcn", "--wire.first-layer local --model.layers 2", "first layer at home", 0),
+    pytest.param("sage", "--wire.first-layer local --model.layers 2", "first layer at home", 0, marks=pytest.mark.slow),
     pytest.param("gcn", "--wire.cover on --wire.first-layer exchange", "partial sums", 2, marks=pytest.mark.slow),
 ]
 
@@ -48,6 +49,35 @@ def test_ledger_equals_the_operating_system(tmp_path, model, wire, reduction, ex
     assert summary["wire_bytes_per_epoch"] == rows["32"] + 2 * 2 * exchanges * HEADER_BYTES
     assert (summary["wire_bytes_per_epoch"] > 0) == (exchanges > 0)
     assert 1.0 <= counted / ledger <= 1.05, f"the ledger says {ledger} bytes, the operating system {counted}"
+
+
+SHORT, LONG = 4, 44
+
+
+@pytest.mark.parametrize("model", [pytest.param("gcn", marks=pytest.mark.slow), "sage"])
+def test_epochs_of_two_layers_send_nothing_but_weight_gradients(tmp_path, model):
+    """Two runs of different length: what the operating system sends more for the longer one is sent by its epochs.
+
+    Set-up and the one evaluation at the end are the same, so that nothing else can hide in them.
+    """
+    if reason := possible():
+        pytest.skip(reason)
+    flags = f"--model.hidden 64 --model.name {model} --model.layers 2 --wire.first-layer local --eval.every 1000"
+    command = ["halowire", "train", GRAPH, *flags.split(), "--partition.method", "random"]
+    counted, summaries = [], []
+    with Lab(hosts=2, rate=None, prefix="netlab-epochs") as lab:
+        for epochs in (SHORT, LONG):
+            before = sum(lab.sent_bytes())
+            out = tmp_path / str(epochs)
+            here = [*command, "--epochs", str(epochs), "--out", f"{out}-{{host}}"]
+            results = lab.run(here, timeout=120, logs=tmp_path)
+            assert [result.code for result in results] == [0, 0], "".join(result.output for result in results)
+            counted.append(sum(lab.sent_bytes()) - before)
+            summaries.append(json.loads((tmp_path / f"{epochs}-0" / "summary.json").read_text()))
+    assert [summary["wire_bytes_per_epoch"] for summary in summaries] == [0, 0]
+    gradients = (LONG - SHORT) * summaries[0]["gradient_bytes_per_epoch"]
+    assert summaries[1]["wire_bytes_total"] - summaries[0]["wire_bytes_total"] == gradients
+    assert 1.0 <= (counted[1] - counted[0]) / gradients <= 1.1, f"{counted} bytes, of which {gradients} are gradients"
 
 
 @pytest.mark.slow

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import compress
+
 import pytest
 import torch
 
+from halowire.events import SETUP
 from halowire.graph import block_model
 from halowire.partitioning import cut, partition
-from halowire.wire import Cover, HaloExchange, Policy, run_threads
+from halowire.wire import Cover, HaloExchange, Machines, Policy, run_threads
 from halowire.wire.cover import SUM_ID
 from halowire.wire.route import PIECES
 from tests.support.awkward_graphs import awkward
@@ -56,6 +59,36 @@ def test_sums_and_gradients_are_those_of_all_halo_rows(parts, piece_rows):
     for rows, back, *_ in results:
         got[rows] = back
     torch.testing.assert_close(got, want)
+
+
+@pytest.mark.parametrize(("parts", "hosts"), [(3, 1), (4, 2)])
+@pytest.mark.parametrize("kind", ["numbers", "words", "few"])
+def test_features_travel_as_rows_where_these_are_smaller_than_partial_sums(kind, parts, hosts):
+    """Ones need two bytes as rows and four as sums; of few values only those travel that are not zero."""
+    graph = awkward(90, 700)
+    shards = cut(graph, partition(graph, parts, "random", 1))
+    numbers = torch.randn(90, WIDTH, generator=torch.Generator().manual_seed(1))
+    values = {"numbers": numbers, "words": (numbers > 0).float(), "few": numbers * (numbers > 1.8)}[kind]
+
+    def work(transport):
+        transport.machines = Machines.split(transport.size, hosts)
+        shard, exchange, matrix = exchange_here(shards, transport)
+        before = transport.ledger.totals[SETUP]
+        found, themselves = exchange.fetch_fewest(values[shard.rows])
+        spent = transport.ledger.totals[SETUP] - before
+        torch.testing.assert_close(
+            (shard.mean()[1] if themselves else matrix).matmul(found),
+            shard.mean()[1].matmul(
+                values[torch.tensor([int((graph.ids == node).nonzero()) for node in shard.halo_ids])]
+            ),
+        )
+        across = transport.machines.elsewhere(transport.rank)
+        return themselves, spent, sum(compress(shard.cover_counts(), across))
+
+    results = run_threads(parts, work)
+    assert {themselves for themselves, *_ in results} == {kind != "numbers"}
+    if kind != "numbers":
+        assert sum(spent for _, spent, _ in results) < 4 * WIDTH * sum(sums for *_, sums in results)
 
 
 def test_rows_for_several_peers_are_there_once_and_sums_have_ids_of_their_own():

@@ -71,6 +71,8 @@ def _prices(first: Json) -> Html | None:
         ["memory more, of the largest worker", bytes_text(first.get("memory")), ""],
         ["bytes sent once", bytes_text(first.get("sent_once")), ""],
     ]
+    if number(first.get("saved_within")) > 0:
+        rows.insert(1, ["bytes saved within machines", bytes_text(first["saved_within"]), ""])
     return table(
         ["first layer at home", "", "predicted, of a worker's epoch"], rows, "Prices of the first layer at home"
     )
