@@ -80,9 +80,9 @@ EXAMPLES = [
 
 NO_TEST = ""
 REFUSED = [
-    Row("`infomax_transductive.py`, `infomax_inductive.py`", "refused: the summary is a mean over all nodes; distribute "
-        "the encoder, with `halowire.Random.shuffled` as the corruption in its forward, and take the summary of "
-        "`data.gather(z)`, which gives it no gradient", LAYERS),
+    Row("`infomax_transductive.py`, `infomax_inductive.py`", "refused: the summary is a mean over all nodes; "
+        "distribute the encoder, with `halowire.Random.shuffled` as the corruption in its forward, and take the "
+        "summary of `data.gather(z)`, which gives it no gradient", LAYERS),
     Row("`graph_unet.py`", "refused: its pooling makes another graph; leave it out, or train on one worker",
         "tests/parity/test_pyg_examples.py::test_an_example_is_refused_with_the_way_out"),
     Row("`node2vec.py`, `hetero/metapath2vec.py`", "not for halowire: they learn from drawn walks; use a model of "
