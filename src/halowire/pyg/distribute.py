@@ -197,7 +197,6 @@ class Attachment:
             self.tables.watch(model)
         spread_norms(model, data.passing)
         self.paths = use_fast_paths(model)
-        data.reduction.compares_weights |= bool(self.weights.dims)
         self._watch_weights()
         spread_autoencoder(model, data)
         spread_light_gcn(model, data)
@@ -279,8 +278,7 @@ class Attachment:
         known = self._known(args, kwargs, entry)
         exchange = self._exchange(known)
         training = self._model.training and torch.is_grad_enabled()
-        if torch.is_grad_enabled():
-            self._watch_weights()
+        self._watch_weights()
         if training:
             self._heard = self._part.reduction.steer(self.exchanges, self.epoch, self._heard)
         self._around = contextlib.ExitStack()

@@ -132,9 +132,11 @@ class Losses:
         told = sent_over(torch.tensor([len(foreign), bool(reason)], dtype=torch.float64), values.device)
         if doubt is not None:
             told = told * torch.stack([torch.ones_like(doubt), doubt])
-        sums = torch.cat([torch.stack([values.detach().sum().double(), count.double()]), told])
+        weights = self.reduction.weights_said(values.device)
+        sums = torch.cat([torch.stack([values.detach().sum().double(), count.double()]), told, weights])
         sums = self.reduction.transport.all_reduce(sums, "reduction of the loss", account=None)
-        total, divisor, found, refused = sums.tolist()  # on a device, the one wait of the host
+        total, divisor, found, refused, *said = sums.tolist()  # on a device, the one wait of the host
+        self.reduction.hear_weights(said)
         if refused:
             raise InputError(
                 f"data.mean is given values that torch would not divide by their number: {reason or 'see rank 0'}; use "

@@ -17,6 +17,7 @@ from halowire.errors import InputError
 from halowire.events import SETUP, TRAIN
 from halowire.pyg.leaves import changed, leaves
 from halowire.pyg.outside_weights import RowTensors, leaf_tensors, told_apart
+from halowire.pyg.same_weights import WORD, all_alike, digest, refuse_other_weights
 from halowire.wire import HaloExchanges, Transport, vector_on
 
 SPREAD = 1e-9
@@ -38,8 +39,7 @@ class Reduction:
     A pass begins at the loss (`halowire.pyg.whole_loss.WholeMean`). Gradients of earlier passes, which are summed
     already, are put aside; at the end the new gradients are summed and added to them, so that several losses may be
     accumulated before a step. ``running`` says whether a pass has begun, ``heard`` is what is known from the passes,
-    ``handed_over`` whether another loop sums. With ``compares_weights`` every pass checks that all workers have the
-    same weights.
+    ``handed_over`` whether another loop sums. Every pass checks that all workers have the same weights.
     """
 
     def __init__(self, transport: Transport, extents: Sequence[int] = ()) -> None:
@@ -48,7 +48,6 @@ class Reduction:
         self.running = False
         self.heard = Heard()
         self.handed_over = False
-        self.compares_weights = False
         self._account: AbstractContextManager[None] = contextlib.nullcontext()
         self._time = time.perf_counter()
         self._parameters: list[Tensor] = []
@@ -106,6 +105,22 @@ class Reduction:
         """Sum the gradients of those ``leaves`` that are weights outside of the model; see `told_apart`."""
         self._parameters += told_apart(leaves, total, self._rows, self.transport)
 
+    def weights_said(self, device: torch.device) -> Tensor:
+        """What a message of an evaluation says of the weights, float64 on ``device``; empty where it is not asked.
+
+        A best state that every worker chose by itself is found here, since no backward may follow.
+        """
+        # Not by the values, which one worker without rows may make without a gradient.
+        if self.transport.size == 1 or self.handed_over or torch.is_grad_enabled():
+            return torch.zeros(0, dtype=torch.float64, device=device)
+        said = digest(self._parameters, device)
+        return torch.cat([said, said.square()]).double()
+
+    def hear_weights(self, sums: Sequence[float]) -> None:
+        """Refuse weights that differ by the ``sums`` of what all workers said of them."""
+        if not all_alike(self.transport.size, sums[: len(sums) // 2], sums[len(sums) // 2 :]):
+            refuse_other_weights(self._parameters, self.transport)
+
     def once(self, penalty: Tensor) -> Tensor:
         """``penalty``, which all workers have, as a term that counts once: each takes an equal share of its gradient.
 
@@ -157,14 +172,14 @@ class Reduction:
         # A weight that the loss does not reach has no gradient on any worker: all workers run the same code.
         parts = [grad.reshape(-1) for grad in new if grad is not None]
         numbers = [value for exchange in self._exchanges for value in exchange.take_change()]
-        numbers.append(self._digest())
         numbers.append(self._seconds())
         device = (parts or [grad for _, grad in self._told])[0].device
-        # The bytes of the losses' factors, and their squares: float32 sums of both are exact.
+        # The bytes of the losses' factors and of the digest, and their squares: float32 sums of both are exact.
         factors = torch.cat([grad.float() for _, grad in self._told]).view(torch.uint8).float()
-        flat = torch.cat([*parts, vector_on(device, numbers), factors, factors.square()])
+        told = torch.cat([factors, digest(self._parameters, device)])
+        flat = torch.cat([*parts, vector_on(device, numbers), told, told.square()])
         self.transport.all_reduce(flat, "reduction of the weight gradients")
-        pieces = iter(torch.split(flat, [*(part.numel() for part in parts), len(numbers) + 2 * factors.numel()]))
+        pieces = iter(torch.split(flat, [*(part.numel() for part in parts), len(numbers) + 2 * told.numel()]))
         for parameter, grad, earlier in zip(self._parameters, new, self._earlier, strict=True):
             if grad is not None:
                 grad.copy_(next(pieces).view_as(grad))
@@ -173,28 +188,20 @@ class Reduction:
                 parameter.grad = earlier
         self._earlier = []
         found = self.transport.read(torch.cat([next(pieces), *(grad for _, grad in self._told)]))
-        changes, (digests, seconds) = found[: len(numbers) - 2], found[len(numbers) - 2 : len(numbers)]
-        last = len(numbers) + 2 * factors.numel()
-        self._refuse_other_factors(found[len(numbers) : last])
+        changes, seconds = found[: len(numbers) - 1], found[len(numbers) - 1]
+        middle, last = len(numbers) + told.numel(), len(numbers) + 2 * told.numel()
+        totals, squares = found[len(numbers) : middle], found[middle:last]
+        self._refuse_other_factors(totals[:-WORD], squares[:-WORD])
         self._hear_all(found[last:], seconds)
-        if digests != float(numbers[-2]) * self.transport.size:
-            raise InputError(
-                "the weights that all workers share are no longer the same on all of them: since the last backward, "
-                "something was done by a number that only this worker knows, such as the norm of its rows in torch's "
-                "clip_grad_norm_; use halowire.clip_grad_norm_(model, max_norm)"
-            )
+        if not all_alike(self.transport.size, totals[-WORD:], squares[-WORD:]):
+            refuse_other_weights(self._parameters, self.transport)
         for exchange, change, norm in zip(self._exchanges, changes[::2], changes[1::2], strict=True):
             threshold = exchange.policy.freshness.threshold
             exchange.synchronise_next = 0 < threshold**2 * norm < change
 
-    def _refuse_other_factors(self, sums: list[float]) -> None:
-        """Refuse losses that the workers multiplied by different numbers; ``sums`` are those of bytes and squares."""
-        half = len(sums) // 2
-        same = (
-            self.transport.size * square == total * total
-            for total, square in zip(sums[:half], sums[half:], strict=True)
-        )
-        if not all(same):
+    def _refuse_other_factors(self, totals: list[float], squares: list[float]) -> None:
+        """Refuse losses that the workers multiplied by different numbers; given are the sums of bytes and squares."""
+        if not all_alike(self.transport.size, totals, squares):
             raise InputError(
                 "the loss is multiplied by a number that is not the same on all workers, such as 1 / data.num_nodes, "
                 "which counts this worker's nodes; use data.num_whole_nodes, or put the number into the values"
@@ -206,14 +213,6 @@ class Reduction:
         total = sum(terms, self.heard.total)
         self.heard = Heard(self.heard.losses + len(terms), total, self.heard.seconds + seconds)
         self._told = []
-
-    def _digest(self) -> float:
-        """A number of the weights' bits, if they are compared; it is so small that the sum of all workers is exact."""
-        if not self.compares_weights:
-            return 0.0
-        bits = [value.detach().reshape(-1).view(torch.uint8).sum() for value in self._parameters if value.numel()]
-        limit = 2**24 // self.transport.size
-        return float(sum(int(total) * (2 * place + 1) for place, total in enumerate(bits)) % limit)
 
     def _seconds(self) -> float:
         """Seconds since the last backward pass on rank 0, and 0 on other ranks, so that the sum is rank 0's seconds."""

@@ -1,0 +1,90 @@
+"""Weights that drift apart between the workers are refused, in training and in evaluation."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch_geometric.nn as pyg
+from torch import nn
+
+from halowire.errors import InputError
+from halowire.pyg.same_weights import digest
+from halowire.wire import run_threads
+from tests.support.pyg_case import CLASSES, place, seeded
+from tests.support.pyg_models import two
+
+
+def change(model, rank):
+    with torch.no_grad():
+        next(model.parameters())[0] += 1e-3 * rank
+
+
+def step(data, model, head=None):
+    out = model(data.x, data.edge_index)
+    data.mean((out if head is None else head(out)).square()).backward()
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+def test_weights_that_were_drawn_anew_are_refused_in_backward(workers):
+    """All workers refuse, and the way out for the usual causes is told."""
+
+    def here(transport):
+        data, model = place(transport, seeded(lambda: two(pyg.SAGEConv)))
+        step(data, model)
+        change(model, transport.rank)
+        with pytest.raises(InputError, match=r"no longer the same.*reset_parameters.*data\.mean"):
+            step(data, model)
+
+    run_threads(workers, here)
+
+
+def test_a_best_state_of_each_worker_is_refused_in_evaluation():
+    def here(transport):
+        data, model = place(transport, seeded(lambda: two(pyg.SAGEConv)))
+        with torch.no_grad():
+            data.mean(model(data.x, data.edge_index).square())
+            change(model, transport.rank)
+            with pytest.raises(InputError, match="no longer the same"):
+                data.mean(model(data.x, data.edge_index).square())
+
+    run_threads(2, here)
+
+
+def test_a_head_outside_of_the_model_is_compared_too():
+    def here(transport):
+        data, model = place(transport, seeded(lambda: two(pyg.SAGEConv)))
+        head = seeded(lambda: nn.Linear(CLASSES, 3))
+        step(data, model, head)
+        change(head, transport.rank)
+        with pytest.raises(InputError, match="no longer the same"):
+            step(data, model, head)
+
+    run_threads(2, here)
+
+
+def test_what_rounding_changes_is_let_pass():
+    """Machines that round otherwise have other bits, and the run goes on."""
+
+    def here(transport):
+        data, model = place(transport, seeded(lambda: two(pyg.SAGEConv)))
+        with torch.no_grad():
+            for value in model.parameters():
+                value.mul_(1 + 1e-7 * transport.rank)
+        step(data, model)
+
+    run_threads(2, here)
+
+
+def test_every_bit_is_in_the_digest():
+    weights = [
+        torch.randn(5),
+        torch.randn(3, 3).double(),
+        torch.randn(7).bfloat16(),
+        torch.randn(2, dtype=torch.cfloat),
+    ]
+    here = torch.device("cpu")
+    said = digest(weights, here)
+    for place_, weight in enumerate(weights):
+        other = [value.clone() for value in weights]
+        other[place_].view(-1)[-1] += 1 if weight.is_complex() else 2.0**-6
+        assert not torch.equal(digest(other, here), said)
