@@ -19,7 +19,9 @@ from halowire.errors import InputError
 from halowire.events import SETUP
 from halowire.pyg.edges import ASKING, KEEPING
 from halowire.pyg.leaves import changed
+from halowire.pyg.model_pass import carries_gradient
 from halowire.pyg.own_rows import plain
+from halowire.pyg.seen import version_of
 from halowire.pyg.typed_rows import ExtendTyped
 from halowire.training import PairRows
 from halowire.wire import Transport
@@ -95,7 +97,7 @@ class Plan:
     nodes: Tensor
     places: NodePlaces
     _rows: PairRows | None = None
-    _last: tuple[Any, int, Tensor] | None = field(default=None, repr=False)
+    _last: tuple[Any, tuple[int, bool], Tensor] | None = field(default=None, repr=False)
 
     def table(self, rows: Tensor) -> Tensor:
         """The owned ``rows`` ``[n, k]``, then the fetched ones; both ends of the pairs are read from one table."""
@@ -103,10 +105,12 @@ class Plan:
         if self._rows is None:
             where.transport.settle()
             self._rows = PairRows(self.nodes.cpu(), where, where, where.transport, where.device)
-        if self._last is not None and self._last[0]() is rows and self._last[1] == rows._version:
+        # A table that was read without a gradient has no way back to the rows.
+        state = (version_of(rows), carries_gradient(rows))
+        if self._last is not None and self._last[0]() is rows and state[0] > -1 and self._last[1] == state:
             return self._last[2]
         table = self._extended(self._rows, plain(rows))
-        self._last = (weakref.ref(rows, self._forget), rows._version, table)
+        self._last = (weakref.ref(rows, self._forget), state, table)
         return table
 
     def read(self, rows: Tensor, nodes: Tensor) -> Tensor:
@@ -120,7 +124,12 @@ class Plan:
         if not rows.is_floating_point():
             raise InputError(f"rows are read by pairs of nodes as numbers, not {rows.dtype}; call .float() before")
         flat = rows if rows.dim() == 2 else rows.reshape(rows.shape[0], -1)
-        table = self.table(flat)
+        if torch.is_inference_mode_enabled():
+            # What is kept for later reads must not be made of inference tensors, which training cannot use.
+            with torch.inference_mode(False), torch.no_grad():
+                table = self.table(flat)
+        else:
+            table = self.table(flat)
         assert self._rows is not None
         return table[self._rows.places(nodes.cpu())].view(*nodes.shape, *rows.shape[1:])
 

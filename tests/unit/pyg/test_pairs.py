@@ -174,6 +174,31 @@ def test_wrong_uses_of_pairs_are_refused_with_what_to_write():
     run_threads(2, here)
 
 
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_scores_without_a_gradient_before_those_with_one(mode):
+    """What was fetched without a gradient does not take the place of rows that learn."""
+    plain = seeded(LinkNet)
+
+    def gradients(model, data):
+        z = model.encode(data.x, data.edge_index)
+        with mode():
+            model.decode(z, data.edge_label_index)
+        return z, model.decode(z, data.edge_label_index)
+
+    whole = copy.deepcopy(plain)
+    gradients(whole, Data(**TRAIN))[1].square().mean().backward()
+
+    def here(transport):
+        data = cut_data(TRAIN, make_owner(transport.size), transport)
+        own = halowire.distribute(copy.deepcopy(plain), data)
+        data.mean(gradients(own, data)[1].square()).backward()
+        return [value.grad for value in own.parameters()]
+
+    for found in run_threads(2, here):
+        for got, want in zip(found, whole.parameters(), strict=True):
+            assert_close("gradient", got, want.grad)
+
+
 class Both(nn.Module):
     """An encoder that gives the means and the deviations of its rows."""
 
