@@ -134,7 +134,7 @@ HABITS = [
     Row("`ToSparseTensor`, `adj_t`, `adj_t @ x`, `torch.sparse.mm`", "nothing; `GCNConv` of a matrix with self loops "
         "is refused, since PyG doubles them there",
         f"{UNIT}/test_adjacency.py::test_three_steps_equal_those_of_plain_pyg"),
-    Row("one model on train, validation and test graphs", "`shard` of each",
+    Row("one model on train, validation and test graphs", "`shard` of each, in a row, or `like=` the first",
         f"{UNIT}/test_entries.py::test_one_model_runs_on_several_graphs"),
     Row("`edge_index.max()`, `edge_index * 2`, `to_undirected` in forward", "refused, with your line; before the cut",
         f"{UNIT}/test_written.py::test_a_refusal_names_the_line_of_the_script"),

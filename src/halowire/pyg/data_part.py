@@ -15,6 +15,7 @@ from halowire.partitioning import HaloLists, Shard
 from halowire.pyg.adjacency import Adjacency
 from halowire.pyg.any_nodes import Directory
 from halowire.pyg.bridge import Bridge
+from halowire.pyg.cut_number import cut_number
 from halowire.pyg.data_habits import whole_only
 from halowire.pyg.edges import Edges
 from halowire.pyg.gathering import Gathering
@@ -73,7 +74,8 @@ class ShardData(Gathering, Losses):
         self.passing.part = self
         self.reduction = Reduction(bridge.transport, (shard.num_owned, edge_index.shape[1]))
         self.rows = shard.rows
-        self.owner = Owner(shard.num_owned, shard.num_nodes, bridge.passing, rows=shard.rows)
+        cut = cut_number({"": shard.rows}, bridge.transport)
+        self.owner = Owner(shard.num_owned, shard.num_nodes, bridge.passing, rows=shard.rows, cut=cut)
         for name, value in tensors.items():
             self.tensors[name] = self._rows(name, value)
         if isinstance(x := tensors.get("x"), Tensor):

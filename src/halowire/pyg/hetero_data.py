@@ -20,6 +20,7 @@ from halowire.errors import InputError
 from halowire.events import SETUP
 from halowire.partitioning import EdgeType, HaloLists, Shard, TypedPart, cut_types, type_owners
 from halowire.pyg.bridge import Bridge
+from halowire.pyg.cut_number import cut_number
 from halowire.pyg.edges import Edges
 from halowire.pyg.hetero_gathering import HeteroGathering
 from halowire.pyg.losses import Losses
@@ -63,8 +64,9 @@ class HeteroShardData(HeteroGathering, Losses):
             store[kind].edge_index = Edges.of(relation.edge_index.to(passing.device), bridge)
             if isinstance(x := store[kind[0]].get("x"), Tensor):
                 bridge.keep(x)
+        cut = cut_number(part.rows, passing.transport)
         self.owners = {
-            name: Owner(rows.numel(), part.num_nodes[name], passing, rows=rows, kind=name)
+            name: Owner(rows.numel(), part.num_nodes[name], passing, rows=rows, kind=name, cut=cut)
             for name, rows in part.rows.items()
         }
         for name, owner in self.owners.items():

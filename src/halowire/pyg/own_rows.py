@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from halowire.errors import InputError
+from halowire.pyg.cut_number import other_part
 from halowire.pyg.edge_forms import ALL_EDGES, EdgeForm
 from halowire.pyg.leaves import changed, leaves
 from halowire.pyg.model_pass import ModelPass
@@ -45,6 +46,13 @@ class Owner:
     form: EdgeForm = ALL_EDGES
     rows: Tensor | None = None
     kind: str | tuple[str, str, str] | None = None
+    cut: int = 0
+    """The number of the cut; parts whose rows are the same have the same number."""
+
+    def apart(self, other: Owner) -> bool:
+        """Whether the rows of ``other`` are other nodes of the same type."""
+        nodes = self.rows is not None and other.rows is not None and self.kind == other.kind
+        return nodes and self.cut != other.cut
 
     def __deepcopy__(self, memo: dict[int, object]) -> Owner:
         """Return the same owner: a copy of rows is this worker's too."""
@@ -81,6 +89,7 @@ class _Marked(Tensor):
                 reader: Any = kind
                 return reader.__torch_function__(func, types, args, kwargs)
         args = _without_own_numbers(name, args)
+        _refuse_other_part(args, kwargs)
         _refuse_foreign(name, args, kwargs)
         try:
             out = cls._called(name, func, types, args, kwargs)
@@ -202,6 +211,13 @@ def _refuse_foreign(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
                 f"a tensor of all {whole} nodes is indexed by numbers of this worker's rows; take its part first: "
                 f"tensor[{_numbers_of(owner)}]"
             )
+
+
+def _refuse_other_part(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Refuse rows of two parts of which a worker has other nodes."""
+    owners = [value.owner for value in leaves((args, kwargs)) if isinstance(value, OwnRows | OwnIndex)]
+    if any(owners[0].apart(owner) for owner in owners[1:]):
+        raise other_part("an index, a mask or rows")
 
 
 def _refuse_index(index: Any, rows: OwnRows | OwnEdges) -> None:

@@ -19,6 +19,7 @@ from halowire.wire import refuse_outside
 if TYPE_CHECKING:
     from halowire.partitioning import Shard
     from halowire.pyg.model_pass import ModelPass
+    from halowire.pyg.own_rows import Owner
 
 STREAM = 303
 """The stream of random numbers for the nodes of negative pairs."""
@@ -30,6 +31,7 @@ class PairHabits:
     tensors: dict[str, Any]
     shard: Shard
     passing: ModelPass
+    owner: Owner
     pair_rows: Mapping[str, tuple[Tensor, int]] = MappingProxyType({})
     """By the name of pairs, which of those of the whole graph are this worker's, and how many there are."""
 
@@ -39,7 +41,8 @@ class PairHabits:
         # A cached_property of Python 3.11 would lock out workers that are threads of this process.
         if "_node_places" not in self.__dict__:
             shard, passing = self.shard, self.passing
-            found = NodePlaces.of(shard.rows, shard.num_nodes, passing.transport, passing.device)
+            cut = self.owner.cut
+            found = NodePlaces.of(shard.rows, shard.num_nodes, passing.transport, passing.device, cut=cut)
             self.__dict__["_node_places"] = found
         places: NodePlaces = self.__dict__["_node_places"]
         return places

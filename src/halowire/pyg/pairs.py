@@ -17,10 +17,11 @@ from torch import Tensor
 
 from halowire.errors import InputError
 from halowire.events import SETUP
+from halowire.pyg.cut_number import other_part
 from halowire.pyg.edges import ASKING, KEEPING
 from halowire.pyg.leaves import changed
 from halowire.pyg.model_pass import carries_gradient
-from halowire.pyg.own_rows import plain
+from halowire.pyg.own_rows import OwnRows, plain
 from halowire.pyg.seen import version_of
 from halowire.pyg.typed_rows import ExtendTyped
 from halowire.training import PairRows
@@ -56,7 +57,8 @@ def pair_names(tensors: Any) -> dict[str, str]:
 class NodePlaces:
     """For every node of a type its ``owner`` and its row there, ``place``, int32 ``[N]``; how rows are fetched.
 
-    ``ids`` are the numbers of this worker's nodes, ``[n]``; ``name`` is the type, empty in a graph of one type.
+    ``ids`` are the numbers of this worker's nodes, ``[n]``; ``name`` is the type, empty in a graph of one type. ``cut``
+    is the number of the cut.
     """
 
     owner: Tensor
@@ -65,15 +67,18 @@ class NodePlaces:
     transport: Transport
     device: torch.device
     name: str = ""
+    cut: int = 0
 
     @staticmethod
-    def of(ids: Tensor, num_nodes: int, transport: Transport, device: torch.device, name: str = "") -> NodePlaces:
+    def of(
+        ids: Tensor, num_nodes: int, transport: Transport, device: torch.device, name: str = "", cut: int = 0
+    ) -> NodePlaces:
         """Ask all workers, together, where their nodes are."""
         table = torch.zeros(2, num_nodes, dtype=torch.int32)
         table[0, ids] = transport.rank
         table[1, ids] = torch.arange(ids.numel(), dtype=torch.int32)
         owner, place = transport.all_reduce(table, "places of all nodes", SETUP)
-        return NodePlaces(owner, place, ids, transport, device, name)
+        return NodePlaces(owner, place, ids, transport, device, name, cut)
 
     def __deepcopy__(self, memo: dict[int, object]) -> NodePlaces:
         """Return the same places."""
@@ -116,6 +121,8 @@ class Plan:
     def read(self, rows: Tensor, nodes: Tensor) -> Tensor:
         """The rows of ``nodes``, which are among those of the plan."""
         where = self.places
+        if isinstance(rows, OwnRows) and (rows.owner.kind or "") == where.name and rows.owner.cut != where.cut:
+            raise other_part("pairs of nodes")
         if rows.shape[0] != where.num_owned:
             raise InputError(
                 f"a tensor of shape {list(rows.shape)} is read by pairs of nodes; it must have one row for each of the "

@@ -21,6 +21,7 @@ from halowire.pyg.bridge import Bridge
 from halowire.pyg.data_part import ShardData
 from halowire.pyg.edges import Edges
 from halowire.pyg.hetero_data import HeteroShardData, shard_hetero
+from halowire.pyg.kept_cuts import KeptCut
 from halowire.pyg.model_pass import ModelPass
 from halowire.pyg.node_index import names_nodes
 from halowire.pyg.pairs import pair_names
@@ -56,9 +57,13 @@ def shard(
     seed: int = 0,
     device: str = "auto",
     node_index: Sequence[str] = (),
+    like: ShardData | None = None,
     transport: Transport | None = None,
 ) -> ShardData | HeteroShardData:
     """This worker's part of ``data``: one part per process under torchrun, the whole graph in a single process.
+
+    Graphs with as many nodes, cut one after the other, share one partition where it suits their edges: so rows and
+    masks of the training graph fit those of the test graph, and weights with a row for each node serve both.
 
     Example:
         >>> data = halowire.shard(dataset[0])  # under `torchrun --nproc-per-node 2 script.py`
@@ -71,11 +76,18 @@ def shard(
         device: ``cpu``, ``cuda`` or ``auto``.
         node_index: names of attributes that hold numbers of nodes and are to be translated into numbers of this
             worker's rows; ``train_idx`` and its like are translated anyway.
+        like: a part of a graph with the same nodes; this one is cut in the same way, whatever its edges.
         transport: the connection to the other workers; left out, the process joins them, until it ends.
     """
     place = choose_device(device, Place.here())
     transport = transport or join(place)
-    if isinstance(data, str | Path) and is_shard_folder(Path(data)):
+    folder = isinstance(data, str | Path) and is_shard_folder(Path(data))
+    if like is not None and (folder or is_hetero(data)):
+        raise InputError(
+            "like= says how a graph of one node type is cut, and is given with a folder of shards or a HeteroData; "
+            "leave it out, and call the model on each part by itself"
+        )
+    if folder:
         part = agreed(lambda: read_shard(data, transport.rank), transport, "reading of the shards")
         if part.num_parts != transport.size:
             raise InputError(f"{data} holds {part.num_parts} shards, but there are {transport.size} workers")
@@ -85,7 +97,13 @@ def shard(
     tensors, num_nodes = agreed(lambda: tensors_of(data), transport, "reading of the graph")
     require_same_graph(tensors, num_nodes, transport)
     _refuse_missing(node_index, tensors)
-    return cut_data(tensors, _owners(tensors, num_nodes, method, seed, transport), transport, place, node_index)
+    key = (num_nodes, method, seed)
+    last = KeptCut.last(key, transport) if like is None else KeptCut.of(like, num_nodes)
+    owner = _owners(tensors, num_nodes, method, seed, transport, last) if like is None or last is None else last.owner
+    order = last if last is not None and torch.equal(last.owner, owner) else None
+    found = cut_data(tensors, owner, transport, place, node_index, order)
+    (order or KeptCut.made(owner, found.rows, tensors["edge_index"], transport)).keep(key, transport)
+    return found
 
 
 def shard_links(
@@ -135,12 +153,16 @@ def shard_links(
     return part, Links(LinkTask(links, part.shard, config, transport, place, decoder or dot_product), part)
 
 
-def _owners(tensors: dict[str, Any], num_nodes: int, method: str, seed: int, transport: Transport) -> Tensor:
-    """The owner of every node, as rank 0 decides."""
+def _owners(
+    tensors: dict[str, Any], num_nodes: int, method: str, seed: int, transport: Transport, last: KeptCut | None = None
+) -> Tensor:
+    """The owner of every node, as rank 0 decides: those of the ``last`` cut where they serve these edges."""
 
     def decide() -> Tensor:
         if transport.rank:
             return torch.zeros(num_nodes, dtype=torch.int64)
+        if last is not None and last.serves(tensors["edge_index"]):
+            return last.owner.clone()
         graph = Graph.from_edge_index(tensors["edge_index"], num_nodes)
         return partition(graph, transport.size, method, seed).owner
 
@@ -171,6 +193,7 @@ def cut_data(
     transport: Transport,
     device: torch.device | None = None,
     node_index: Sequence[str] = (),
+    like: KeptCut | None = None,
 ) -> ShardData:
     """This worker's part of a graph whose tensors have PyG's names; ``owner`` ``[N]`` is the owner of every node.
 
@@ -182,9 +205,11 @@ def cut_data(
         transport: the connection to the other workers.
         device: where the part is put.
         node_index: names of further tensors that hold numbers of nodes.
+        like: an earlier cut with the same owners, whose order the rows have.
     """
     graph = Graph.from_edge_index(tensors["edge_index"].cpu(), owner.numel())
     shard = cut(graph, Partition(owner, transport.size))[transport.rank]
+    shard = shard if like is None else like.ordered(shard)
     parts = local_tensors(tensors, owner, shard, node_index)
     return place_data(shard, parts, transport, device or torch.device("cpu"), node_index)
 

@@ -20,6 +20,7 @@ from halowire.pyg.pairs import NodePlaces, Pairs, pair_names
 if TYPE_CHECKING:
     from halowire.partitioning import EdgeType, TypedPart
     from halowire.pyg.model_pass import ModelPass
+    from halowire.pyg.own_rows import Owner
 
 STREAM = 305
 """The stream of random numbers for the targets of negative pairs of two types."""
@@ -31,6 +32,7 @@ class TypedPairs:
     store: Any
     shard: TypedPart
     passing: ModelPass
+    owners: dict[str, Owner]
     pair_rows: dict[tuple[EdgeType, str], tuple[Tensor, int]]
     """By edge type and name, which of the whole graph's pairs are this worker's, and how many there are."""
 
@@ -39,7 +41,8 @@ class TypedPairs:
         kept: dict[str, NodePlaces] = self.__dict__.setdefault("_places_of", {})
         if name not in kept:
             part, passing = self.shard, self.passing
-            kept[name] = NodePlaces.of(part.rows[name], part.num_nodes[name], passing.transport, passing.device, name)
+            where, cut = (passing.transport, passing.device), self.owners[name].cut
+            kept[name] = NodePlaces.of(part.rows[name], part.num_nodes[name], *where, name, cut)
         return kept[name]
 
     def pairs(self, index: Tensor, kind: Any) -> Tensor:
