@@ -117,6 +117,8 @@ HABITS = [
         f"{UNIT}/test_own_rows.py::test_numbers_of_the_whole_graph_are_refused_with_what_to_write"),
     Row("a head or a learnt mask beside the model", "nothing, if all workers seed alike; else refused",
         f"{UNIT}/test_outside_weights.py::test_a_head_and_a_learnt_mask_learn_as_in_one_process"),
+    Row("`BatchNorm1d` in a head beside the model", "refused; make it part of the model",
+        f"{UNIT}/test_outside_norms.py::test_a_norm_over_rows_is_refused_in_a_head_and_before_the_model"),
     Row("class weights, `ignore_index`, label smoothing", "`data.cross_entropy(out, y, mask, weight=...)`",
         f"{UNIT}/test_losses.py::test_a_loss_equals_torchs_on_the_whole_graph"),
     Row("`data.mean` of a mean", "refused; one value per row",

@@ -19,7 +19,7 @@ from halowire.pyg.data_part import ShardData, part_of
 from halowire.pyg.edge_mask import unmasked, with_types
 from halowire.pyg.entries import MethodEntry, ModuleEntry, own_methods
 from halowire.pyg.fast_path import LayerPath, use_fast_paths
-from halowire.pyg.fitting_rows import refuse_other_rows
+from halowire.pyg.fitting_rows import refuse_unfitting
 from halowire.pyg.hetero_data import HeteroShardData
 from halowire.pyg.home_choice import rehearsed_at_home
 from halowire.pyg.home_rows import Home, bare
@@ -276,7 +276,7 @@ class Attachment:
         """
         refuse_wrapped()
         self._part = part_of((args, kwargs)) or self.data
-        refuse_other_rows((args, kwargs), self._part, self.data, tuple(self.weights.dims))
+        refuse_unfitting((args, kwargs), self._part, self.data, tuple(self.weights.dims))
         known = self._known(args, kwargs, entry)
         exchange = self._exchange(known)
         training = self._model.training and torch.is_grad_enabled()

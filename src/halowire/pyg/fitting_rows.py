@@ -5,22 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from torch import Tensor
+
 from halowire.errors import InputError
 from halowire.pyg.cut_number import other_part
 from halowire.pyg.data_part import ShardData
 from halowire.pyg.hetero_data import HeteroShardData
 from halowire.pyg.leaves import leaves
+from halowire.pyg.outside_norms import refuse_outside_norms
 from halowire.pyg.own_rows import Owner, OwnRows
 
 Part = ShardData | HeteroShardData
 
 
-def refuse_other_rows(given: Any, part: Part, home: Part, node_weights: Sequence[str]) -> None:
-    """Refuse inputs of a pass over ``part`` that are rows of other nodes, and ``node_weights`` of other nodes.
+def refuse_unfitting(given: Any, part: Part, home: Part, node_weights: Sequence[str]) -> None:
+    """Refuse inputs of a pass over ``part`` that are rows of other nodes or were normed before, and weights of others.
 
-    The weights are cut like the graph ``home`` that the model was distributed on.
+    ``node_weights`` are cut like the graph ``home`` that the model was distributed on.
     """
+    if part.transport.size == 1:
+        return
     owners = _owners(part)
+    refuse_outside_norms(leaf for leaf in leaves(given) if isinstance(leaf, Tensor))
     for leaf in leaves(given):
         if isinstance(leaf, OwnRows) and owners.get(leaf.owner.kind, leaf.owner).apart(leaf.owner):
             raise other_part("edges")

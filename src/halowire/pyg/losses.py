@@ -11,6 +11,7 @@ from torch import Tensor
 
 from halowire.errors import InputError
 from halowire.pyg.divisor import misleading_mean
+from halowire.pyg.outside_norms import refuse_outside_norms
 from halowire.pyg.whole_loss import WholeLoss, WholeMean
 from halowire.wire import sent_over
 
@@ -128,6 +129,8 @@ class Losses:
         # The reason to refuse travels with the sums, so that all workers refuse, not only the one that sees it.
         reason, doubt = ("", None) if checked else misleading_mean(values)
         terms = (values, penalty) if isinstance(penalty, Tensor) else (values,)
+        if self.reduction.transport.size > 1:
+            refuse_outside_norms(terms)
         foreign = self.reduction.unknown_leaves(terms)
         told = sent_over(torch.tensor([len(foreign), bool(reason)], dtype=torch.float64), values.device)
         if doubt is not None:
