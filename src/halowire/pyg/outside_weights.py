@@ -65,7 +65,8 @@ def told_apart(leaves: Sequence[Tensor], total: int, rows: RowTensors, transport
     """Those of ``leaves`` that are weights, the same on all workers; the others are added to ``rows``.
 
     All workers call this together; ``total`` is the number of all workers' leaves. A weight has the same values
-    everywhere. A tensor of rows has one row for each node or edge of its worker, and other values elsewhere.
+    everywhere. A tensor of rows has one row for each node or edge of its worker, and other values elsewhere, or
+    one value.
     """
     if total != transport.size * len(leaves):
         raise InputError(
@@ -80,7 +81,14 @@ def told_apart(leaves: Sequence[Tensor], total: int, rows: RowTensors, transport
     constant, like_rows = (total_of[:, place] == transport.size for place in (0, 1))
     shared = []
     for place, leaf in enumerate(leaves):
-        if same[place] and not (like_rows[place] and constant[place]):
+        if same[place] and like_rows[place] and not constant[place]:
+            raise InputError(
+                f"a tensor of shape {list(leaf.shape)} outside of the distributed model is learnt, has the same values "
+                "on all workers, and as many rows as each has nodes or edges: it could be one weight, or rows of other "
+                "nodes on every worker; make one weight part of the model, and draw rows for all nodes and take this "
+                "worker's: nn.Parameter(torch.randn(data.num_whole_nodes, 1)[data.rows])"
+            )
+        if same[place] and not like_rows[place]:
             shared.append(leaf)
         elif like_rows[place]:
             rows.add(leaf)

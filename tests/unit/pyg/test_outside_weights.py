@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 
 import pytest
@@ -9,7 +10,9 @@ import torch
 import torch_geometric.nn as pyg
 from torch import nn
 
+import halowire
 from halowire.errors import InputError
+from halowire.pyg.shard_data import cut_data
 from halowire.wire import run_threads
 from tests.support.pyg_case import CLASSES, FEATURES, assert_close, make_graph, place, seeded
 from tests.support.pyg_models import two
@@ -89,3 +92,25 @@ def test_learnt_rows_of_nodes_keep_their_own_gradients():
 
     for places, grad in run_threads(2, here):
         assert_close("gradient", grad, want[places])
+
+
+def test_a_mask_of_the_nodes_that_was_drawn_alike_is_refused_and_the_way_out_is_right():
+    """Parts of one size draw the same rows for other nodes; rows of the whole graph's are told from one weight."""
+    model, graph = seeded(make)[0], make_graph()
+    owner = torch.arange(len(graph["x"])) % 2
+    whole = seeded(lambda: torch.randn(len(graph["x"]), 1)).requires_grad_()
+    copy.deepcopy(model)(graph["x"] * whole.sigmoid(), graph["edge_index"]).square().mean().backward()
+
+    def here(transport):
+        data = cut_data(graph, owner, transport)
+        own = halowire.distribute(copy.deepcopy(model), data)
+        grads = []
+        for values in (torch.ones(data.num_nodes, 1).cumsum(0), whole.detach()[data.rows]):
+            mask = nn.Parameter(values)
+            with pytest.raises(InputError, match=r"data\.rows") if not grads else contextlib.nullcontext():
+                data.mean(own(data.x * mask.sigmoid(), data.edge_index).square()).backward()
+            grads.append(mask.grad)
+        return data.rows, grads[1]
+
+    for places, grad in run_threads(2, here):
+        assert_close("gradient", grad, whole.grad[places])
