@@ -121,6 +121,8 @@ HABITS = [
         f"{UNIT}/test_outside_norms.py::test_a_norm_over_rows_is_refused_in_a_head_and_before_the_model"),
     Row("class weights, `ignore_index`, label smoothing", "`data.cross_entropy(out, y, mask, weight=...)`",
         f"{UNIT}/test_losses.py::test_a_loss_equals_torchs_on_the_whole_graph"),
+    Row("`1 / data.y.bincount()` as class weights", "refused; `data.gather(data.y).bincount()`",
+        f"{UNIT}/test_losses.py::test_weights_of_classes_that_were_counted_on_a_part_are_refused_on_all_workers"),
     Row("`data.mean` of a mean", "refused; one value per row",
         f"{UNIT}/test_losses.py::test_a_single_number_is_refused_unless_it_is_said_to_be_one"),
     Row("a loss divided by `data.num_nodes`", "refused; `data.num_whole_nodes`",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -12,6 +12,7 @@ from torch import Tensor
 from halowire.errors import InputError
 from halowire.pyg.divisor import misleading_mean
 from halowire.pyg.outside_norms import refuse_outside_norms
+from halowire.pyg.same_options import options_said, refuse_other_options
 from halowire.pyg.whole_loss import WholeLoss, WholeMean
 from halowire.wire import sent_over
 
@@ -47,7 +48,7 @@ class Losses:
                 "data.mean got a single number, which looks like a mean already taken over this worker's rows; give "
                 "one value per row (reduction='none'), use data.cross_entropy and its like, or say single=True"
             )
-        return self._whole(values, _number_of(values), penalty)
+        return self._whole(values, _number_of(values), penalty, single=single)
 
     def ratio(self, values: Tensor, count: int) -> Tensor:
         """The sum of all workers' ``values`` divided by the sum of their ``count``, as a loss of the whole graph.
@@ -57,7 +58,8 @@ class Losses:
         Example:
             >>> loss = data.ratio(torch.cat([values, 1e-4 * rows.square().sum(1)]), values.numel())
         """
-        return self._whole(values, torch.full((), float(count), dtype=torch.float64, device=values.device), 0.0)
+        divisor = torch.full((), float(count), dtype=torch.float64, device=values.device)
+        return self._whole(values, divisor, 0.0, single=True)
 
     def loss(
         self, function: Callable[..., Tensor], out: Tensor, y: Tensor, mask: Any = None, *,
@@ -86,7 +88,7 @@ class Losses:
         values = function(out, y, reduction="none", **options)
         classes = function in WEIGHTED and not y.is_floating_point()
         count = _weight_of(y, **options) if classes else _number_of(values)
-        return self._whole(values, count, penalty, checked=True)
+        return self._whole(values, count, penalty, options, by_class=classes)
 
     def cross_entropy(self, out: Tensor, y: Tensor, mask: Any = None, **options: Any) -> Tensor:
         """``F.cross_entropy`` of the whole graph, with its ``weight``, ``ignore_index`` and ``label_smoothing``."""
@@ -120,26 +122,42 @@ class Losses:
         """``F.huber_loss`` of the whole graph, with its ``delta``."""
         return self.loss(F.huber_loss, out, y, mask, **options)
 
-    def _whole(self, values: Tensor, count: Tensor, penalty: Tensor | float, checked: bool = False) -> Tensor:
-        """``sum of all workers' values / sum of all workers' counts + penalty``."""
+    def _whole(
+        self, values: Tensor, count: Tensor, penalty: Tensor | float, options: Mapping[str, Any] | None = None,
+        *, by_class: bool = False, single: bool = False,
+    ) -> Tensor:  # fmt: skip
+        """``sum of all workers' values / sum of all workers' counts + penalty``.
+
+        With ``options``, torch's loss was told them; without, ``values`` are the script's, one of them if ``single``.
+        """
         if isinstance(penalty, Tensor) and penalty.dim():
             raise InputError(f"the penalty has shape {list(penalty.shape)}; give one number, such as its sum")
         if not values.is_floating_point():
             values = values.float()
         # The reason to refuse travels with the sums, so that all workers refuse, not only the one that sees it.
-        reason, doubt = ("", None) if checked else misleading_mean(values)
+        reason, doubt = misleading_mean(values) if options is None else ("", None)
         terms = (values, penalty) if isinstance(penalty, Tensor) else (values,)
         if self.reduction.transport.size > 1:
             refuse_outside_norms(terms)
         foreign = self.reduction.unknown_leaves(terms)
-        told = sent_over(torch.tensor([len(foreign), bool(reason)], dtype=torch.float64), values.device)
+        alone = options is None and not single and values.numel() == 1
+        told = sent_over(torch.tensor([len(foreign), alone, bool(reason)], dtype=torch.float64), values.device)
         if doubt is not None:
-            told = told * torch.stack([torch.ones_like(doubt), doubt])
-        weights = self.reduction.weights_said(values.device)
-        sums = torch.cat([torch.stack([values.detach().sum().double(), count.double()]), told, weights])
+            told = told * torch.stack([torch.ones_like(doubt), torch.ones_like(doubt), doubt])
+        said = [] if options is None else [options_said(options, values.dim(), by_class, values.device)]
+        parts = [torch.stack([values.detach().sum().double(), count.double()]), told, *said]
+        sums = torch.cat([*parts, self.reduction.weights_said(values.device)])
         sums = self.reduction.transport.all_reduce(sums, "reduction of the loss", account=None)
-        total, divisor, found, refused, *said = sums.tolist()  # on a device, the one wait of the host
-        self.reduction.hear_weights(said)
+        total, divisor, found, lonely, refused, *more = sums.tolist()  # on a device, the one wait of the host
+        size, length = self.reduction.transport.size, sum(len(piece) for piece in said)
+        self.reduction.hear_weights(more[length:])
+        refuse_other_options(size, more[:length], list(options or ()))
+        if lonely == size > 1:
+            raise InputError(
+                "data.mean got one number on every worker, which looks like a mean already taken over this worker's "
+                "rows; give one value per row (reduction='none'), use data.cross_entropy and its like, or say "
+                "single=True"
+            )
         if refused:
             raise InputError(
                 f"data.mean is given values that torch would not divide by their number: {reason or 'see rank 0'}; use "

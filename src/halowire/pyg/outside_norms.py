@@ -36,7 +36,7 @@ def _over_rows(node: Any) -> bool:
     """Whether the norm runs over rows: torch's ``InstanceNorm1d`` of a matrix looks at each row, PyG's at columns."""
     if node._saved_input.shape[0] != 1:
         return True
-    names = []
+    names: list[str] = []
     while node is not None and len(names) < 4:
         node = node.next_functions[0][0] if node.next_functions else None
         names.append(node.name() if node is not None else "")

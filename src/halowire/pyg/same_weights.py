@@ -21,9 +21,9 @@ ROUNDING = 1e-4
 """The largest relative difference between the weights of two machines that compute with other instructions."""
 
 
-def digest(weights: Sequence[Tensor], device: torch.device) -> Tensor:
-    """The sum of the words that the bits of ``weights`` on ``device`` make, as bytes, float32 ``[8]``, also there."""
-    total = torch.zeros(1, dtype=torch.int64, device=device)
+def digest(weights: Sequence[Tensor], device: torch.device, start: int = 0) -> Tensor:
+    """``start`` and the words that the bits of ``weights`` on ``device`` make, as bytes of the sum, float32 ``[8]``."""
+    total = torch.full((1,), start, dtype=torch.int64, device=device)
     by_type: dict[torch.dtype, list[Tensor]] = {}
     for weight in weights:
         if weight.device == device and weight.layout == torch.strided:

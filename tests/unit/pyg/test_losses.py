@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from functools import partial
 
 import pytest
 import torch
@@ -108,3 +109,61 @@ def test_a_reduction_of_ones_own_is_refused():
             data.mse_loss(own(data.x, data.edge_index), VALUES[data.rows], reduction="sum")
 
     run_threads(2, here)
+
+
+@pytest.mark.parametrize("name", ["cross_entropy", "binary_cross_entropy_with_logits"])
+def test_weights_of_classes_that_were_counted_on_a_part_are_refused_on_all_workers(name):
+    """With three workers, one of which has the mean weights; those of the whole graph are right."""
+    labels = torch.arange(NODES) % CLASSES
+    key = "weight" if name == "cross_entropy" else "pos_weight"
+    wide = name != "cross_entropy"
+
+    def target(y):
+        return F.one_hot(y, CLASSES).float() if wide else y
+
+    plain, graph = seeded(lambda: two(pyg.SAGEConv)), make_graph()
+    weights = 1 / labels.bincount(minlength=CLASSES).float()
+    want = getattr(F, name)(plain(graph["x"], graph["edge_index"]), target(labels), **{key: weights})
+
+    def here(transport):
+        data, model = place(transport, plain)
+        data.y = labels[data.rows]
+        with torch.no_grad():
+            loss = partial(getattr(data, name), model(data.x, data.edge_index), target(data.y))
+            for wrong in (
+                {key: 1.0 + torch.full((CLASSES,), float(transport.rank))},
+                {"label_smoothing": 0.1 * transport.rank},
+            ):
+                if key in wrong or not wide:
+                    with pytest.raises(InputError, match=r"data\.gather\(data\.y\)\.bincount"):
+                        loss(**wrong)
+            return loss(**{key: 1 / data.gather(data.y).bincount(minlength=CLASSES).float()})
+
+    for found in run_threads(3, here):
+        assert_close("loss", found, want)
+
+
+def test_weights_of_rows_may_differ():
+    scale = torch.rand(NODES, CLASSES, generator=torch.Generator().manual_seed(4))
+    plain, graph = seeded(lambda: two(pyg.SAGEConv)), make_graph()
+    out = plain(graph["x"], graph["edge_index"])
+    want = F.binary_cross_entropy_with_logits(out, torch.ones_like(out), weight=scale).detach()
+
+    def here(transport):
+        data, model = place(transport, plain)
+        rows = model(data.x, data.edge_index)
+        return data.binary_cross_entropy_with_logits(rows, torch.ones_like(rows), weight=scale[data.rows]).detach()
+
+    for found in run_threads(2, here):
+        assert_close("loss", found, want)
+
+
+def test_a_mean_in_a_list_of_one_is_refused():
+    def here(transport):
+        data, _ = place(transport, seeded(lambda: two(pyg.SAGEConv)))
+        with pytest.raises(InputError, match="single=True"):
+            data.mean(torch.ones(5).mean().reshape(1))
+        # One row that counts on one worker, and several on others, is no mean.
+        return float(data.mean(torch.ones(1 + transport.rank))), float(data.mean(torch.ones(1), single=True))
+
+    assert run_threads(2, here) == [(1.0, 1.0)] * 2
