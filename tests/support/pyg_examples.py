@@ -171,6 +171,8 @@ HABITS = [
         "tests/parity/test_typed_outputs.py::test_values_of_edges_are_those_of_plain_pyg"),
     Row("`edge_label_index` passed to forward, alone or in `data`", "nothing; one row for each pair is an output",
         "tests/parity/test_link_examples.py::test_three_steps_equal_plain_pyg"),
+    Row("`negative_sampling` by the pairs of this part", "refused; the number of all pairs, before the cut",
+        f"{UNIT}/test_pairs.py::test_numbers_and_lists_of_pairs_that_differ_are_refused_on_all_workers"),
     Row("`halowire.DropEdges`, `dropout_edge`", "`DropEdges` is equal, `dropout_edge` is refused",
         "tests/parity/test_pyg_models.py::test_three_parts_equal_the_whole"),
 ]  # fmt: skip

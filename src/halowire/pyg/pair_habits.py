@@ -14,6 +14,7 @@ from halowire.kernels import row_keys, uniform_bits
 from halowire.pyg.edges import unmarked
 from halowire.pyg.node_index import refuse_no_index
 from halowire.pyg.pairs import NodePlaces, Pairs, pair_names
+from halowire.pyg.same_graph import require_same_count, require_same_list
 from halowire.wire import refuse_outside
 
 if TYPE_CHECKING:
@@ -48,9 +49,12 @@ class PairHabits:
         return places
 
     def pairs(self, index: Tensor) -> Tensor:
-        """This worker's share of pairs of nodes ``[2, P]`` of the whole graph: those whose first node it owns."""
-        refuse_no_index(index.reshape(-1), self.shard.num_nodes, "the pairs")
-        return self._of(index[:, self._mine(index)])
+        """This worker's share of pairs of nodes ``[2, P]`` of the whole graph: those whose first node it owns.
+
+        All workers call this together, with the same pairs.
+        """
+        require_same_list(index, self.passing.transport)
+        return self._share(index)
 
     def cut_pairs(self) -> None:
         """Keep this worker's share of all pairs of the whole graph, and of their labels."""
@@ -59,7 +63,7 @@ class PairHabits:
         self.pair_rows = {name: (rows.cpu().nonzero()[:, 0], rows.numel()) for name, rows in mine.items()}
         for name, pairs in found.items():
             value = self.tensors[name]
-            self.tensors[name] = self.pairs(value) if name == pairs else value[mine[pairs].to(value.device)]
+            self.tensors[name] = self._share(value) if name == pairs else value[mine[pairs].to(value.device)]
 
     def edge_pairs(self) -> Tensor:
         """This worker's edges as pairs of nodes of the whole graph."""
@@ -79,6 +83,7 @@ class PairHabits:
             count: the pairs of all workers together, such as ``data.num_whole_edges``.
             seed: the seed of the draws.
         """
+        require_same_count(count, self.passing.transport)
         drawn = self.__dict__.setdefault("_drawn", 0)
         self.__dict__["_drawn"] = drawn + 1
         whole = self.shard.num_nodes
@@ -91,6 +96,10 @@ class PairHabits:
         known = torch.unique(pair_keys(ends[1], ends[0], whole))
         sources = draw_negatives(anchors, 1, known, whole, seed, drawn)[:, 0]
         return self._of(torch.stack([sources, anchors[0]]).to(self.passing.device))
+
+    def _share(self, index: Tensor) -> Tensor:
+        refuse_no_index(index.reshape(-1), self.shard.num_nodes, "the pairs")
+        return self._of(index[:, self._mine(index)])
 
     def _of(self, index: Tensor) -> Tensor:
         return Pairs.between(index, (self.node_places, self.node_places))

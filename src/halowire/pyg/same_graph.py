@@ -41,6 +41,26 @@ def require_same_graph(tensors: Mapping[str, Any], num_nodes: int, transport: Tr
     )
 
 
+def require_same_list(index: Tensor, transport: Transport) -> None:
+    """Refuse, on all workers, pairs of the whole graph that are not the same list everywhere."""
+    if transport.size > 1 and not _all_equal(torch.tensor([_digest("pairs", index)]), transport).all():
+        raise InputError(
+            "data.pairs got other pairs on other workers, so that some would be left out; it takes the pairs of the "
+            "whole graph, the same on every worker: call torch.manual_seed before they are drawn, or use "
+            "data.negative_sampling(count)"
+        )
+
+
+def require_same_count(count: int, transport: Transport) -> None:
+    """Refuse, on all workers, a number of pairs to draw that is not the same everywhere."""
+    if transport.size > 1 and not _all_equal(torch.tensor([count]), transport).all():
+        raise InputError(
+            f"data.negative_sampling is asked for {count} pairs here, and for other numbers on other workers; give the "
+            "number of all workers' pairs, such as graph.edge_label_index.size(1) from before the graph is cut, or "
+            "data.num_whole_edges"
+        )
+
+
 def _all_equal(numbers: Tensor, transport: Transport) -> Tensor:
     """Which of the 32-bit whole ``numbers`` are the same on all workers, bool."""
     table = torch.zeros(transport.size, numbers.numel(), dtype=torch.int64)

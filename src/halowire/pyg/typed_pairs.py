@@ -16,6 +16,7 @@ from halowire.graph import draw_negatives, pair_keys
 from halowire.kernels import row_keys, uniform_bits
 from halowire.pyg.node_index import refuse_no_index
 from halowire.pyg.pairs import NodePlaces, Pairs, pair_names
+from halowire.pyg.same_graph import require_same_count, require_same_list
 
 if TYPE_CHECKING:
     from halowire.partitioning import EdgeType, TypedPart
@@ -48,11 +49,17 @@ class TypedPairs:
     def pairs(self, index: Tensor, kind: Any) -> Tensor:
         """This worker's share of pairs of nodes ``[2, P]`` of the whole graph: those whose first node it owns.
 
+        All workers call this together, with the same pairs.
+
         Args:
             index: numbers of nodes in the whole graph, those of the source type first.
             kind: the edge type, or the types of the two ends, such as ``("user", "movie")``.
         """
         ends = self._end_types(kind)
+        require_same_list(index, self.passing.transport)
+        return self._share(index, ends, kind)
+
+    def _share(self, index: Tensor, ends: tuple[str, str], kind: Any) -> Tensor:
         for end, name in zip(index, ends, strict=True):
             refuse_no_index(end, self.shard.num_nodes[name], f"the pairs of {kind!r}")
         return self._between(index[:, self._mine(index, ends[0])], ends)
@@ -65,7 +72,7 @@ class TypedPairs:
             found = pair_names(dict(store.items()))
             for pairs in dict.fromkeys(found.values()):
                 index = store[pairs]
-                store[pairs] = self.pairs(index, kind)
+                store[pairs] = self._share(index, self._end_types(kind), kind)
                 mine = self._mine(index, kind[0])
                 self.pair_rows[kind, pairs] = mine.cpu().nonzero()[:, 0], index.shape[1]
                 for name in (name for name, of in found.items() if of == pairs != name):
@@ -82,6 +89,7 @@ class TypedPairs:
             seed: the seed of the draws.
         """
         relation = self._relation(kind)
+        require_same_count(count, self.passing.transport)
         source, target = relation[0], relation[2]
         part, drawn = self.shard, self.__dict__.setdefault("_drawn", 0)
         self.__dict__["_drawn"] = drawn + 1

@@ -199,6 +199,18 @@ def test_scores_without_a_gradient_before_those_with_one(mode):
             assert_close("gradient", got, want.grad)
 
 
+def test_numbers_and_lists_of_pairs_that_differ_are_refused_on_all_workers():
+    def here(transport):
+        data = cut_data(TRAIN, make_owner(transport.size), transport)
+        with pytest.raises(InputError, match="num_whole_edges"):
+            data.negative_sampling(data.edge_label_index.size(1))
+        with pytest.raises(InputError, match="manual_seed"):
+            data.pairs(torch.tensor([[0, 1], [2, 3 + transport.rank]]))
+        return data.pairs(torch.tensor([[0, 1], [2, 3]])).size(1), data.negative_sampling(30).size(1)
+
+    assert [sum(counts) for counts in zip(*run_threads(3, here), strict=True)] == [2, 30]
+
+
 class Both(nn.Module):
     """An encoder that gives the means and the deviations of its rows."""
 
