@@ -98,8 +98,8 @@ REFUSED = [
     Row("`lpformer.py`, `kge_fb15k_237.py`, `renet.py`, `tgn.py`", "not tried: a matrix of all pairs of nodes, rows "
         "without messages, or events in time", NO_TEST),
     Row("`ogc.py`", "not tried: it propagates by a matrix that its own code keeps", NO_TEST),
-    Row("`explain/`", "not tried; gradients of `edge_weight` and attention weights are let in, see the habits",
-        NO_TEST),
+    Row("`explain/`", "explainers are refused; gradients of `edge_weight` and attention weights are let in, see the "
+        "habits", f"{UNIT}/test_changed_model.py::test_an_explainer_is_refused_with_what_to_do"),
     Row("`rdl.py`, `graphland.py`, `hetero/load_csv.py`", "not tried: what they show is how data are read", NO_TEST),
     Row("`multi_gpu/`, `distributed/`, `pytorch_lightning/`, `ogbn_train_cugraph.py`", "other ways to train on several "
         "devices, in place of halowire", NO_TEST),
@@ -152,6 +152,8 @@ HABITS = [
         "tests/parity/test_node_weights.py::test_weights_that_drift_apart_are_refused"),
     Row("float64, bf16, autocast, `torch.utils.checkpoint`", "nothing",
         "tests/parity/test_precision.py::test_three_steps_equal_plain_pyg"),
+    Row("`model.double()` after `distribute`", "nothing",
+        f"{UNIT}/test_changed_model.py::test_double_after_distribute"),
     Row("`torch.inference_mode`", "nothing",
         "tests/parity/test_precision.py::test_evaluation_in_inference_mode_before_and_between_training"),
     Row("lazy layers (`-1` channels, `LazyLinear`)", "nothing, if forward takes tensors of the graph by name",
@@ -162,6 +164,8 @@ HABITS = [
         "tests/parity/test_graph_batches.py::test_equal_to_plain_pyg"),
     Row("`return_attention_weights=True`, scores of edges as outputs", "nothing; `data.gather(alpha)` for all edges",
         "tests/parity/test_edge_outputs.py::test_values_of_edges_in_every_order"),
+    Row("`Explainer`, `GNNExplainer` around a distributed model", "refused; a plain model with `model.state_dict()`",
+        f"{UNIT}/test_changed_model.py::test_an_explainer_is_refused_with_what_to_do"),
     Row("gradients of `edge_weight`, as explanations use them", "`data.gather(data.edge_weight.grad)`",
         "tests/parity/test_edge_outputs.py::test_the_importance_of_edges_is_gathered"),
     Row("an index, mask or slice made before the cut, on outputs or tensors of a `HeteroData`",

@@ -15,6 +15,7 @@ from halowire.errors import InputError
 from halowire.events import EVAL, SETUP, TRAIN
 from halowire.pyg.adjacency import take_adjacency
 from halowire.pyg.autoencoders import spread_autoencoder
+from halowire.pyg.changed_model import follow
 from halowire.pyg.data_part import ShardData, part_of
 from halowire.pyg.edge_mask import unmasked, with_types
 from halowire.pyg.entries import MethodEntry, ModuleEntry, own_methods
@@ -329,6 +330,7 @@ class Attachment:
 
     def _known(self, args: tuple[Any, ...], kwargs: dict[str, Any], entry: str = "") -> Rehearsed:
         """What the rehearsal found for such a call; the first call of a kind is rehearsed, by all workers at once."""
+        follow(self._pristine, self._model)
         call = Call.of(args, kwargs, self._part, entry)
         trained = [parameter.requires_grad for parameter in self._model.parameters()]
         key = f"{call.key()} {trained}"
