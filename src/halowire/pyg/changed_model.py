@@ -15,7 +15,8 @@ def follow(pristine: nn.Module, model: nn.Module) -> None:
         raise InputError(
             f"the model has other weights than when it was distributed ({', '.join(added) or 'some were removed'}), as "
             "explainers such as GNNExplainer add them; change it before halowire.distribute, explain a plain model "
-            "that model.state_dict() is loaded into, or take data.gather(data.edge_weight.grad) as the importance of edges"
+            "that model.state_dict() is loaded into, or take data.gather(data.edge_weight.grad) as the importance of "
+            "edges"
         )
     buffers = dict(model.named_buffers())
     pairs: list[tuple[Tensor, Tensor]] = [(value, weights[name]) for name, value in copies.items()]

@@ -18,6 +18,7 @@ from halowire.events import SETUP, TRAIN
 from halowire.pyg.leaves import changed, leaves
 from halowire.pyg.outside_weights import RowTensors, leaf_tensors, told_apart
 from halowire.pyg.same_weights import WORD, all_alike, digest, refuse_other_weights
+from halowire.pyg.weight_hooks import refuse_hooks
 from halowire.wire import HaloExchanges, Transport, vector_on
 
 SPREAD = 1e-9
@@ -156,6 +157,8 @@ class Reduction:
         """Put earlier gradients aside, and arrange that those of this backward pass are summed at its end."""
         if self.running:
             return
+        if self.transport.size > 1:
+            refuse_hooks(self._parameters)
         self.running = True
         self._account = self.transport.ledger.account(TRAIN)  # layers that run again in backward send rows, too
         self._account.__enter__()

@@ -121,3 +121,24 @@ def test_passes_without_a_loss_keep_the_bits():
         return exchange.policy.base.history
 
     assert run_threads(2, here) == [[1, 1, 1]] * 2
+
+
+@pytest.mark.parametrize("kind", ["register_hook", "register_post_accumulate_grad_hook"])
+def test_hooks_on_weights_are_refused_and_the_way_out_is_right(kind):
+    """A clamp of one worker's gradients is not that of their sum."""
+    model = seeded(lambda: two(pyg.SAGEConv))
+    want = plain_gradients(model, lambda _, out: out.square().mean())
+
+    def here(transport):
+        data, own = place(transport, model)
+        hooks = [getattr(value, kind)(lambda given: None) for value in own.parameters()]
+        with pytest.raises(InputError, match=r"after loss\.backward\(\)"):
+            data.mean(own(data.x, data.edge_index).square()).backward()
+        for hook in hooks:
+            hook.remove()
+        data.mean(own(data.x, data.edge_index).square()).backward()
+        return {name: value.grad.clamp(-0.01, 0.01) for name, value in own.named_parameters()}
+
+    for found in run_threads(2, here):
+        for name, grad in found.items():
+            assert_close(name, grad, want[name].clamp(-0.01, 0.01))
