@@ -78,17 +78,21 @@ class Wanted:
         )
         owner = torch.repeat_interleave(torch.arange(len(counts)), torch.tensor(counts))
         first = torch.tensor([0, *counts]).cumsum(0)[:-1]
-        entries = torch.cat([place[: own.numel()], of_sum[of_edge]])
-        sources = torch.cat([own, source[summed]])
-        listed = torch.argsort(entries, stable=True)
+        # Parallel edges are one entry of a sum, so that no sum has more rows than its sender.
+        high = max(shard.num_halo, 1)
+        keys = torch.cat([place[: own.numel()], of_sum[of_edge]]) * high + torch.cat([own, source[summed]])
+        pairs, of_pair = torch.unique(keys, return_inverse=True)
+        entries, sources = pairs // high, pairs % high
+        weights = torch.zeros(pairs.numel())
+        weights.index_add_(0, of_pair, torch.cat([torch.ones(own.numel()), weight[summed].float()]))
         sum_ids = (shard.ids[target] * shard.num_parts + peer) | SUM_ID
         return Wanted(
             torch.bincount(torch.cat([owner[own], peer]), minlength=len(counts)).tolist(),
             matrix,
             torch.cat([shard.halo_ids[own], sum_ids])[order],
             torch.bincount(entries, minlength=order.numel()),
-            (sources - first[owner[sources]])[listed],
-            torch.cat([torch.ones(own.numel()), weight[summed]])[listed],
+            sources - first[owner[sources]],
+            weights,
         )
 
 
