@@ -35,10 +35,17 @@ EXAMPLES = [
     Row("`gcn.py`, `tensorboard_logging.py`", f"{THREE}; the accuracy is `data.mean(pred[mask] == data.y[mask])`",
         "tests/parity/test_pyg_list.py::test_gcn_as_written"),
     Row("`gat.py`, `sgc.py`, `tagcn.py`, `arma.py`, `agnn.py`, `gcn2_cora.py`, `dna.py`, `mixhop.py`, `dir_gnn.py`, "
-        "`pmlp.py`, `unimp_arxiv.py`", f"{THREE}", MODELS),
+        "`unimp_arxiv.py`", f"{THREE}", MODELS),
+    Row("`pmlp.py`", f"{THREE}; `model(data.x, data.edge_index)` also while training, which ignores the edges",
+        f"{UNIT}/test_picked_inputs.py::test_pmlp_learns_with_edges_as_without"),
     Row("`film.py`, `geniepath.py`, `gcn2_ppi.py`", BATCH, MODELS),
-    Row("`rect.py`, `label_prop.py`, `correct_and_smooth.py` (without `autoscale`), `signed_gcn.py` (its model)",
-        f"{THREE}; scores of signed pairs by `data.pairs`; `get_semantic_labels` of `rect.py` before the cut", LAYERS),
+    Row("`rect.py`", f"{THREE}; `get_semantic_labels` before the cut", LAYERS),
+    Row("`label_prop.py`", "`shard`, `distribute`; a mask in place of `train_idx`",
+        f"{UNIT}/test_picked_inputs.py::test_labels_have_a_column_for_every_class_of_all_workers"),
+    Row("`correct_and_smooth.py` (without `autoscale`)", "the 3 lines; `correct` and `smooth` are called in the "
+        "forward of a module, with `y[mask]`", LAYERS),
+    Row("`signed_gcn.py` (its model)", "the 3 lines; both kinds of edges are one `edge_index`, parted in forward by a "
+        "tensor of the edges; scores of signed pairs by `data.pairs`", LAYERS),
     Row("`rgat.py`", "the 3 lines; `edge_type` is cut with the edges", LAYERS),
     Row("`super_gat.py`", "`halowire.Random` in the model gives `neg_edge_index`; without it `SuperGATConv` is refused",
         "tests/parity/test_random_draws.py::test_draws_equal_those_of_plain_pyg"),

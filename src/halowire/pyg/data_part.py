@@ -14,6 +14,7 @@ from halowire.errors import InputError
 from halowire.partitioning import HaloLists, Shard
 from halowire.pyg.adjacency import Adjacency
 from halowire.pyg.any_nodes import Directory
+from halowire.pyg.before_cut import AsksFirst, refuse_in_pyg
 from halowire.pyg.bridge import Bridge
 from halowire.pyg.cut_number import cut_number
 from halowire.pyg.data_habits import whole_only
@@ -50,7 +51,7 @@ def standing_in(data: ShardData | HeteroShardData, graph: Any) -> Iterator[None]
         _STAND_IN.reset(token)
 
 
-class ShardData(Gathering, Losses):
+class ShardData(AsksFirst, Gathering, Losses):
     """One worker's part of a graph under PyG's names: ``x``, ``edge_index``, ``y``, masks, edge tensors.
 
     Node tensors hold the ``n`` owned rows; edge tensors hold the edges into these rows, in the user's order, or by
@@ -111,6 +112,7 @@ class ShardData(Gathering, Losses):
     def __delattr__(self, name: str) -> None:
         """Forget a tensor of this part."""
         if self.tensors.pop(name, None) is None:
+            refuse_in_pyg()
             raise AttributeError(f"this part of the graph has no {name!r} to delete; it has {', '.join(self.tensors)}")
 
     def __getattr__(self, name: str) -> Any:
@@ -123,6 +125,7 @@ class ShardData(Gathering, Losses):
             return None
         if (refused := whole_only(name)) is not None:
             raise refused
+        refuse_in_pyg()
         raise AttributeError(f"this part of the graph has no {name!r}; it has {', '.join(tensors)}")
 
     def translate(self, index: Any) -> Any:

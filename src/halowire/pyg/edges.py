@@ -17,7 +17,7 @@ from halowire.pyg.edge_forms import ALL_EDGES
 from halowire.pyg.edge_mask import EdgeMask, listed
 from halowire.pyg.leaves import changed, leaves
 from halowire.pyg.stacked import Stacked
-from halowire.pyg.written import Asked
+from halowire.pyg.written import Asked, in_a_model
 
 KEEPING = {"clone", "detach", "contiguous", "to", "long", "cpu", "cuda", "requires_grad_", "alias", "int"}
 """Operations that leave the numbers and their places as they are."""
@@ -115,6 +115,11 @@ def _refusal(name: str) -> InputError:
             "are not called with edge_index instead, such as model.mlp.compile()"
         )
     asked = Asked.here()
+    if "negative_sampling" in asked.function and not in_a_model():
+        return InputError(
+            f"{asked.words(name)} draws among the nodes of this worker; data.negative_sampling(count) draws pairs "
+            "without an edge for all workers together"
+        )
     if "negative_sampling" in asked.function or asked.layer == "SuperGATConv":
         return InputError(
             f"{asked.words(name)} is for drawn pairs of nodes, and every worker would draw others; in forward, draw "

@@ -15,6 +15,8 @@ from torch import nn
 
 from halowire.errors import InputError
 from halowire.pyg.data_part import holds_graph
+from halowire.pyg.picked_inputs import explained
+from halowire.pyg.rehearsal import UncheckableError
 
 LIBRARIES = ("torch.", "torch_geometric.", "builtins")
 """Packages whose methods are no entries: they call modules, which are."""
@@ -60,7 +62,7 @@ class ModuleEntry:
         if self._passes.running or (self._entry and not holds_graph((args, kwargs))):
             return None
         refuse_compiled()
-        given = self._passes.begin(self._entry, args, kwargs)
+        given = _begin(self._passes, self._entry, args, kwargs)
         self._began = True
         return given
 
@@ -86,13 +88,23 @@ class MethodEntry:
         if self._passes.running or not holds_graph((args, kwargs)):
             return method(self._model, *args, **kwargs)
         refuse_compiled()
-        args, kwargs = self._passes.begin(self._entry, args, kwargs) or (args, kwargs)
+        args, kwargs = _begin(self._passes, self._entry, args, kwargs) or (args, kwargs)
         out = None
         try:
             out = method(self._model, *args, **kwargs)
         finally:
             out = self._passes.end(out)
         return out
+
+
+def _begin(passes: Passes, entry: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any] | None:
+    """Begin a pass, or say what to call instead where the inputs show it."""
+    try:
+        return passes.begin(entry, args, kwargs)
+    except InputError as error:
+        if isinstance(error, UncheckableError) or "not on a shard" in str(error):
+            raise explained(error, (args, kwargs)) from error
+        raise
 
 
 def own_methods(model: nn.Module) -> Iterator[str]:

@@ -19,6 +19,7 @@ from torch import Tensor
 from halowire.errors import InputError
 from halowire.events import SETUP
 from halowire.partitioning import EdgeType, HaloLists, Shard, TypedPart, cut_types, type_owners
+from halowire.pyg.before_cut import AsksFirst, refuse_in_pyg
 from halowire.pyg.bridge import Bridge
 from halowire.pyg.cut_number import cut_number
 from halowire.pyg.edges import Edges
@@ -40,7 +41,7 @@ ASKED = frozenset({
 """What a script may ask PyG's ``HeteroData`` about this part; names that end in ``_dict`` are served too."""
 
 
-class HeteroShardData(HeteroGathering, Losses):
+class HeteroShardData(AsksFirst, HeteroGathering, Losses):
     """One worker's part of a graph of several node types: ``x_dict``, ``data["paper"].x``, ``edge_index_dict``.
 
     Tensors of nodes hold the owned rows of their type, ``data["paper"].rows`` says which rows of the user's graph these
@@ -122,6 +123,7 @@ class HeteroShardData(HeteroGathering, Losses):
         return bare
 
     def __getattr__(self, name: str) -> Any:
+        refuse_in_pyg()
         store = self.__dict__.get("store")
         if store is not None and (name in ASKED or name.endswith("_dict") or name in store._global_store):
             return getattr(self.read, name)

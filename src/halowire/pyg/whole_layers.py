@@ -18,6 +18,7 @@ from halowire.errors import InputError
 from halowire.pyg.edge_lists import pad_alike
 from halowire.pyg.global_attention import polynormer, sgformer
 from halowire.pyg.graph_norms import BATCH_NORMS, GraphMeans
+from halowire.pyg.label_propagation import propagate_labels
 from halowire.pyg.model_pass import ModelPass
 from halowire.pyg.semantic_attention import WholeHan
 from halowire.pyg.typed_norm import typed_batch_norm
@@ -91,7 +92,9 @@ def spread_norms(model: nn.Module, passing: ModelPass) -> None:
     known: dict[type, Any] = {nn.BatchNorm1d: column_norm}
     if (package := sys.modules.get("torch_geometric.nn")) is not None:
         known |= {getattr(package, name): norm for name, norm in NORMS.items()}
-    whole: dict[type, Any] = {} if package is None else {package.HeteroBatchNorm: typed_batch_norm}
+    whole: dict[type, Any] = {}
+    if package is not None:
+        whole = {package.HeteroBatchNorm: typed_batch_norm, package.LabelPropagation: propagate_labels}
     if (attentions := sys.modules.get("torch_geometric.nn.attention")) is not None:
         whole |= {attentions.SGFormerAttention: sgformer, attentions.PolynormerAttention: polynormer}
     for module in model.modules():

@@ -63,6 +63,14 @@ class Asked:
         return f"`{words}`{f' of {self.layer}' if self.layer else ''}{self.line}"
 
 
+def in_a_model() -> bool:
+    """Whether a module, or a method of a distributed model, is being called."""
+    return any(
+        frame.f_code.co_name == "_call_impl" or frame.f_code.co_filename.endswith("/halowire/pyg/entries.py")
+        for frame in _frames()
+    )
+
+
 def _frames() -> Iterator[FrameType]:
     frame: FrameType | None = sys._getframe(2)
     while frame is not None:
