@@ -115,13 +115,19 @@ def guesses(model: nn.Module, num_nodes: int, names: Sequence[str] | None) -> tu
     """Which weights of ``model`` may have a row for each node, to be tried in this order, and which if none can be.
 
     These are the weights ``names``, if they are given; else all weights with an extent of ``num_nodes``, or the
-    embeddings among them, or none, since another extent may have the same size by chance.
+    embeddings among them, or none, since another extent may have the same size by chance. Weights of recurrent layers
+    are never tried with another extent: torch reads them unchecked, past their end.
     """
     if names is not None:
         given = NodeWeights.of(model, num_nodes, names)
         return [given], given
-    found = [name for name, value in model.named_parameters() if num_nodes in value.shape]
-    tables = [name for name in found if isinstance(model.get_submodule(name.rpartition(".")[0]), nn.Embedding)]
+    holders = {name: model.get_submodule(name.rpartition(".")[0]) for name, _ in model.named_parameters()}
+    found = [
+        name
+        for name, value in model.named_parameters()
+        if num_nodes in value.shape and not isinstance(holders[name], nn.RNNBase | nn.RNNCellBase)
+    ]
+    tables = [name for name in found if isinstance(holders[name], nn.Embedding)]
     choices = dict.fromkeys((tuple(found), tuple(tables), ()))
     return [NodeWeights.of(model, num_nodes, choice) for choice in choices], NodeWeights.of(model, num_nodes, tables)
 
