@@ -14,8 +14,6 @@ from torch import nn
 import halowire
 from halowire.errors import InputError
 from halowire.events import EVAL, TRAIN
-from halowire.pyg.distribute import state_of
-from halowire.pyg.home_choice import DRAWN
 from halowire.pyg.home_rows import Home, HomeRows, bare
 from halowire.pyg.shard_data import cut_data
 from halowire.wire import HEADER_BYTES, run_threads
@@ -105,7 +103,6 @@ def train_here(
     transport.settle()
     counts = data.shard.send_counts, data.shard.recv_counts
     peers = tuple(sum(count > 0 for count in of) for of in counts)
-    found["first"] = state_of(own).savings.first
     return found | {"eval_sent": evaluated, "rows_sent": sum(counts[0]), "asked": sum(counts[1]), "peers": peers}
 
 
@@ -173,29 +170,13 @@ def test_dropout_is_that_of_the_node_whoever_computes_it(first):
     assert (outs[0][2] == [0, 0]) == (first == 0)
 
 
-def chosen(model: nn.Module, settings: dict[str, Any]) -> tuple[int, Any]:
-    """Bytes of a pass of all workers, and what was chosen for the first layer, the same on all of them."""
-    parts = run_threads(2, lambda transport: train_here(transport, model, {"wire.cover": "off"} | settings, 1))
-    assert all(part["first"] == parts[0]["first"] for part in parts)
-    return sum(part["sent"] for part in parts), parts[0]["first"]
-
-
-def test_auto_decides_by_predicted_cost():
-    """A slow link is worth the products, a fast one is not; plain and exchange send every row."""
+def test_auto_and_plain_send_the_rows_of_the_first_layer():
     model = seeded(lambda: Net(pyg.SAGEConv))
-    sent, slow = chosen(model, {"wire.link": 10.0})
-    assert sent == 0 and slow.at_home and slow.price.pays and slow.why == "which is predicted to pay"
-    sent, fast = chosen(model, {"wire.link": 1e7})
-    assert sent > 0 and not fast.at_home and fast.why.endswith("is not predicted to pay")
-    assert fast.price.saved == slow.price.saved == sent
-    assert sent == chosen(model, {"wire.plain": True})[0] == chosen(model, {"wire.first_layer": "exchange"})[0]
 
+    def bytes_of(settings: dict[str, Any]) -> int:
+        return sum(part["sent"] for part in run_threads(2, lambda transport: train_here(transport, model, settings, 1)))
 
-@pytest.mark.parametrize("first", [0.0, 0.4], ids=["hidden rows", "features"])
-def test_auto_leaves_models_as_they_are_whose_dropout_would_draw_otherwise(first):
-    model = seeded(lambda: Net(pyg.SAGEConv, drop=0.0 if first else 0.5, first=first))
-    sent, choice = chosen(model, {"wire.link": 1.0})
-    assert sent > 0 and not choice.at_home and choice.why == DRAWN and choice.price is None
+    assert bytes_of({"wire.cover": "off"}) == bytes_of({"wire.plain": True}) > bytes_of({}) > bytes_of(LOCAL) == 0
 
 
 @pytest.mark.parametrize("workers", [2, pytest.param(4, marks=pytest.mark.slow)])

@@ -35,7 +35,7 @@ from tests.support.pyg_case import (
 )
 
 HIDDEN = 8
-ON = {"wire.cover": "on", "wire.first_layer": "exchange"}
+ON = {"wire.cover": "on"}
 PLAIN = {"wire.plain": True}
 
 

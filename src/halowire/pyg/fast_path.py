@@ -232,7 +232,6 @@ class FastSum(FastPath):
             own = matrices.rows.sum(bare(features), features.halo)
             halo = features.home.bridge.fetch_once(own)
             self._sums = place, own, halo
-        features.home.summed = True
         found = HomeRows.of(*self._sums[1:], features.home, constant=True)
         if weight is None:
             return found

@@ -46,16 +46,12 @@ class Home:
         bridge: the bridge whose halo they know.
         draws: the seed and the epoch of this pass's dropout; None where nothing is dropped, as in a rehearsal.
         saved: widths of the exchanges that were not needed so far.
-        summed: whether sums of features came from their owners.
-        drawn: whether values were dropped, by draws that belong to the nodes.
     """
 
     def __init__(self, bridge: Any, draws: tuple[int, int] | None = None) -> None:
         self.bridge = bridge
         self.draws = draws
         self.saved: list[int] = []
-        self.summed = False
-        self.drawn = False
         self._num_draws = 0
 
     def welcome(self, value: Any) -> Any:
@@ -194,8 +190,6 @@ def _dropped(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
 
 def changing(rows: Any) -> Any:
     """``rows`` as if they were others in every pass, as dropout makes them."""
-    if isinstance(rows, HomeRows):
-        rows.home.drawn = True
     return HomeRows.of(rows, rows.halo, rows.home) if isinstance(rows, HomeRows) else rows
 
 

@@ -11,7 +11,7 @@ from halowire.events import SETUP
 from halowire.pyg.data_part import ShardData
 from halowire.pyg.hetero_data import HeteroShardData
 from halowire.pyg.trial import Rehearsed
-from halowire.training import Config, PartialSums, Savings, against_cover, choose_cover
+from halowire.training import Config, FirstLayer, PartialSums, Savings, against_cover, choose_cover
 from halowire.wire import sample_size
 
 NO_LAYER = "no layer of the model adds rows up with edges and weights that stay the same from pass to pass"
@@ -22,7 +22,7 @@ def own_savings(known: Rehearsed, part: ShardData | HeteroShardData, config: Con
     """The choice for calls of a model whose rehearsal found ``known``; all workers call this together."""
     if part.transport.size == 1 or not (known.widths or known.saved):
         return Savings()
-    return Savings(_cover(known, part, config), known.first)
+    return Savings(_cover(known, part, config), _first_layer(known, config))
 
 
 def _cover(known: Rehearsed, part: ShardData | HeteroShardData, config: Config) -> PartialSums:
@@ -36,6 +36,15 @@ def _cover(known: Rehearsed, part: ShardData | HeteroShardData, config: Config) 
     if isinstance(part, ShardData):
         return choose_cover(part.shard, config, part.transport, against)
     return PartialSums(False, f"because {NO_LAYER}", 0)
+
+
+def _first_layer(known: Rehearsed, config: Config) -> FirstLayer:
+    """Whether the first rows of the halo are computed at home: only where the settings ask for it."""
+    if known.saved:
+        return FirstLayer(True, "as --wire.first-layer local asks")
+    if config.wire.plain or config.wire.first_layer == "exchange":
+        return FirstLayer(False, "as the settings ask")
+    return FirstLayer(False, "because a model of one's own is changed only where --wire.first-layer local asks for it")
 
 
 def travelling(

@@ -30,7 +30,6 @@ from halowire.pyg.pair_trial import label_of, name_among, pairs_called, shape_of
 from halowire.pyg.pairs import Pairs, pair_names, refuse_ends
 from halowire.pyg.row_numbers import RowNumbers
 from halowire.pyg.slots import Slot, fill, form
-from halowire.training import FirstLayer
 
 DRAWS = {
     "rand", "rand_like", "randn", "randn_like", "randint", "randint_like", "randperm", "bernoulli", "bernoulli_",
@@ -206,9 +205,7 @@ class Rehearsed:
     ``saved`` are the widths of the exchanges that are not needed because workers compute the rows of their halo
     themselves. ``summing`` are the names of the layers that get the same edges and weights in every pass, so that
     partial sums can travel to them, ``sums`` the numbers of their coded exchanges.
-    ``forms`` say what the outputs belong to, in training and in evaluation. ``summed`` and ``drawn`` are those of
-    `Home`. ``at_home`` is what is known with the halo's rows computed at home, where that is still to be chosen, and
-    ``first`` the choice.
+    ``forms`` say what the outputs belong to, in training and in evaluation.
     """
 
     widths: tuple[int, ...]
@@ -218,10 +215,6 @@ class Rehearsed:
     saved: tuple[int, ...] = ()
     summing: tuple[str, ...] = ()
     sums: tuple[int, ...] = ()
-    summed: bool = False
-    drawn: bool = False
-    at_home: Rehearsed | None = field(default=None, compare=False)
-    first: FirstLayer | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -377,9 +370,7 @@ def _known(model: nn.Module, passing: ModelPass | None, notes: Notes) -> Rehears
     drops_values = min(notes.drops, default=len(widths)) < len(widths)
     home = None if passing is None else passing.home
     known = Rehearsed(widths, bool(widths) and (drops_edges or drops_values), halos)
-    if home is None:
-        return known
-    return replace(known, saved=tuple(home.saved), summed=home.summed, drawn=home.drawn)
+    return known if home is None else replace(known, saved=tuple(home.saved))
 
 
 def _tracer(name: str, trace: dict[tuple[str, int], Tensor]) -> Callable[[nn.Module, Any, Any], None]:
