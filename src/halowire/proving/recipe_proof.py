@@ -39,7 +39,7 @@ EPOCHS = 2
 """Epochs that are compared: the second one uses rows of the first where they travel late, or as changes."""
 ROUNDING = 1e-4
 """How far gradients may be apart where float32 rows travel, of the largest one."""
-FLIPS = 1e-2
+FLIPS = 3e-2
 """The same where codes travel: a value between two codes may fall to either side when its last bit differs."""
 WAITING = ("exact", "sylvie-a", "halowire", "halowire-late")
 """Recipes whose host waits are counted: plain messages, late ones, changes, and late changes that are corrected."""
