@@ -12,6 +12,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
+from halowire.cli.speaker import speaks_by_number, speaks_for_all
 from halowire.errors import FAILED, INTERRUPTED, USAGE, PlaceError, explain, internal_error, wants_traceback
 from halowire.interruption import second_interrupt_ends
 from halowire.output import prepare_output
@@ -73,7 +74,11 @@ def _say(message: str, code: int, alone: bool = False) -> int:
 
     ``alone``: it is this worker's error.
     """
-    if alone or os.environ.get("LOCAL_RANK", "0") == "0" or code not in (USAGE, INTERRUPTED):
+    if code == USAGE and not alone:
+        speaks = speaks_for_all(message)
+    else:
+        speaks = alone or speaks_by_number() or code != INTERRUPTED
+    if speaks:
         kind = "" if code == INTERRUPTED else "error: "
         # The terminal may have been closed: then nobody reads the message, but the exit code still tells.
         with suppress(OSError):
