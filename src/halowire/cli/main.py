@@ -32,18 +32,20 @@ def main(argv: list[str] | None = None) -> int:
     """Run one verb; the exit code is 0 for success, 2 for bad input, 130 for an interruption, 1 for other failures."""
     words = list(sys.argv[1:] if argv is None else argv)
     prepare_output()
-    if not words or words[0] in ("-h", "--help", "help"):
-        print(_usage(), file=sys.stdout if words else sys.stderr)
-        return 0 if words else USAGE
+    if not words:
+        return _guarded(_print_to_errors, [_usage()])
+    if words[0] in ("-h", "--help", "help"):
+        return _guarded(_print, [_usage()])
     if words[0] == "--version":
         from importlib.metadata import version
 
-        print(f"halowire {version('halowire')}")
-        return 0
+        return _guarded(_print, [f"halowire {version('halowire')}"])
     if words[0] not in VERBS:
         near = difflib.get_close_matches(words[0], VERBS, n=1)
         hint = f"perhaps you meant {near[0]!r}" if near else f"use one of {', '.join(VERBS)}"
         return _say(f"verb {words[0]!r} is unknown; {hint}", USAGE)
+    if not _has_working_folder():  # torch would end the program with words about a library
+        return _say("the working folder is gone: it was deleted or moved; change to another one", USAGE)
     with second_interrupt_ends(), _signals_as_interrupt():
         return _guarded(importlib.import_module(f"halowire.cli.{words[0]}").run, words[1:])
 
@@ -67,6 +69,25 @@ def _guarded(verb: Callable[[list[str]], int], arguments: list[str]) -> int:
         code, message = explain(error) or (FAILED, str(internal_error(error)))
         return _say(message, code, isinstance(error, PlaceError))
     return code
+
+
+def _print(lines: list[str]) -> int:
+    print(*lines, sep="\n")
+    return 0
+
+
+def _print_to_errors(lines: list[str]) -> int:
+    with suppress(OSError):
+        print(*lines, sep="\n", file=sys.stderr, flush=True)
+    return USAGE
+
+
+def _has_working_folder() -> bool:
+    try:
+        os.getcwd()  # noqa: PTH109 - only this asks the system
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _say(message: str, code: int, alone: bool = False) -> int:
