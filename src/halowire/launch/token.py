@@ -113,7 +113,11 @@ def prove(
 
 def _refuse_other_sizes(store: Store, rank: int, size: int, come: set[int]) -> None:
     """Refuse workers among those that have ``come`` that were told another number of workers than ``size``."""
-    others = [r for r in sorted(come) if store.get(f"nonce/{r}").partition(b"/")[0] != str(size).encode()]
+    told = {r: store.get(f"nonce/{r}").partition(b"/") for r in sorted(come)}
+    # Anything else is of a stranger, whose proof will be wrong.
+    others = [
+        r for r, (number, slash, _) in told.items() if slash and number.isdigit() and number != str(size).encode()
+    ]
     if others:
         store.set(f"checked/{rank}", "")
         _linger(store, rank, size)
