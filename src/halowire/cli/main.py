@@ -46,13 +46,35 @@ def main(argv: list[str] | None = None) -> int:
         return _say(f"verb {words[0]!r} is unknown; {hint}", USAGE)
     if not _has_working_folder():  # torch would end the program with words about a library
         return _say("the working folder is gone: it was deleted or moved; change to another one", USAGE)
-    with second_interrupt_ends(), _signals_as_interrupt():
-        return _guarded(importlib.import_module(f"halowire.cli.{words[0]}").run, words[1:])
+    with _signals_as_interrupt() as wish, second_interrupt_ends():
+        verb = importlib.import_module(f"halowire.cli.{words[0]}").run
+        return _guarded(verb, words[1:], wish)
 
 
-def _guarded(verb: Callable[[list[str]], int], arguments: list[str]) -> int:
+class _InterruptWish:
+    """The handler of the signals that end a verb.
+
+    Until the verb ``began`` nothing was written, and the program ends at once: libraries that are being loaded do not
+    stand an interrupt, and would say so at length.
+    """
+
+    def __init__(self) -> None:
+        self.began = False
+        self.came = False
+
+    def __call__(self, *_: object) -> None:
+        if not self.began:
+            _say("interrupted", INTERRUPTED)
+            os._exit(INTERRUPTED)
+        self.came = True
+        raise KeyboardInterrupt
+
+
+def _guarded(verb: Callable[[list[str]], int], arguments: list[str], wish: _InterruptWish | None = None) -> int:
     """Run ``verb``; errors that the user can act on become one line and an exit code."""
+    wish = wish or _InterruptWish()
     try:
+        wish.began = True
         code = verb(arguments)
         sys.stdout.flush()
     except SystemExit as error:
@@ -64,6 +86,8 @@ def _guarded(verb: Callable[[list[str]], int], arguments: list[str]) -> int:
     except KeyboardInterrupt as error:
         return _say(str(error) or "interrupted", INTERRUPTED)
     except Exception as error:
+        if wish.came:  # a library made another error of it
+            return _say("interrupted", INTERRUPTED)
         if wants_traceback():
             traceback.print_exc()
         code, message = explain(error) or (FAILED, str(internal_error(error)))
@@ -108,24 +132,22 @@ def _say(message: str, code: int, alone: bool = False) -> int:
 
 
 @contextmanager
-def _signals_as_interrupt() -> Iterator[None]:
+def _signals_as_interrupt() -> Iterator[_InterruptWish]:
     """Let SIGTERM and a closed terminal end a verb as Ctrl-C does; `nohup` has made a closed terminal ignored.
 
     Python allows only the main thread to set a signal handler.
     """
+    wish = _InterruptWish()
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield wish
         return
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGQUIT, signal.SIGHUP)}
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT, signal.SIGHUP)
+    before = {number: signal.getsignal(number) for number in numbers}
     for number, handler in before.items():
-        if number != signal.SIGHUP or handler != signal.SIG_IGN:
-            signal.signal(number, interrupt)
+        if number not in (signal.SIGINT, signal.SIGHUP) or handler != signal.SIG_IGN:
+            signal.signal(number, wish)
     try:
-        yield
+        yield wish
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
