@@ -16,6 +16,8 @@ from pathlib import Path
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 """Exit codes of the program: the work failed, the input was bad, or the run was interrupted."""
+ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
+"""The variable by which a launcher (torchrun, or halowire's own) says where a worker leaves its message."""
 NAMED_WRONGLY = (
     errno.EACCES, errno.EPERM, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.EROFS, errno.ENAMETOOLONG,
     errno.ELOOP, errno.EINVAL,

@@ -68,15 +68,17 @@ def _why_not(number: int | None, folder: Path, needed: int | None) -> str | None
     asked = "" if needed is None else f"about {size_text(needed)} are needed and "
     if number == errno.ENOSPC:
         return f"the disk is full, {asked}{size_text(_free(folder))} are free; make room there or choose another folder"
-    if number == errno.EDQUOT:
-        return f"your quota is used up, {asked}no more is allowed; make room there or choose another folder"
-    if number == errno.EROFS:
-        return "this file system can only be read; choose another folder"
-    if number in (errno.EACCES, errno.EPERM):
-        return "permission denied; choose a folder that you may write to"
     if number == errno.ENOENT and not folder.exists():
         return "this folder is gone: it was deleted or moved while it was written to"
-    return None
+    forbidden = "permission denied; choose a folder that you may write to"
+    words = {
+        errno.EDQUOT: f"your quota is used up, {asked}no more is allowed; make room there or choose another folder",
+        errno.EFBIG: f"a file may not become so large, {asked}your limit (`ulimit -f`) or the disk's is less",
+        errno.EROFS: "this file system can only be read; choose another folder",
+        errno.EACCES: forbidden,
+        errno.EPERM: forbidden,
+    }
+    return None if number is None else words.get(number)
 
 
 def _free(folder: Path) -> int:

@@ -79,6 +79,7 @@ from halowire.training import (
     parse_weights,
     pipelined,
     predict,
+    refuse_other_counts,
     refuse_too_large,
     trained_part,
     write_predictions,
@@ -357,7 +358,9 @@ def link_task(
 def read_part(job: Job, transport: Transport, train: bool = False) -> Shard:
     """This worker's shard of ``job``; with ``train``, its shard of the training subgraph."""
     part = mesh_of(job.config, transport.size).place(transport.rank)[1]
-    return agreed(lambda: read_shard(job.shards, part, train=train), transport, "reading of the shards")
+    shard = agreed(lambda: read_shard(job.shards, part, train=train), transport, "reading of the shards")
+    refuse_other_counts(shard, transport)
+    return shard
 
 
 def write_results(job: Job, summary: dict[str, Any], console: Console) -> None:

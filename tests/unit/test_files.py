@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -38,6 +40,13 @@ def test_a_failed_file_leaves_nothing_behind(tmp_path):
         temporary.write_text("half")
         raise RuntimeError
     assert target.read_text() == "old" and list(tmp_path.iterdir()) == [target]
+
+
+def test_a_file_larger_than_a_limit_is_named_with_its_folder(tmp_path):
+    words = "may not become so large, about 2.00 KiB are needed"
+    with pytest.raises(OSError, match=re.escape(words)) as found, written_whole(tmp_path / "a.txt", 2048):
+        raise OSError(errno.EFBIG, "File too large")
+    assert found.value.filename == str(tmp_path) and list(tmp_path.iterdir()) == []
 
 
 def test_json_holds_finite_numbers_only(tmp_path):

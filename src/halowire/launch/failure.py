@@ -14,11 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from halowire.errors import FAILED, INTERRUPTED, USAGE, InputError, WorkerError
+from halowire.errors import ERROR_FILE, FAILED, INTERRUPTED, USAGE, InputError, WorkerError
 from halowire.files import write_text
-
-ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
-"""The variable by which a launcher (torchrun, or halowire's own) says where a worker leaves its message."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +65,8 @@ def cause(ends: Sequence[Ended], asked: bool = False) -> BaseException:
     one that was stopped, and last those that lost another one.
     """
     told = sorted((end for end in ends if end.told), key=lambda end: (end.told["lost"], end.told["time"]))
-    stop = asked or any(end.code == INTERRUPTED for end in ends)
+    # A worker that the launcher itself ended, because another one failed, also leaves as if it was interrupted.
+    stop = asked or any(end.code == INTERRUPTED and not end.by_launcher for end in ends)
     found = [
         *(_killed(end) for end in ends if _killed_from_outside(end)),
         *(_told(end) for end in told if not end.told["lost"]),
@@ -76,9 +74,9 @@ def cause(ends: Sequence[Ended], asked: bool = False) -> BaseException:
         *(_silent(end) for end in ends if end.code != 0 and not end.told and not end.by_launcher),
         *(_stopped(end) for end in ends if end.stopped),
         *(_told(end) for end in told),
-        *(_killed(end) for end in ends if end.code != 0),
+        *(_killed(end) for end in ends if end.code not in (0, INTERRUPTED)),
     ]
-    return found[0]
+    return found[0] if found else KeyboardInterrupt()
 
 
 def _killed_from_outside(end: Ended) -> bool:
@@ -89,7 +87,7 @@ def _killed_from_outside(end: Ended) -> bool:
 def _killed(end: Ended) -> WorkerError:
     if not _killed_from_outside(end):
         return WorkerError(f"worker {end.rank} did not end by itself, so that it was killed")
-    name = signal.Signals(-end.code).name
+    name = next((known.name for known in signal.Signals if known == -end.code), f"signal {-end.code}")
     hint = " (out of memory?)" if name == "SIGKILL" else ""
     return WorkerError(f"worker {end.rank} was killed by {name}{hint}")
 

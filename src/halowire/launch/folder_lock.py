@@ -31,6 +31,8 @@ CANNOT = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EIN
 """What a file system answers that cannot lock; NFS says EBADF of a file that may only be read."""
 MAY_NOT = (errno.EACCES, errno.EPERM, errno.EROFS)
 """What the system answers where the lock file may not be written."""
+OPENED_WITH_CARE = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+"""In a folder of all users, another user may have put a link there, or a pipe, whose opening would wait for ever."""
 INSIDE = ".lock"
 LONGEST_COMMAND = 200
 
@@ -103,7 +105,7 @@ def lock_shared(folder: Path) -> Iterator[None]:
     try:
         for path in lock_files(folder):
             with contextlib.suppress(OSError):  # nobody locked it in this place, or a file system cannot lock
-                handles.append(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW))
+                handles.append(os.open(path, os.O_RDONLY | OPENED_WITH_CARE))
                 fcntl.flock(handles[-1], fcntl.LOCK_SH | fcntl.LOCK_NB)
         yield
     finally:
@@ -173,14 +175,13 @@ def _take_one(path: Path, folder: Path, make: bool, warn: Callable[[str], None],
 
 def _open(path: Path, make: bool) -> int | None:
     """Open a lock file; None where there is none, and none may be made."""
-    always = os.O_CLOEXEC | os.O_NOFOLLOW
     try:
-        return os.open(path, os.O_RDWR | os.O_CREAT * make | always, 0o644)
+        return os.open(path, os.O_RDWR | os.O_CREAT * make | OPENED_WITH_CARE, 0o644)
     except OSError as error:
         if error.errno not in (*MAY_NOT, errno.ENOENT):
             raise
     try:
-        return os.open(path, os.O_RDONLY | always)  # a file of another user's is locked without writing to it
+        return os.open(path, os.O_RDONLY | OPENED_WITH_CARE)  # a file of another user's is locked without writing to it
     except OSError as error:
         if error.errno not in (*MAY_NOT, errno.ENOENT):
             raise
@@ -194,7 +195,7 @@ def _lock(handle: int, folder: Path, warn: Callable[[str], None]) -> bool:
         # Nobody else held it. Whoever gets in between the two calls makes the second one fail.
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError as error:
-        holder = Holder.read(os.pread(handle, 1 << 16, 0).decode(errors="replace"))
+        holder = _named(handle)
         if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
             raise _in_use(folder, holder) from None
         if error.errno not in CANNOT:
@@ -205,6 +206,14 @@ def _lock(handle: int, folder: Path, warn: Callable[[str], None]) -> bool:
         warn(f"the file system of {folder} cannot lock{unknown}: make sure that no other run writes to it")
         return False
     return True
+
+
+def _named(handle: int) -> Holder | None:
+    """The holder that an open lock file names; None where it is no file of a lock."""
+    try:
+        return Holder.read(os.pread(handle, 1 << 16, 0).decode(errors="replace"))
+    except OSError:  # of a pipe
+        return None
 
 
 def _in_use(folder: Path, holder: Holder | None) -> InputError:

@@ -11,8 +11,8 @@ from importlib import import_module
 
 import torch
 
-from halowire.errors import INTERRUPTED, WorkerError
-from halowire.launch.failure import ERROR_FILE, cause
+from halowire.errors import ERROR_FILE, INTERRUPTED, WorkerError
+from halowire.launch.failure import cause
 from halowire.launch.interface import INTERFACE, LOOPBACK
 from halowire.launch.meeting import STORE
 from halowire.launch.private_folder import PrivateFolder, private_folder

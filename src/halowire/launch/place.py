@@ -40,11 +40,23 @@ class Place:
             local_size=whole_variable("LOCAL_WORLD_SIZE", 1),
             restarts=whole_variable("TORCHELASTIC_RESTART_COUNT", 0),
         )
+        _refuse_half(place)
         _refuse_number("RANK", place.rank, "WORLD_SIZE", place.size)
         # Without LOCAL_WORLD_SIZE, which not every launcher sets, this machine's workers are not counted.
         if "LOCAL_WORLD_SIZE" in os.environ:
             _refuse_number("LOCAL_RANK", place.local_rank, "LOCAL_WORLD_SIZE", place.local_size)
         return place
+
+
+def _refuse_half(place: Place) -> None:
+    """Refuse to be one of several workers without knowing which one, or of how many: it would train alone."""
+    rank, size = "RANK" in os.environ, "WORLD_SIZE" in os.environ
+    if rank != size and (rank or place.size > 1):
+        here, lacks = ("RANK", "WORLD_SIZE") if rank else ("WORLD_SIZE", "RANK")
+        raise PlaceError(
+            f"the environment variable {here} is {os.environ[here]}, but {lacks} is not set; set both, as torchrun "
+            "does, or none"
+        )
 
 
 def launched() -> bool:

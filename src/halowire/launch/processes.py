@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
-from halowire.launch.failure import ERROR_FILE, Ended, what_was_told
+from halowire.errors import ERROR_FILE
+from halowire.launch.failure import Ended, what_was_told
 
 POLL = 0.05
 SETTLE = 0.1

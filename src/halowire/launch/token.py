@@ -1,6 +1,7 @@
 """The run token: a secret that every worker proves to all others before anything else is read from them.
 
-Every worker ``r`` puts a random nonce into the store. When all nonces are there, it puts in its proof
+Every worker ``r`` puts a random nonce into the store, with the number of workers that it knows of: who was told another
+one, or comes as a rank that is taken, is refused at once. When all nonces are there, it puts in its proof
 ``HMAC-SHA256(token, "worker r of P" | all nonces)`` and checks the proofs of the others. The token itself never
 travels, and a proof is worth nothing in another run or for another rank. All workers derive the number of the run from
 the same secret; it stands in the header of every message.
@@ -18,9 +19,8 @@ from pathlib import Path
 
 from torch._C._distributed_c10d import Store
 
-from halowire.errors import InputError, LateError
+from halowire.errors import ERROR_FILE, InputError, LateError
 from halowire.files import write_text
-from halowire.launch.failure import ERROR_FILE
 from halowire.launch.place import Place
 
 TOKEN = "HALOWIRE_TOKEN"
@@ -81,8 +81,21 @@ def prove(
     ``miss`` hears all the time who is missing.
     """
     end = time.monotonic() + deadline
-    store.set(f"nonce/{rank}", secrets.token_hex(NONCE))
-    nonces = from_all(store, "nonce", size, end, miss)
+    if store.add(f"came/{rank}", 1) > 1:
+        raise InputError(
+            f"two workers were started as rank {rank}, and this is the second; give every worker a RANK of its own, "
+            "from 0 to WORLD_SIZE - 1"
+        )
+    store.set(f"nonce/{rank}", f"{size}/{secrets.token_hex(NONCE)}")
+    seen: set[int] = set()
+
+    def look(missing: list[int]) -> None:
+        _refuse_other_sizes(store, rank, size, set(range(size)) - seen - set(missing))
+        seen.update(set(range(size)) - set(missing))
+        miss(missing)
+
+    nonces = from_all(store, "nonce", size, end, look)
+    look([])
     store.set(f"proof/{rank}", _proof(token, rank, nonces).hex())
     proofs = from_all(store, "proof", size, end, miss)
     store.set(f"checked/{rank}", "")
@@ -90,14 +103,35 @@ def prove(
         r for r, proof in enumerate(proofs) if not hmac.compare_digest(proof, _proof(token, r, nonces).hex().encode())
     ]
     if strange:
-        if rank == 0:  # it may serve the store; if others asked on, torch would warn of its end
-            with contextlib.suppress(RuntimeError):
-                from_all(store, "checked", size, time.monotonic() + LINGER)
+        _linger(store, rank, size)
         raise InputError(
             f"rank {rank} refuses to work with rank {', '.join(map(str, strange))}: the run tokens differ; set {TOKEN} "
             "to the same secret for all workers of a run"
         )
     return int.from_bytes(_keyed(token, b"run", nonces)[:4], "big")
+
+
+def _refuse_other_sizes(store: Store, rank: int, size: int, come: set[int]) -> None:
+    """Refuse workers among those that have ``come`` that were told another number of workers than ``size``."""
+    told = {r: store.get(f"nonce/{r}").partition(b"/") for r in sorted(come)}
+    # Anything else is of a stranger, whose proof will be wrong.
+    others = [
+        r for r, (number, slash, _) in told.items() if slash and number.isdigit() and number != str(size).encode()
+    ]
+    if others:
+        store.set(f"checked/{rank}", "")
+        _linger(store, rank, size)
+        raise InputError(
+            f"rank {rank} was started with WORLD_SIZE {size}, but rank {', '.join(map(str, others))} with another one; "
+            "start all workers with the same"
+        )
+
+
+def _linger(store: Store, rank: int, size: int) -> None:
+    """Let rank 0, which may serve the store, stay until the others have read it: torch would warn of its end."""
+    if rank == 0:
+        with contextlib.suppress(RuntimeError):
+            from_all(store, "checked", size, time.monotonic() + LINGER)
 
 
 def _proof(token: bytes, rank: int, nonces: Sequence[bytes]) -> bytes:

@@ -14,6 +14,7 @@ from halowire.training.home_price import ETHERNET, LOOPBACK, Surroundings
 from halowire.training.job import PREDICTIONS, Job, graph_sizes, holds_parts, refuse_other_job, refuse_other_sizes
 from halowire.training.link_task import Decoder, LinkTask, PairRows, dot_product
 from halowire.training.loop import EXTRAS, Hooks, Silent, Trainer
+from halowire.training.marked_nodes import refuse_other_counts
 from halowire.training.memory_estimate import MemoryEstimate, estimate, least, refuse_too_large
 from halowire.training.model_setup import policy_of, travelling_widths
 from halowire.training.outcome import Run, finished, worker_error
@@ -119,6 +120,7 @@ __all__ = [
     "refuse",
     "refuse_edge_tensors",
     "refuse_other_comparison",
+    "refuse_other_counts",
     "refuse_other_cut",
     "refuse_other_job",
     "refuse_other_shards",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from halowire.errors import InputError, WorkerError
+from halowire.errors import ERROR_FILE, InputError, WorkerError
 from halowire.launch import tell_launcher
-from halowire.launch.failure import ERROR_FILE, Ended, cause, what_was_told
+from halowire.launch.failure import Ended, cause, what_was_told
 
 
 def ended(rank: int, code: int, message: str = "", time: float = 0.0, lost: bool = False, **how: bool) -> Ended:
@@ -15,6 +15,10 @@ def ended(rank: int, code: int, message: str = "", time: float = 0.0, lost: bool
 def test_a_killed_worker_explains_those_that_lost_it():
     found = cause([ended(0, 1, "lost rank 1", 1.0, lost=True), ended(1, -9)])
     assert isinstance(found, WorkerError) and str(found) == "worker 1 was killed by SIGKILL (out of memory?)"
+
+
+def test_a_signal_without_a_name_has_its_number():
+    assert str(cause([ended(0, -40)])) == "worker 0 was killed by signal 40"
 
 
 def test_a_stopped_worker_that_the_launcher_killed_is_named_as_stopped():
@@ -50,6 +54,13 @@ def test_a_stopped_run_is_an_interruption():
     assert isinstance(cause([ended(0, 130), ended(1, -15, by_launcher=True)]), KeyboardInterrupt)
     lost = ended(0, 1, "no word from rank 1", 1.0, lost=True)
     assert isinstance(cause([lost, ended(1, -9, by_launcher=True)], asked=True), KeyboardInterrupt)
+
+
+def test_a_worker_that_the_launcher_ended_while_it_started_is_no_interruption():
+    late = ended(1, 1, "rank 1 cannot join the 2 workers", 1.0, lost=True)
+    found = cause([ended(0, 130, by_launcher=True), late])
+    assert isinstance(found, WorkerError) and str(found) == "rank 1 cannot join the 2 workers"
+    assert isinstance(cause([ended(0, 130, by_launcher=True), ended(1, 0)]), KeyboardInterrupt)
 
 
 def test_what_fails_while_a_run_stops_is_no_interruption():

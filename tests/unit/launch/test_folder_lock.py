@@ -166,3 +166,32 @@ def test_a_folder_in_which_nothing_may_be_written_is_said_to_be_unlocked(tmp_pat
 
 def may_not(*args, **named):
     raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+
+def test_a_pipe_in_the_place_of_a_lock_file_hangs_nobody(tmp_path, monkeypatch):
+    """In a folder of all users another user can put one there, which this user may read but not write."""
+    os.mkfifo(lock_file(tmp_path / "run"))
+    with lock_shared(tmp_path / "run"):
+        pass
+    opened, real = [], os.open
+
+    def only_read(path: object, flags: int, mode: int = 0o777) -> int:
+        opened.append(flags)
+        if flags & os.O_ACCMODE != os.O_RDONLY:
+            raise PermissionError(errno.EACCES, "not yours", str(path))
+        return real(path, flags, mode)
+
+    monkeypatch.setattr("halowire.launch.folder_lock.os.open", only_read)
+    with folder_locked(tmp_path / "run", silent):
+        pass
+    assert len(opened) >= 2
+
+
+def test_a_pipe_that_somebody_has_locked_is_refused_as_in_use(tmp_path):
+    path = lock_file(tmp_path / "run")
+    os.mkfifo(path)
+    handle = os.open(path, os.O_RDWR)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    with pytest.raises(InputError, match="in use by another process"), folder_locked(tmp_path / "run", silent):
+        pass
+    os.close(handle)

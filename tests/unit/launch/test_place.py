@@ -37,6 +37,8 @@ def test_nonsense_in_the_environment_is_named(monkeypatch):
     [
         ({"RANK": "5", "WORLD_SIZE": "2"}, "RANK is 5, but WORLD_SIZE is 2; expected a number below WORLD_SIZE"),
         ({"RANK": "5"}, "RANK is 5, but WORLD_SIZE is not set"),
+        ({"RANK": "0"}, "RANK is 0, but WORLD_SIZE is not set; set both"),
+        ({"WORLD_SIZE": "2"}, "WORLD_SIZE is 2, but RANK is not set; set both"),
         ({"RANK": "0", "WORLD_SIZE": "0"}, "WORLD_SIZE is 0; expected at least 1 worker"),
         ({"LOCAL_WORLD_SIZE": "0"}, "LOCAL_WORLD_SIZE is 0; expected at least 1"),
         ({"LOCAL_RANK": "4", "LOCAL_WORLD_SIZE": "4"}, "LOCAL_RANK is 4, but LOCAL_WORLD_SIZE is 4"),

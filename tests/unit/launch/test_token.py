@@ -16,16 +16,17 @@ from halowire.launch.token import prove, token_here
 TOKEN = b"a secret of this run"
 
 
-def proofs(folder: Path, tokens: list[bytes]) -> list[object]:
-    """What every rank gets from ``prove``: a number, or the error that it raised."""
+def proofs(folder: Path, tokens: list[bytes], places: list[tuple[int, int]] | None = None) -> list[object]:
+    """What each worker gets from ``prove``: a number, or the error that it raised; ``places``: its rank and size."""
     found: list[object] = [None] * len(tokens)
 
-    def work(rank: int) -> None:
+    def work(number: int) -> None:
         store = dist.FileStore(str(folder / "store"))
+        rank, size = (number, len(tokens)) if places is None else places[number]
         try:
-            found[rank] = prove(store, rank, len(tokens), tokens[rank], 20.0)
+            found[number] = prove(store, rank, size, tokens[number], 20.0)
         except Exception as error:
-            found[rank] = error
+            found[number] = error
 
     threads = [threading.Thread(target=work, args=(rank,)) for rank in range(len(tokens))]
     for thread in threads:
@@ -81,6 +82,25 @@ def test_a_proof_of_another_rank_or_run_is_worth_nothing(tmp_path):
         other.set("checked/1", "")
         thread.join()
         assert found[0].startswith("rank 0 refuses to work with rank 1: the run tokens differ")
+
+
+def test_workers_that_were_told_another_number_of_workers_refuse_at_once(tmp_path):
+    found = proofs(tmp_path, [TOKEN] * 2, [(0, 2), (1, 3)])
+    assert [str(error) for error in found] == [
+        f"rank {rank} was started with WORLD_SIZE {size}, but rank {1 - rank} with another one; start all workers with "
+        "the same"
+        for rank, size in ((0, 2), (1, 3))
+    ]
+    assert all(isinstance(error, InputError) for error in found)
+
+
+def test_of_two_workers_with_one_rank_the_second_is_refused_and_the_first_joins(tmp_path):
+    found = proofs(tmp_path, [TOKEN] * 3, [(0, 2), (1, 2), (1, 2)])
+    refused = [error for error in found[1:] if isinstance(error, InputError)]
+    assert len(refused) == 1 and str(refused[0]).startswith(
+        "two workers were started as rank 1, and this is the second"
+    )
+    assert sum(isinstance(number, int) for number in found) == 2
 
 
 def test_a_worker_that_does_not_come_is_named_in_time(tmp_path):
