@@ -47,8 +47,20 @@ CODED = [
 ]  # fmt: skip
 
 
-def _check(on_sim: Callable[..., list[Any]], name: str, recipe: str = "exact") -> None:
-    both = on_sim(use_on_both, name, recipe)
+SAVINGS: dict[str, dict[str, Any]] = {
+    "cover": {"wire.cover": "on"},
+    "hosts": {"mesh.hosts": 2},
+    "both": {"wire.cover": "on", "mesh.hosts": 2},
+    "sums": {"wire.cover": "on", "rate.bits": 1, "rate.sums": 4},
+    "plain": {"wire.plain": True},
+}
+SAVED = ["model: GCNConv", "model: SAGEConv mean", "model: GINConv"]
+
+
+def _check(
+    on_sim: Callable[..., list[Any]], name: str, recipe: str = "exact", saving: str = "", workers: int = 2
+) -> None:
+    both = on_sim(use_on_both, name, recipe, SAVINGS.get(saving, {}), workers=workers)
     same_run(both)
     few_waits(both, MORE_WAITS.get(name, MOST_WAITS), first=1)  # the first epoch sorts the edges
 
@@ -69,6 +81,16 @@ def test_every_use_on_a_device(on_sim: Callable[..., list[Any]], name: str) -> N
 @pytest.mark.parametrize("name", CODED)
 def test_coded_rows_on_a_device(on_sim: Callable[..., list[Any]], name: str, recipe: str) -> None:
     _check(on_sim, name, recipe)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recipe", ["exact", "sylvie-a"])
+@pytest.mark.parametrize("saving", SAVINGS)
+@pytest.mark.parametrize("name", SAVED)
+def test_what_need_not_travel_is_left_out(
+    on_sim: Callable[..., list[Any]], name: str, saving: str, recipe: str
+) -> None:
+    _check(on_sim, name, recipe, saving, workers=4 if "mesh.hosts" in SAVINGS[saving] else 2)
 
 
 def test_every_model_that_equals_plain_pyg_is_tried() -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
@@ -20,7 +20,7 @@ from torch_geometric import nn as pyg
 import halowire
 from halowire.pyg.hetero_data import cut_hetero
 from halowire.pyg.shard_data import cut_data
-from halowire.wire import Transport
+from halowire.wire import Machines, Transport
 from tests.parity import test_edge_outputs as edge_outputs
 from tests.parity import test_graph_batches as graph_batches
 from tests.parity import test_lightgcn as lightgcn
@@ -301,11 +301,15 @@ USES: dict[str, Callable[[], Use]] = dict(_uses())
 """All uses by their names."""
 
 
-def use_on(device: str, name: str, recipe: str, counts: Counts, epochs: int = 3) -> Outcome:
+Settings = Mapping[str, Any]
+
+
+def use_on(device: str, name: str, recipe: str, settings: Settings, counts: Counts, epochs: int = 3) -> Outcome:
     """Train ``epochs`` epochs on ``device``, with the waits of each, and evaluate."""
     use, transport, where = USES[name](), transport_of(device), torch.device(device)
+    transport.machines = Machines.split(transport.size, settings.get("mesh.hosts", 1))
     data = use.part(transport, where)
-    model = halowire.distribute(use.make().to(device), data, recipe).train()
+    model = halowire.distribute(use.make().to(device), data, recipe, settings=settings).train()
     optimiser = torch.optim.SGD(model.parameters(), lr=0.01)
     torch.manual_seed(5 + transport.rank)
     waits: list[Counter[tuple[str, str]]] = []
@@ -328,9 +332,9 @@ def use_on(device: str, name: str, recipe: str, counts: Counts, epochs: int = 3)
     return Outcome(last, {}, arrays, waits, dict(transport.ledger.totals))
 
 
-def use_on_both(rank: int, name: str, recipe: str) -> tuple[Outcome, Outcome]:
+def use_on_both(rank: int, name: str, recipe: str, settings: Settings) -> tuple[Outcome, Outcome]:
     """The same on the simulated device and, with the same torch code, on the CPU."""
     with nccl_simulated() as simulation:
-        device = use_on(SIM, name, recipe, simulation.counts)
+        device = use_on(SIM, name, recipe, settings, simulation.counts)
     with torch_kernels():
-        return device, use_on("cpu", name, recipe, Counts())
+        return device, use_on("cpu", name, recipe, settings, Counts())
