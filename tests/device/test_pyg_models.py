@@ -74,8 +74,8 @@ WHOLE = [
 
 
 NOT_COMPARED = ("GatedGraphConv", "RGATConv", "RGATConv multiplicative", "SAGEConv lstm")
-"""Layers with an operation that torch has for CUDA alone, with weights that PyG leaves as it finds them, and one that
-needs sorted edges."""
+"""Layers that `test_uses_on_a_device.py` compares: with an operation that torch has for devices alone, with weights
+that PyG leaves as it finds them, and one that needs sorted edges."""
 ALL = [name for name, case in LAYERS.items() if case.outcome == EQUAL and name not in NOT_COMPARED]
 LISTED = [(name, "exact") for name in ALL] + [(name, "sylvie-a") for name in ALL if " " not in name]
 

@@ -63,7 +63,7 @@ class Supervised(nn.Module):
         h = self.begin(x)
         row, col = negative = self.random.negatives(edge_index, x.size(0), 2)
         score = (h[row] * h[col]).sum(-1).sigmoid()
-        sums = torch.zeros(x.size(0)).index_add(0, col, score).index_add(0, row, score)
+        sums = x.new_zeros(x.size(0)).index_add(0, col, score).index_add(0, row, score)
         return self.conv(h, edge_index, negative) + sums[:, None]
 
 

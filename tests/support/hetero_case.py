@@ -174,9 +174,13 @@ class Joined(nn.Module):
         for name in x_dict:
             first[name], rows = rows, rows + x_dict[name].shape[0]
         shifted = [
-            edges + torch.tensor([[first[kind[0]]], [first[kind[2]]]]) for kind, edges in edge_index_dict.items()
+            edges + torch.tensor([[first[kind[0]]], [first[kind[2]]]], device=edges.device)
+            for kind, edges in edge_index_dict.items()
         ]
-        kinds = [torch.full((edges.shape[1],), place) for place, edges in enumerate(edge_index_dict.values())]
+        kinds = [
+            torch.full((edges.shape[1],), place, device=edges.device)
+            for place, edges in enumerate(edge_index_dict.values())
+        ]
         edge_index, together = torch.cat(shifted, 1), torch.cat([h[name] for name in x_dict])
         out = self.conv(together, edge_index, torch.cat(kinds))
         row, col = edge_index

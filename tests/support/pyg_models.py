@@ -52,7 +52,7 @@ class WithoutPyG(nn.Module):
         h = self.lin(x)
         forth = torch.zeros_like(h).index_add_(0, col, h[row])
         back = torch.zeros_like(h).index_add(0, row, h[col].tanh())
-        degree = torch.zeros(len(x)).scatter_add_(0, row, torch.ones(row.numel()))
+        degree = x.new_zeros(len(x)).scatter_add_(0, row, x.new_ones(row.numel()))
         return forth + back / (1 + degree[:, None])
 
 

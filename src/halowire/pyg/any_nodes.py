@@ -13,7 +13,7 @@ from halowire.partitioning import NamedHalo, Shard
 from halowire.pyg.bridge import Bridge
 from halowire.pyg.edges import Edges
 from halowire.pyg.typed_rows import ExtendTyped, SumTyped
-from halowire.wire import refuse_outside
+from halowire.wire import refuse_outside, sent_over
 
 
 class DrawnBridge(Bridge):
@@ -79,24 +79,24 @@ class Directory:
         transport.all_reduce(both, "places of all nodes", account=None)
         return Directory(both[0], both[1], shard.rows, bridge)
 
-    def marked(self, nodes: Tensor) -> Tensor:
-        """``nodes``, numbers in the whole graph in any shape, as an index by which rows of nodes may be read.
+    def marked(self, nodes: Tensor, device: torch.device) -> Tensor:
+        """``nodes``, numbers in the whole graph in any shape, as an index on ``device`` to read rows of nodes by.
 
         All workers call this together, each with nodes of its own: each tells the owners which of their rows it needs.
         """
         num_nodes, transport = self.owner.numel(), self.bridge.transport
-        if nodes.numel() and not 0 <= int(nodes.min()) <= int(nodes.max()) < num_nodes:
+        asked = nodes.reshape(-1).cpu()  # the one time that the host waits for a device
+        if asked.numel() and not 0 <= int(asked.min()) <= int(asked.max()) < num_nodes:
             raise InputError(
-                f"nodes are named by numbers from {int(nodes.min())} to {int(nodes.max())}; give numbers of the whole "
+                f"nodes are named by numbers from {int(asked.min())} to {int(asked.max())}; give numbers of the whole "
                 f"graph, from 0 to {num_nodes - 1}"
             )
-        asked = nodes.reshape(-1).cpu()
         keys = self.owner[asked] * num_nodes + asked  # ascending by owner, then by number
         here = self.owner[asked] == transport.rank
         wanted = torch.unique(keys[~here])
         halo = self._halo(wanted % num_nodes)
         places = torch.where(here, self.place[asked], torch.searchsorted(wanted, keys) + halo.num_owned)
-        return Edges.of(places.view(nodes.shape).to(nodes.device), DrawnBridge(halo, self.bridge), (True,))
+        return Edges.of(sent_over(places.view(nodes.shape), device), DrawnBridge(halo, self.bridge), (True,))
 
     def named_rows(self, nodes: Tensor) -> Tensor:
         """Those of this worker's rows that some worker names by its ``nodes``, numbers in the whole graph; ascending.

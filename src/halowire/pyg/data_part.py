@@ -161,7 +161,8 @@ class ShardData(AsksFirst, Gathering, Losses):
         Example:
             >>> user, item = data.rows_of(out, pairs[0]), data.rows_of(out, pairs[1])
         """
-        found: Tensor = plain(values)[Directory.of(self.bridge).marked(nodes)]
+        rows = plain(values)
+        found: Tensor = rows[Directory.of(self.bridge).marked(nodes, rows.device)]
         return found
 
     @property

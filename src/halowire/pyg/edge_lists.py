@@ -8,13 +8,14 @@ PyG's LSTM, GRU and their like read the padding too, so that ``L`` must not be t
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from halowire.pyg.edges import unmarked
 from halowire.pyg.model_pass import ModelPass
+from halowire.pyg.seen import Seen
 
 EXTRA = {
     "LSTMAggregation": 0, "GRUAggregation": 0, "LCMAggregation": 0, "GraphMultisetTransformer": 0,
@@ -28,15 +29,31 @@ def pad_alike(module: nn.Module, passing: ModelPass) -> Callable[..., Tensor] | 
     kind = type(module)
     if kind.__name__ not in EXTRA or not kind.__module__.startswith("torch_geometric."):
         return None
-    return partial(_padded, module, passing, EXTRA[kind.__name__])
+    return PaddedForward(module, passing, EXTRA[kind.__name__])
 
 
-def _padded(
-    module: Any, passing: ModelPass, extra: int, x: Tensor, index: Tensor | None = None, *args: Any, **kwargs: Any
-) -> Tensor:
-    """Call the module's own ``forward``, with the length of the longest list of all workers."""
-    if index is not None and kwargs.get("max_num_elements") is None:
-        longest = int(torch.bincount(index).max()) if index.numel() else 0
-        kwargs["max_num_elements"] = passing.whole_max(longest) + extra
-    out: Tensor = type(module).forward(module, x, index, *args, **kwargs)
-    return out
+class PaddedForward:
+    """Calls the module's own ``forward`` with the length of the longest list of all workers.
+
+    The lists of this worker are measured once, while the edges stay the same: on a device the host waits for it.
+    """
+
+    def __init__(self, module: Any, passing: ModelPass, extra: int) -> None:
+        self._module = module
+        self._passing = passing
+        self._extra = extra
+        self._seen: Seen | None = None
+        self._longest = 0
+
+    def __call__(self, x: Tensor, index: Tensor | None = None, *args: Any, **kwargs: Any) -> Tensor:
+        """The module's output."""
+        if index is not None and kwargs.get("max_num_elements") is None:
+            kwargs["max_num_elements"] = self._passing.whole_max(self._longest_of(unmarked(index))) + self._extra
+        out: Tensor = type(self._module).forward(self._module, x, index, *args, **kwargs)
+        return out
+
+    def _longest_of(self, index: Tensor) -> int:
+        if self._seen is None or not self._seen.still(index):
+            self._longest = int(torch.bincount(index).max()) if index.numel() else 0
+            self._seen = Seen.now(index)
+        return self._longest

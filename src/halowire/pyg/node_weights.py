@@ -78,11 +78,11 @@ class NodeWeights:
         return copy.deepcopy(model, memo)
 
     def resized(self, model: nn.Module, count: int, generator: torch.Generator) -> nn.Module:
-        """A copy of ``model`` for a graph of ``count`` nodes, with random rows like those of ``model``."""
-        own = copy.deepcopy(model)
+        """A copy of ``model`` on the CPU for a graph of ``count`` nodes, with random rows like those of ``model``."""
+        own = copy.deepcopy(model).cpu()
         parameters = dict(own.named_parameters())
         for name, dim in self.dims.items():
-            given = parameters[name].data.cpu()
+            given = parameters[name].data
             value = given.index_select(dim, torch.randint(given.shape[dim], (count,), generator=generator))
             parameters[name].data = value * (0.5 + torch.rand(value.shape, generator=generator)).to(value.dtype)
         self._count(own, count)

@@ -25,7 +25,7 @@ from halowire.pyg.own_rows import OwnRows, plain
 from halowire.pyg.seen import version_of
 from halowire.pyg.typed_rows import ExtendTyped
 from halowire.training import PairRows
-from halowire.wire import Transport
+from halowire.wire import Transport, sent_over
 
 NAMES = ("edge_label_index", "edge_index")
 """How the names of pairs of nodes end; ``edge_index`` itself are the edges that messages pass along."""
@@ -102,6 +102,7 @@ class Plan:
     nodes: Tensor
     places: NodePlaces
     _rows: PairRows | None = None
+    _known: tuple[Tensor, Tensor] | None = field(default=None, repr=False)
     _last: tuple[Any, tuple[int, bool], Tensor] | None = field(default=None, repr=False)
 
     def table(self, rows: Tensor) -> Tensor:
@@ -138,7 +139,16 @@ class Plan:
         else:
             table = self.table(flat)
         assert self._rows is not None
-        return table[self._rows.places(nodes.cpu())].view(*nodes.shape, *rows.shape[1:])
+        return table[self._places(self._rows, nodes)].view(*nodes.shape, *rows.shape[1:])
+
+    def _places(self, found: PairRows, nodes: Tensor) -> Tensor:
+        """The places of ``nodes`` in the table, looked up on the device, so that the host need not wait for them."""
+        device = self.places.device
+        if self._known is None:
+            named = torch.unique(self.nodes.cpu())
+            self._known = sent_over(named, device), found.places(named)
+        named, places = self._known
+        return places[torch.searchsorted(named, nodes.to(device).contiguous())]
 
     def _extended(self, found: PairRows, rows: Tensor) -> Tensor:
         """``rows``, then those that other workers have, in their own type."""

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from halowire.kernels import row_keys, uniform_bits
 from halowire.pyg.any_nodes import Directory
 from halowire.pyg.edges import Edges, unmarked
+from halowire.wire import sent_over
 
 STREAM = 302
 """The stream of random numbers for these draws, apart from all other draws of the same seed."""
@@ -55,10 +56,10 @@ class Random(nn.Module):
     def shuffled(self, x: Tensor, edge_index: Tensor) -> Tensor:
         """The rows of ``x`` ``[n, ...]`` in a random order of all nodes of the graph."""
         total, directory = _whole(edge_index, x.shape[0])
-        order = self._keys(torch.arange(total)).argsort().to(x.device)
+        order = self._keys(torch.arange(total)).argsort()
         if directory is None:
-            return x[order]
-        mine: Tensor = x[directory.marked(order[directory.rows.to(x.device)])]
+            return x[sent_over(order, x.device)]
+        mine: Tensor = x[directory.marked(order[directory.rows], x.device)]
         return mine
 
     def negatives(self, edge_index: Tensor, num_nodes: int, count: int = 1) -> Tensor:
@@ -74,7 +75,7 @@ class Random(nn.Module):
         bits = uniform_bits(self._keys(keys), count)
         drawn = (bits * total).div(2**32, rounding_mode="floor").reshape(-1)
         target = target.repeat_interleave(count)
-        return torch.stack([drawn if directory is None else directory.marked(drawn), target])
+        return torch.stack([drawn if directory is None else directory.marked(drawn, target.device), target])
 
     def _keys(self, ids: Tensor) -> Tensor:
         """A key for every id, of this draw alone."""
@@ -95,7 +96,7 @@ class Random(nn.Module):
 def _ids(edge_index: Tensor, num_nodes: int) -> Tensor:
     """The ids of the nodes ``[n]``."""
     if isinstance(edge_index, Edges):
-        return Directory.of(edge_index.bridge).rows.to(edge_index.device)
+        return sent_over(Directory.of(edge_index.bridge).rows, edge_index.device)
     return torch.arange(num_nodes, device=edge_index.device)
 
 

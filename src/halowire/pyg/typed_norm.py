@@ -44,6 +44,7 @@ def _remember(module: Any, mean: Tensor, var: Tensor, seen: Tensor) -> None:
     factor = module.momentum
     if factor is None:
         module.num_batches_tracked.add_(1)
-        factor = 1.0 / float(module.num_batches_tracked)
+        factor = 1.0 / module.num_batches_tracked.to(mean.dtype)
     for running, now in ((module.running_mean, mean), (module.running_var, var)):
-        running[seen] = torch.lerp(running, now, factor)[seen]
+        # A mask as an index, or a number that is read, would let the host wait for a device.
+        running.copy_(torch.where(seen[:, None], torch.lerp(running, now, factor), running))

@@ -11,14 +11,13 @@ from torch.autograd.function import once_differentiable
 
 from halowire.events import TRAIN
 from halowire.partitioning import HaloLists
-from halowire.wire import Transport
+from halowire.wire import Transport, sent_over
 
 
 def fetch_halo(rows: Tensor, lists: HaloLists, transport: Transport) -> Tensor:
     """The halo's rows ``[h, k]`` of the matrix with the owned ``rows`` ``[n, k]``, byte for byte."""
-    sent = rows[lists.send_index.to(rows.device)].cpu()
-    halo = transport.swap(sent, lists.send_counts, lists.recv_counts, "exchange of halo rows")
-    return halo.to(rows.device)
+    sent = rows.index_select(0, sent_over(lists.send_index, rows.device))
+    return transport.swap(sent, lists.send_counts, lists.recv_counts, "exchange of halo rows")
 
 
 def return_halo(parts: Tensor, lists: HaloLists, transport: Transport) -> Tensor:
@@ -27,9 +26,9 @@ def return_halo(parts: Tensor, lists: HaloLists, transport: Transport) -> Tensor
     The sum is taken in float32 at least, so that a row with many parts does not lose them one by one.
     """
     own, halo = torch.split(parts, [lists.num_owned, lists.num_halo])
-    arrived = transport.swap(halo.cpu(), lists.recv_counts, lists.send_counts, "return of halo rows").to(parts.device)
+    arrived = transport.swap(halo, lists.recv_counts, lists.send_counts, "return of halo rows")
     wide = torch.promote_types(parts.dtype, torch.float32)
-    return own.to(wide).index_add(0, lists.send_index.to(parts.device), arrived.to(wide)).to(parts.dtype)
+    return own.to(wide).index_add(0, sent_over(lists.send_index, parts.device), arrived.to(wide)).to(parts.dtype)
 
 
 class ExtendTyped(Function):

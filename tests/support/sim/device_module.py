@@ -64,6 +64,12 @@ class SimModule(_DummyBackendModule):
         self.memory = DeviceMemory()
         self.generator = DeviceGenerator()
         self.streams = Streams()
+        self.casts: tuple[torch.library.Library, ...] = ()
+        """What ``torch.autocast`` does on the device."""
+
+    def get_amp_supported_dtype(self) -> list[torch.dtype]:
+        """The types that ``torch.autocast`` computes products in."""
+        return [torch.bfloat16, torch.float16]
 
     def count(self) -> None:
         """Count an operation of the current stream."""
@@ -137,7 +143,7 @@ class DeviceMemory:
         self.on_free: Callable[[int, int], None] = forget_free
         """Hears of memory that no tensor holds any longer: its first address, and the one after the last."""
         self._tensors: Counter[int] = Counter()
-        self._refs: dict[int, weakref.ref[Any]] = {}
+        self._refs: dict[int, tuple[weakref.ref[Any], list[tuple[int, int]]]] = {}
         self._lock = threading.RLock()
 
     def hold(self, tensor: torch.Tensor, inner: torch.Tensor) -> None:
@@ -150,7 +156,12 @@ class DeviceMemory:
                 self.held += nbytes if not self._tensors[key] else 0
                 self._tensors[key] += 1
             self.peak = max(self.peak, self.held)
-            self._refs[number] = weakref.ref(tensor, lambda _: self._release(number, keys))
+            self._refs[number] = weakref.ref(tensor, lambda _: self._release(number, keys)), keys
+
+    def let_go(self, tensor: torch.Tensor) -> None:
+        """Count no longer what ``tensor`` holds, which gets other memory."""
+        with self._lock:
+            self._release(id(tensor), self._refs[id(tensor)][1])
 
     def _release(self, number: int, keys: list[tuple[int, int]]) -> None:
         with self._lock:

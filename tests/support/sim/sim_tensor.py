@@ -12,6 +12,7 @@ from torch.utils.backend_registration import _setup_privateuseone_for_python_bac
 
 from tests.support.sim.device_module import SimModule
 from tests.support.sim.rules import DeviceError
+from tests.support.sim.sim_autocast import cast_products
 
 SIM = "sim"
 FAR = 1 << 62
@@ -28,6 +29,7 @@ def install() -> SimModule:
     """
     module = SimModule()
     _setup_privateuseone_for_python_backend(SIM, backend_module=module)
+    module.casts = cast_products(SIM)
     return module
 
 
@@ -71,9 +73,27 @@ class SimTensor(torch.Tensor):
         """The same values as a tensor of the device that is also a ``cls``; gradients pass."""
         return _Mark.apply(self, _both(cls))
 
+    @property
+    def data(self) -> torch.Tensor:
+        """The same values without a gradient."""
+        return self.detach()
+
+    @data.setter
+    def data(self, values: SimTensor) -> None:
+        """Take the shape and the memory of ``values``; the tensor stays the same object."""
+        torch.Tensor.data.__set__(self, values)  # type: ignore[attr-defined]
+        memory = install().memory
+        memory.let_go(self)
+        self.inner = values.inner
+        memory.hold(self, self.inner)
+
     def data_ptr(self) -> int:
         """An address that tells tensors apart, and that nobody can read from."""
         return self.inner.data_ptr() | FAR
+
+    def untyped_storage(self) -> Any:
+        """The memory of the values, which reversible layers give back until backward computes them again."""
+        return self.inner.untyped_storage()
 
     def numpy(self, *args: Any, **kwargs: Any) -> Any:
         """Refuse, as CUDA does."""

@@ -17,6 +17,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from tests.support.sim.counts import Counts
 from tests.support.sim.device_module import forget_free
+from tests.support.sim.fused_cells import CELLS
 from tests.support.sim.rules import COPIES, INDEXING, LIKE, WAITS, DeviceError, aten
 from tests.support.sim.sim_stream import is_pinned, late_copy, pin
 from tests.support.sim.sim_tensor import SIM, SimTensor, install, serve_other_threads
@@ -74,7 +75,7 @@ class Simulation(TorchDispatchMode):
             return self._copy_late(args[0], args[1])
         stays = self._judge(func, args, kwargs, held, tensors)
         with self._generator_of(func, kwargs):
-            out = func(*tree_map(_inner, args), **_on_the_host(kwargs))
+            out = CELLS.get(func, func)(*tree_map(_inner, args), **_on_the_host(kwargs))
         if func is aten.copy_.default:
             return args[0]
         if not stays:

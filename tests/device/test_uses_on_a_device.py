@@ -1,0 +1,100 @@
+"""Whatever else the CPU's tests compare with plain PyG, on the simulated device in two real processes.
+
+Weights per node, pairs, outputs of edges, autoencoders, rows of more dimensions, other types than float32, several
+node types, draws, and all listed models: the CPU's results, element by element, and few host waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.device.test_pyg_models import ALL, NOT_COMPARED
+from tests.support.device_case import few_waits, same_run
+from tests.support.device_uses import USES, use_on_both
+from tests.support.layer_tables import TABLES
+from tests.support.list_case import EQUAL
+
+MOST_WAITS = 6
+MORE_WAITS = {
+    # A mean of its own for each of 8 edge types: each is read.
+    "typed edges: scores of all types": 9,
+    # Two losses of several means, each with a backward pass of its own.
+    "autoencoder: ARGA": 7,
+    "autoencoder: ARGVA": 8,
+    # PyG lays the rows out as a batch of dense matrices, for which it reads sizes and masks in every pass.
+    "batches: SGFormer": 7,
+    "batches: Polynormer": 7,
+    # New edges in every pass, which two layers drop, part from self loops, and sort.
+    "model: DropEdges": 14,
+    # The same for each of 8 edge types; joined in forward, each type is copied and read, too.
+    "types: edge features and DropEdges": 18,
+    "types: joined in forward": 27,
+    # Masks as indices, in the model's own words or PyG's.
+    "listed: CorrectAndSmooth": 13,
+    "listed: MaskLabel": 8,
+    # PyG asks for the largest target of each of 3 edge types, in both layers.
+    "drawn: RGATConv multiplicative": 8,
+}
+"""Uses that read more in every epoch: what they do needs numbers that only the device knows."""
+QUICK = ["weights: embedding by number", "LightGCN: ranking", "precision: bf16"]
+CODED = [
+    "weights: LightGCN", "LightGCN: ranking", "typed pairs: hetero_link_pred.py", "typed pairs: encode and decode",
+    "edges: scores", "typed edges: scores of one type", "autoencoder: GAE", "batches: GraphNorm",
+    "batches: GCNConv over time", "precision: bf16", "precision: reversible",
+]  # fmt: skip
+
+
+SAVINGS: dict[str, dict[str, Any]] = {
+    "cover": {"wire.cover": "on"},
+    "hosts": {"mesh.hosts": 2},
+    "both": {"wire.cover": "on", "mesh.hosts": 2},
+    "sums": {"wire.cover": "on", "rate.bits": 1, "rate.sums": 4},
+    "plain": {"wire.plain": True},
+}
+SAVED = ["model: GCNConv", "model: SAGEConv mean", "model: GINConv"]
+
+
+def _check(
+    on_sim: Callable[..., list[Any]], name: str, recipe: str = "exact", saving: str = "", workers: int = 2
+) -> None:
+    both = on_sim(use_on_both, name, recipe, SAVINGS.get(saving, {}), workers=workers)
+    same_run(both)
+    few_waits(both, MORE_WAITS.get(name, MOST_WAITS), first=1)  # the first epoch sorts the edges
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_a_use_on_a_device(on_sim: Callable[..., list[Any]], name: str) -> None:
+    _check(on_sim, name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", USES)
+def test_every_use_on_a_device(on_sim: Callable[..., list[Any]], name: str) -> None:
+    _check(on_sim, name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recipe", ["halowire", "sylvie-a"])
+@pytest.mark.parametrize("name", CODED)
+def test_coded_rows_on_a_device(on_sim: Callable[..., list[Any]], name: str, recipe: str) -> None:
+    _check(on_sim, name, recipe)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recipe", ["exact", "sylvie-a"])
+@pytest.mark.parametrize("saving", SAVINGS)
+@pytest.mark.parametrize("name", SAVED)
+def test_what_need_not_travel_is_left_out(
+    on_sim: Callable[..., list[Any]], name: str, saving: str, recipe: str
+) -> None:
+    _check(on_sim, name, recipe, saving, workers=4 if "mesh.hosts" in SAVINGS[saving] else 2)
+
+
+def test_every_model_that_equals_plain_pyg_is_tried() -> None:
+    listed = {name for table in TABLES.values() for name, case in table.items() if case.outcome == EQUAL}
+    tried = {name.partition(": ")[2] for name in USES} | set(ALL)
+    assert listed <= tried and set(NOT_COMPARED) <= tried
+    assert {*MORE_WAITS, *QUICK, *CODED} <= USES.keys()
