@@ -31,6 +31,18 @@ def follow(pristine: nn.Module, model: nn.Module) -> None:
             value.data = value.data.to(now.dtype)
 
 
+def refuse_again(model: nn.Module, attribute: str) -> None:
+    """Refuse a model that is distributed, or has a part that is: modules that are have the ``attribute``."""
+    if attribute in vars(model):
+        raise InputError("the model is distributed already; distribute a fresh one (copy.deepcopy before, not after)")
+    for name, module in model.named_modules():
+        if attribute in vars(module):
+            raise InputError(
+                f"layer {name!r} of the model is distributed already; distribute the whole model alone, without a call "
+                "of halowire.distribute for the layer"
+            )
+
+
 def refuse_replaced(model: nn.Module) -> None:
     """Refuse modules that halowire has not seen, such as another norm, which would be over this worker's rows alone."""
     for name, module in model.named_modules():
