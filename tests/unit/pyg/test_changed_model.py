@@ -126,16 +126,3 @@ def test_backward_hooks_of_layers_see_the_gradients():
         for got, (name, value) in zip(grads, plain.named_parameters(), strict=True):
             if name != "conv.bias":  # nothing but rounding before a norm
                 assert_close(name, got, value.grad)
-
-
-def test_distribute_leaves_spectral_norms_as_they_are():
-    """Whoever reads such a weight while training turns its vectors once more, as PyG's state_dict() does."""
-
-    def here(transport):
-        model = seeded(lambda: two(pyg.SAGEConv))
-        layer = next(module for module in model.modules() if isinstance(module, pyg.Linear))
-        before = torch.nn.utils.parametrizations.spectral_norm(layer).parametrizations.weight[0]._u.clone()
-        place(transport, model)
-        assert torch.equal(layer.parametrizations.weight[0]._u, before)
-
-    run_threads(2, here)
