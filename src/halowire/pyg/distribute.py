@@ -15,7 +15,7 @@ from halowire.errors import InputError
 from halowire.events import EVAL, SETUP, TRAIN
 from halowire.pyg.adjacency import take_adjacency
 from halowire.pyg.autoencoders import spread_autoencoder
-from halowire.pyg.changed_model import follow
+from halowire.pyg.changed_model import follow, refuse_again, refuse_replaced
 from halowire.pyg.data_part import ShardData, part_of
 from halowire.pyg.edge_mask import unmasked, with_types
 from halowire.pyg.entries import MethodEntry, ModuleEntry, own_methods
@@ -124,8 +124,7 @@ def attach(
     """
     if codec is not None:
         agree_on_codec(codec, data.transport)
-    if ATTRIBUTE in model.__dict__:
-        raise InputError("the model is distributed already; distribute a fresh one (copy.deepcopy before, not after)")
+    refuse_again(model, ATTRIBUTE)
     materialise(model, data)
     refuse_unsupported(model)
     agree(model_facts(model, config, data.passing.device, codec), data.transport)
@@ -141,7 +140,8 @@ def attach(
 
 def materialise(model: nn.Module, data: ShardData | HeteroShardData) -> None:
     """Give shapes to the weights of lazy layers of ``model``, by a call on a small graph with rows of ``data``."""
-    lazy = any(isinstance(value, UninitializedParameter | UninitializedBuffer) for value in model.state_dict().values())
+    weights = (*model.parameters(), *model.buffers())  # a state_dict of PyG's layers would compute spectral norms
+    lazy = any(isinstance(value, UninitializedParameter | UninitializedBuffer) for value in weights)
     if lazy and (args := required_inputs(model, data)):
         was_training = model.training
         with torch.no_grad():
@@ -261,8 +261,7 @@ class Attachment:
                 return guess
         if any(not isinstance(error, UncheckableError) for error in failures):
             raise failures[0]
-        # The plain model may fail with only the required inputs; then the first real call is rehearsed.
-        return self._guess(untried)
+        return self._guess(untried)  # the plain model may fail with the required inputs alone; the first call may not
 
     def _guess(self, weights: NodeWeights) -> NodeWeights:
         """Rehearse from now on as if ``weights`` had a row for each node."""
@@ -281,6 +280,7 @@ class Attachment:
         The edges say on which part it runs: a model that learns on one may be tried on others.
         """
         refuse_wrapped()
+        refuse_replaced(self._model)
         self._part = part_of((args, kwargs)) or self.data
         refuse_unfitting((args, kwargs), self._part, self.data, tuple(self.weights.dims))
         known = self._known(args, kwargs, entry)

@@ -361,10 +361,17 @@ def _compare(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> An
     return bridge.known.compare(func, first, second) if bridge.passing.serves else func(first, second)
 
 
+def _itself(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
+    """Serve ``edges.view_as(edges)``, by which the backward hook of a module passes its inputs on."""
+    edges, other = args
+    if edges is not other:
+        raise _refusal("view_as")
+    return edges.like(func(unmarked(edges), unmarked(other)))
+
+
 def _copy(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
     """Serve ``copy.deepcopy(edges)``: the copy has the same marks and the same bridge."""
-    edges = args[0]
-    return edges.like(unmarked(edges).clone())
+    return args[0].like(unmarked(args[0]).clone())
 
 
 class SparseGradient(Function):
@@ -387,7 +394,7 @@ HANDLERS: dict[str, Callable[[Callable[..., Any], tuple[Any, ...], Any], Any]] =
     "embedding": _embed,
     "scatter_add": _add, "scatter_add_": _add, "index_add": _add, "index_add_": _add,
     "cat": _join, "concat": _join, "concatenate": _join, "stack": _join,
-    "unbind": _unbind, "__iter__": _unbind, "flip": _flip, "__deepcopy__": _copy,
+    "unbind": _unbind, "__iter__": _unbind, "flip": _flip, "__deepcopy__": _copy, "view_as": _itself,
     "add": _shift, "__add__": _shift, "__radd__": _shift, "__iadd__": _shift, "add_": _shift,
     "eq": _compare, "__eq__": _compare, "ne": _compare, "__ne__": _compare,
 }  # fmt: skip

@@ -186,7 +186,7 @@ def _marked_result(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], out
     if isinstance(out, Tensor) and type(out) is not Tensor:
         return out
     owner = _owner_of((args, kwargs))
-    if name in FINDING and len(args) + len(kwargs) == 1 and isinstance(first, OwnRows | OwnEdges):
+    if name in FINDING and len(args) == 1 and kwargs.keys() <= {"as_tuple"} and isinstance(first, OwnRows | OwnEdges):
         return changed(out, lambda found: OwnIndex.of(found, owner))
     indices = isinstance(first, OwnIndex) and name in PICKING
     joined = name in JOINING and all(isinstance(item, OwnIndex) for item in first)
@@ -278,12 +278,29 @@ def _one_number(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], out: A
 
 
 def _without_own_numbers(name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """``args``, where rows that are picked by the numbers of all own nodes, as in ``out[data.n_id]``, are all rows."""
+    """``args``, where rows that are picked by the numbers of all own nodes, as in ``out[data.n_id]``, are all rows.
+
+    So are those of ``out[torch.arange(data.num_nodes), data.y]``, one entry of each row.
+    """
+    if len(args) > 1 and name == "__getitem__" and isinstance(args[0], OwnRows) and _names_each(args[0], args[1]):
+        return (args[0], (OwnIndex.of(args[1][0], args[0].owner), *args[1][1:]))
     picked = len(args) > 1 and name == "__getitem__" and isinstance(args[0], OwnRows) and isinstance(args[1], OwnRows)
     if not picked or not _whole_numbers(args[1]) or args[1].shape != (args[0].owner.owned,):
         return args
     rows = args[0].owner.rows
     return (args[0], slice(None)) if rows is not None and torch.equal(plain(args[1]).cpu(), rows) else args
+
+
+def _names_each(rows: OwnRows, index: Any) -> bool:
+    """Whether ``index`` is the numbers of all ``rows`` in their order, and for each of them a column of its own."""
+    if not isinstance(index, tuple) or len(index) < 2 or not all(isinstance(item, Tensor) for item in index):
+        return False
+    numbers, columns = index[:2]
+    if type(numbers) is not Tensor or not isinstance(columns, OwnRows) or columns.owner is not rows.owner:
+        return False
+    count = rows.owner.owned
+    fits = numbers.dtype == torch.int64 and numbers.shape == (count,)
+    return fits and torch.equal(numbers.cpu(), torch.arange(count))
 
 
 def _refuse_whole(args: tuple[Any, ...], kwargs: dict[str, Any], error: Exception) -> None:

@@ -82,8 +82,8 @@ def refuse_unsupported(model: nn.Module) -> None:
     for name, value in [*model.named_parameters(), *model.named_buffers()]:
         if isinstance(value, UninitializedParameter | UninitializedBuffer):
             raise InputError(
-                f"weight {name!r} has no shape yet, and forward takes inputs that the graph does not have by name, so "
-                "that halowire cannot call it; call the model once on a plain graph first"
+                f"weight {name!r} has no shape yet, and halowire cannot find it: distribute calls the model where the "
+                "graph has all inputs of forward by name, and fit never does; call it once on a plain graph first"
             )
 
 

@@ -53,3 +53,76 @@ def test_double_after_distribute(layer):
         assert_close("output", out, want.detach())
         for got, value in zip(grads, twin.parameters(), strict=True):
             assert_close("gradient", got, value.grad)
+
+
+class WithNorm(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = pyg.GCNConv(6, 6)
+        self.norm = torch.nn.BatchNorm1d(6)
+        self.out = pyg.GCNConv(6, 4)
+
+    def forward(self, x, edge_index):
+        return self.out(self.norm(self.conv(x, edge_index)).relu(), edge_index)
+
+
+def test_a_layer_that_was_put_in_later_is_refused():
+    """A new norm of the same shape would take the statistics of this worker's rows alone."""
+
+    def here(transport):
+        data, model = place(transport, seeded(WithNorm))
+        model(data.x, data.edge_index)
+        model.norm = torch.nn.BatchNorm1d(6)
+        with pytest.raises(InputError, match="'norm', BatchNorm1d, was put into the model after"):
+            model(data.x, data.edge_index)
+        twin = copy.deepcopy(model)
+        twin.norm = torch.nn.BatchNorm1d(6)
+        with pytest.raises(InputError, match=r"load model\.state_dict"):
+            twin(data.x, data.edge_index)
+
+    run_threads(2, here)
+
+
+def test_a_later_hook_may_look_and_not_change():
+    plain = seeded(WithNorm)
+    graph = make_graph()
+    want = plain(graph["x"], graph["edge_index"]).detach()
+
+    def here(transport):
+        data, model = place(transport, copy.deepcopy(plain))
+        seen = []
+        model.norm.register_forward_hook(lambda module, args, out: seen.append(out.shape))
+        model.norm.register_forward_hook(lambda module, args, kwargs, out: seen.append(out.shape), with_kwargs=True)
+        out = model(data.x, data.edge_index)
+        assert seen == [(data.num_nodes, 6)] * 2
+        handle = model.norm.register_forward_hook(lambda module, args, out: out - out.mean(0))
+        with pytest.raises(InputError, match=r"a hook of layer .norm. .*add it before"):
+            model(data.x, data.edge_index)
+        handle.remove()
+        model.conv.register_forward_pre_hook(lambda module, args: (args[0] * 2, args[1]))
+        with pytest.raises(InputError, match="a hook of layer 'conv'"):
+            model(data.x, data.edge_index)
+        return data.gather(out.detach())
+
+    for out in run_threads(2, here):
+        assert_close("output", out, want)
+
+
+def test_backward_hooks_of_layers_see_the_gradients():
+    """They pass the edges on as a view of themselves, and the gradients of the weights stay those of plain PyG."""
+    graph, plain = make_graph(), seeded(WithNorm)
+    plain(graph["x"], graph["edge_index"]).square().mean().backward()
+
+    def here(transport):
+        data, model = place(transport, copy.deepcopy(plain))
+        model.zero_grad()
+        seen = []
+        model.out.register_full_backward_hook(lambda module, given, back: seen.append(back[0].shape))
+        data.mean(model(data.x, data.edge_index).square()).backward()
+        assert seen == [(data.num_nodes, 4)]
+        return [value.grad for value in model.parameters()]
+
+    for grads in run_threads(2, here):
+        for got, (name, value) in zip(grads, plain.named_parameters(), strict=True):
+            if name != "conv.bias":  # nothing but rounding before a norm
+                assert_close(name, got, value.grad)

@@ -63,6 +63,15 @@ def test_mistakes_are_told(tmp_path, change, words):
         halowire.fit(model, make_data(), **given)
 
 
+def test_a_lazy_model_is_called_before(tmp_path):
+    model, data = pyg.models.GraphSAGE(-1, 8, 2, 3), make_data()
+    with pytest.raises(InputError, match="call it once on a plain graph first"):
+        halowire.fit(model, data, settings={"epochs": 1}, out=tmp_path / "run", quiet=True)
+    model(data.x, data.edge_index)
+    done = halowire.fit(model, data, settings={"epochs": 1}, out=tmp_path / "run", quiet=True)
+    assert done.predictions.shape == (data.num_nodes, 3)
+
+
 def test_a_tensor_that_forward_can_do_without_is_asked_for(tmp_path):
     """With weights in the graph and ``edge_weight=None`` in forward, either could be meant."""
     data, settings = make_data(), {"epochs": 1}

@@ -38,6 +38,8 @@ INDICES = {
     "translated by hand": lambda data: data.translate(TRAIN),
     "a mask translated by hand": lambda data: data.translate(MASK),
     "found in a mask": lambda data: data.train_mask.nonzero().view(-1),
+    "found as PyG's examples do": lambda data: data.train_mask.nonzero(as_tuple=False).view(-1),
+    "found as a tuple": lambda data: torch.nonzero(data.train_mask, as_tuple=True)[0],
     "found by where": lambda data: torch.where(data.train_mask)[0],
     "picked from an index": lambda data: data.train_idx[torch.randperm(len(data.train_idx))],
     "joined": lambda data: torch.cat([data.train_idx[:3], data.train_idx[3:]]),
@@ -86,6 +88,7 @@ WRONG = {
     "a tensor of all nodes": lambda data, rows: rows[:, 0] + LABELS,
     "all nodes by a mask of rows": lambda data, rows: LABELS[data.train_mask],
     "numbers in another order": lambda data, rows: rows[data.backwards],
+    "other numbers with labels": lambda data, rows: rows[torch.arange(len(rows)).flip(0), data.y],
     "F.embedding": lambda data, rows: torch.nn.functional.embedding(TRAIN, rows),
     "gather": lambda data, rows: rows.gather(0, TRAIN.view(-1, 1).expand(-1, 4)),
     "gather by names": lambda data, rows: torch.gather(input=rows, dim=-2, index=TRAIN.view(-1, 1)),
@@ -125,6 +128,7 @@ def test_what_picks_no_rows_or_all_of_them_is_let_in():
         out = model(data.x, data.edge_index)
         best = out.gather(1, data.y.view(-1, 1))
         assert torch.equal(best[:, 0], out[torch.arange(len(out)).eq(-1).logical_not(), data.y])
+        assert torch.equal(best[:, 0], out[torch.arange(data.num_nodes), data.y])
         assert torch.equal(out.gather(0, data.train_idx.view(-1, 1)), out[data.train_idx, :1])
         assert len(out.split(2, dim=1)) == len(out.chunk(2, dim=-1)) == 2 and len(out.unbind(1)) == 4
         assert out.select(1, 0).shape == data.y.shape and out.narrow(0, 0, len(out)).shape == out.shape

@@ -233,6 +233,8 @@ def test_a_model_is_distributed_once():
     model = halowire.distribute(Conv(), data)
     with pytest.raises(InputError, match="already"):
         halowire.distribute(model, data)
+    with pytest.raises(InputError, match="layer 'inner' of the model is distributed already"):
+        halowire.distribute(torch.nn.ModuleDict({"inner": model}), data)
 
 
 def test_hetero_data_without_edges_is_refused():
