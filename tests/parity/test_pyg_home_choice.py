@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -188,6 +189,19 @@ def test_sums_of_features_come_once_for_every_list_of_edges():
         assert marks[0] == marks[1] == marks[2] and trained == 0
 
 
+def test_a_copied_model_has_the_sums_of_its_original():
+    model = seeded(lambda: Net(pyg.SAGEConv))
+
+    def work(transport: Any) -> None:
+        data = cut_data(make_graph(), owners("random", 2), transport)
+        own = halowire.distribute(copy.deepcopy(model), data, "exact", ON_WIRE)
+        out = own(data.x, data.edge_index)
+        before, again = transport.ledger.totals[SETUP], copy.deepcopy(own)(data.x, data.edge_index)
+        assert torch.equal(again.detach(), out.detach()) and transport.ledger.totals[SETUP] == before
+
+    run_threads(2, work)
+
+
 def test_a_graph_of_several_types_is_refused_with_local_and_keeps_its_rows_with_auto():
     def work(transport: Any, settings: dict[str, Any]) -> Any:
         data = cut_hetero(make_hetero(), make_owners(2), transport)
@@ -198,24 +212,50 @@ def test_a_graph_of_several_types_is_refused_with_local_and_keeps_its_rows_with_
     assert [first.why for first in run_threads(2, lambda transport: work(transport, SLOW_LINK))] == [TYPED] * 2
 
 
-def test_fit_chooses_says_so_and_predicts_as_without(tmp_path, capsys):
+@pytest.mark.slow
+@pytest.mark.parametrize("task", ["regression", "link"])
+def test_fit_of_other_tasks_predicts_as_without(tmp_path, task):
     torch.manual_seed(5)
-    model, data = pyg.models.GraphSAGE(5, 8, 3, 3), make_data()
+    data, outs = make_data(), 1 if task == "regression" else 8
+    model = pyg.models.GraphSAGE(5, 8, 2, outs)
+    data.y = torch.randn(data.num_nodes) if task == "regression" else data.y
+    found = []
+    for name, first in (("home", SLOW_LINK), ("rows", EXCHANGE)):
+        settings = {"epochs": 3, "eval.every": 3, "threads": 1, "wire.cover": "off"} | first
+        found.append(halowire.fit(model, data, 2, task=task, settings=settings, out=tmp_path / name, quiet=True))
+    home, rows = found
+    first = home.summary["savings"]["first_layer"]
+    left = home.summary["wire_bytes_per_epoch"]  # of pairs of nodes, for links
+    assert first["at_home"] and rows.summary["wire_bytes_per_epoch"] - left == first["saved"] > 0
+    assert (left == 0) == (task == "regression")
+    assert_close("predictions", home.predictions, rows.predictions)
 
-    def fit(name: str, epochs: int = 4, resume: bool = False, **first: Any) -> Any:
-        settings = {"epochs": epochs, "eval.every": 2, "threads": 1, "wire.cover": "off"} | first
-        return halowire.fit(model, data, 2, settings=settings, out=tmp_path / name, resume=resume, quiet=True)
 
-    home, rows = fit("home", **SLOW_LINK), fit("rows", **EXCHANGE)
+def fit_here(folder: Path, epochs: int = 4, resume: bool = False, **first: Any) -> Any:
+    torch.manual_seed(5)
+    settings = {"epochs": epochs, "eval.every": 2, "threads": 1, "wire.cover": "off"} | first
+    model = pyg.models.GraphSAGE(5, 8, 3, 3)
+    return halowire.fit(model, make_data(), 2, settings=settings, out=folder, resume=resume, quiet=True)
+
+
+def test_fit_chooses_says_so_and_predicts_as_without(tmp_path):
+    home, rows = fit_here(tmp_path / "home", **SLOW_LINK), fit_here(tmp_path / "rows", **EXCHANGE)
     assert_close("predictions", home.predictions, rows.predictions)
     first = home.summary["savings"]["first_layer"]
     assert first["at_home"] and first["why"] == "which is predicted to pay"
-    saved = rows.summary["wire_bytes_per_epoch"] - home.summary["wire_bytes_per_epoch"]
-    assert saved == first["saved"] > 0
+    assert rows.summary["wire_bytes_per_epoch"] - home.summary["wire_bytes_per_epoch"] == first["saved"] > 0
     start = next(event for event in read_events(tmp_path / "home/events-0.jsonl") if event["event"] == "start")
     assert start["wire_rows"] == {"at home 1": 0, "1": start["halo_rows"]}
     page = write_report([tmp_path / "home"], tmp_path / "page.html").read_text()
     assert "computed at home, by every worker for its own halo, which is predicted to pay" in page
-    fit("two", 2, **SLOW_LINK)
-    again = fit("two", 4, True, **SLOW_LINK)
-    assert torch.equal(again.predictions, home.predictions), "a resumed run chooses alike"
+    assert "at home 1" in page
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("late", [{}, {"freshness.mode": "delayed"}], ids=["fresh", "late"])
+def test_a_resumed_fit_chooses_alike_and_ends_bit_for_bit_as_in_one_go(tmp_path, late):
+    whole = fit_here(tmp_path / "one", **SLOW_LINK, **late)
+    fit_here(tmp_path / "two", 2, **SLOW_LINK, **late)
+    again = fit_here(tmp_path / "two", 4, True, **SLOW_LINK, **late)
+    assert again.summary["savings"]["first_layer"]["at_home"]
+    assert torch.equal(again.predictions, whole.predictions)

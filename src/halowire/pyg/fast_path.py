@@ -181,6 +181,10 @@ class KeptSum:
     own: Tensor
     of_halo: Tensor
 
+    def __deepcopy__(self, memo: dict[int, object]) -> KeptSum:
+        """Return the same sums: a copied layer sums the same features."""
+        return self
+
 
 class FastSum(FastPath):
     """Replaces ``propagate`` of a layer that sums or averages rows, and may get partial sums in their place.

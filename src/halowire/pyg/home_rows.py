@@ -10,6 +10,7 @@ over all workers is the exact one. Any other operation gives the owned rows alon
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import torch
@@ -65,8 +66,8 @@ class Home:
         return changed(value, self._welcome)
 
     def _welcome(self, leaf: Any) -> Any:
-        kept = self.bridge.kept_halo(leaf) if type(leaf) is Tensor and leaf.dim() == 2 else None
-        return leaf if kept is None else HomeRows.of(leaf, kept, self, constant=True)
+        kept = self.bridge.kept_halo(leaf)
+        return leaf if kept is None or kept.dim() != 2 else HomeRows.of(leaf, kept, self, constant=True)
 
     def factors(self, p: float, width: int) -> tuple[Tensor, Tensor]:
         """The factors of the next dropout, for owned and for halo rows: a node has the same ones on all workers."""
@@ -102,7 +103,7 @@ class HomeRows(Tensor):
         rows.home = home
         rows.constant = constant
         rows.origin = None
-        rows.version = _version(own)
+        rows.version = _version(rows)
         return rows
 
     def knows(self, bridge: Any) -> bool:
@@ -121,7 +122,7 @@ class HomeRows(Tensor):
     ) -> Any:
         """Call ``func`` on the owned rows and, where it works row by row, on those of the halo."""
         kwargs, name = kwargs or {}, getattr(func, "__name__", "")
-        if any(kind not in (HomeRows, Tensor) for kind in types):
+        if any(_rule(kind) not in (_rule(Tensor), _rule(HomeRows)) for kind in types):
             return NotImplemented  # edges read these rows by rules of their own
         rows = [leaf for leaf in leaves((args, kwargs)) if isinstance(leaf, HomeRows)]
         known = all(row.version == _version(row) and row.home is rows[0].home for row in rows)
@@ -136,6 +137,12 @@ class HomeRows(Tensor):
         if name == "linear" and rows[0].constant and bias is None and len(args) > 1:
             found.origin = rows[0], args[1]
         return found
+
+
+@cache
+def _rule(kind: type) -> Any:
+    """What decides on the functions of tensors of this ``kind``."""
+    return getattr(getattr(kind, "__torch_function__", None), "__func__", None)
 
 
 def bare(value: Any) -> Any:
