@@ -17,11 +17,19 @@ HANGS = """
 import ctypes, sys, threading
 import halowire.launch.local as local
 
-# Worker 1 calls a function of the C library that does not return, and keeps Python's lock: no handler can run there.
+# After some epochs worker 1 calls a function of the C library that does not return, and keeps Python's lock: no handler
+# can run there.
 local.START = local.START.replace("main()\\n", '''
-import ctypes, os, threading
+import ctypes, os, threading, time
+from pathlib import Path
+def hang():
+    log = Path("run/events-1.jsonl")
+    while not log.exists() or log.read_text().count('"event":"epoch"') < 5:
+        time.sleep(0.05)
+    Path("hanging").touch()
+    ctypes.PyDLL(None).sleep(100000)
 if os.environ["RANK"] == "1":
-    threading.Timer(4.0, lambda: ctypes.PyDLL(None).sleep(100000)).start()
+    threading.Thread(target=hang, daemon=True).start()
 main()
 ''')
 sys.argv[0] = "halowire"
@@ -69,7 +77,11 @@ def test_the_second_ctrl_c_ends_workers_that_hang_or_are_stopped(tmp_path):
     process = start(tmp_path, *TWO, launcher=("hangs.py",))
     wait_for_epochs(tmp_path / "run", 5, rank=1)
     workers = children(process)
-    time.sleep(6)
+    end = time.monotonic() + 60
+    while not (tmp_path / "hanging").exists():
+        assert time.monotonic() < end, "worker 1 does not hang"
+        time.sleep(0.05)
+    time.sleep(2)
     process.send_signal(signal.SIGINT)
     time.sleep(2)
     assert process.poll() is None, "it waits for the last epoch"

@@ -16,7 +16,7 @@ from torch.utils.checkpoint import checkpoint
 
 import halowire
 from halowire.pyg.shard_data import cut_data
-from halowire.wire import Transport, run_threads
+from halowire.wire import HEADER_BYTES, Transport, run_threads
 from tests.support.pyg_case import CLASSES, FEATURES, NODES, make_graph, make_owner, seeded, weights_of
 
 HIDDEN = 8
@@ -159,8 +159,8 @@ def test_rows_of_bf16_take_half_the_bytes():
 
     half = bytes_of(torch.bfloat16)
     assert half > 0
-    # A float32 message has a header as well, a few bytes for each of its two directions, layers and workers.
-    assert 0 <= bytes_of(torch.float32) - 2 * half < 8 * 64
+    # The headers stay as they are: one for each of two layers, directions and workers.
+    assert 2 * half - bytes_of(torch.float32) == 8 * HEADER_BYTES
 
 
 @pytest.mark.parametrize("make", [lambda: Net(recompute="new").bfloat16(), Reversible])

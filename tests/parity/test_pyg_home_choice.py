@@ -22,9 +22,9 @@ from halowire.pyg.home_choice import DRAWN, NO_ROWS, SUMS_ANEW, TYPED
 from halowire.pyg.shard_data import cut_data
 from halowire.report import write_report
 from halowire.wire import Machines, run_threads
-from tests.parity.test_pyg_at_home import HIDDEN, LOCAL, Net, Sorted, train_here
 from tests.support.fit_case import make_data
 from tests.support.hetero_case import build_hetero, make_hetero, make_owners
+from tests.support.home_models import HIDDEN, LOCAL, Net, Sorted, train_here
 from tests.support.pyg_case import CLASSES, FEATURES, assert_close, compare, make_graph, owners, run_plain, seeded
 
 SLOW_LINK, FAST_LINK = {"wire.link": 1.0}, {"wire.link": 1e7}

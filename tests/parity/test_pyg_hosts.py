@@ -14,8 +14,8 @@ import halowire
 from halowire.errors import InputError
 from halowire.events import LOCAL
 from halowire.wire import Machines, run_threads
-from tests.parity import test_pyg_at_home as at_home
-from tests.parity import test_pyg_cover as covered
+from tests.support import home_models as at_home
+from tests.support import sum_layers as covered
 from tests.support.fit_case import make_data
 from tests.support.pyg_case import assert_close, compare, make_graph, run_plain, seeded
 

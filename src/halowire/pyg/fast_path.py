@@ -245,12 +245,13 @@ class FastSum(FastPath):
             return None
         features, weight = origin
         home = features.home
-        kept = next((one for one in self._kept if one.halo is features.halo and one.given.same(given)), None)
+        alike = [one for one in self._kept if one.halo is features.halo]
+        kept = next((one for one in alike if one.given.same(given)), None)
         if kept is None:
+            home.sums_anew |= bool(alike)
             own = matrices().rows.sum(bare(features), features.halo)
             kept = KeptSum(given, features.halo, own, home.bridge.fetch_once(own))
             self._kept = [*self._kept[1 - MOST_LISTS :], kept]
-            home.fetched = True
         home.summed = True
         found = HomeRows.of(kept.own, kept.of_halo, home, constant=True)
         if weight is None:

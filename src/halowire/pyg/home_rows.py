@@ -48,7 +48,8 @@ class Home:
         bridge: the bridge whose halo they know.
         draws: the seed and the epoch of this pass's dropout; None where nothing is dropped, as in a rehearsal.
         saved: widths of the exchanges that were not needed so far.
-        summed: whether sums of features were used; ``fetched``: whether they came from their owners in this pass.
+        summed: whether sums of features were used.
+        sums_anew: whether a layer has summed the same features before, over other edges or with other weights.
         drawn: whether values were dropped, by draws that belong to the nodes.
     """
 
@@ -57,7 +58,7 @@ class Home:
         self.draws = draws
         self.saved: list[int] = []
         self.summed = False
-        self.fetched = False
+        self.sums_anew = False
         self.drawn = False
         self._num_draws = 0
 

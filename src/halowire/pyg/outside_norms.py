@@ -13,6 +13,8 @@ NORMS = ("NativeBatchNormBackward0", "CudnnBatchNormBackward0", "MiopenBatchNorm
 """The autograd nodes of ``BatchNorm1d`` and, by a reshaped tensor, of ``InstanceNorm``."""
 MODEL = "GuardedBackward"
 """The node of a distributed model's output: what is behind it was checked."""
+MARKED = "AliasBackward0"
+"""The node of a result that was marked as rows of this worker."""
 
 
 def refuse_outside_norms(terms: Iterable[Tensor]) -> None:
@@ -39,5 +41,6 @@ def _over_rows(node: Any) -> bool:
     names: list[str] = []
     while node is not None and len(names) < 4:
         node = node.next_functions[0][0] if node.next_functions else None
-        names.append(node.name() if node is not None else "")
+        if node is not None and node.name() != MARKED:
+            names.append(node.name())
     return "TBackward0" in names or "TransposeBackward0" in names

@@ -272,7 +272,7 @@ def _one_number(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], out: A
     raise InputError(
         f"{name} sums, normalises or multiplies over rows of this worker, which has {owner.owned} of the "
         f"{owner.whole} {owner.kind or 'nodes'}, outside of a distributed model, so that the rows of other workers are "
-        "left out; give data.mean one value per row, put a norm or a product over edges into the model, prepare "
+        "left out; give data.mean one value per row, make a norm or a product over edges part of the model, prepare "
         "features before halowire.shard, or take all rows, without a gradient: data.gather(rows)"
     )
 

@@ -312,8 +312,8 @@ def try_pass(
         evaluated = run()
     summing, sums = steady_sums(passes) if passes else ((), ())
     forms = tuple(tuple(output.belongs for output in found) for found in (outputs, evaluated))
-    # What this pass fetched, the pass before it did not leave behind: it would travel in every pass.
-    anew = passing is not None and passing.home is not None and passing.home.fetched
+    # What the pass before it did not leave behind would travel in every pass.
+    anew = passing is not None and passing.home is not None and passing.home.sums_anew
     known = replace(known, forms=forms, summing=summing, sums=sums, sums_anew=anew)
     gradients = {name: _dense(parameter.grad) for name, parameter in model.named_parameters()}
     everything = [replace(output, values=output.values.detach()) for output in (*outputs, *given, *evaluated)]

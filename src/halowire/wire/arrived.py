@@ -11,8 +11,6 @@ from halowire.errors import MessageError
 from halowire.kernels import first_outside
 from halowire.wire.transport import Sizes, Transport
 
-MOST = 1 << 40
-"""More rows than any worker has."""
 REMEDY = "give all workers shards of the same partition and the same version of halowire, and start again"
 
 

@@ -21,7 +21,7 @@ from halowire.errors import InputError
 from halowire.events import SETUP
 from halowire.kernels import Csr, sent_over, take_rows
 from halowire.partitioning import HaloLists
-from halowire.wire.arrived import MOST, refuse_outside
+from halowire.wire.arrived import refuse_outside
 from halowire.wire.carriers import choose_carriers
 from halowire.wire.hop import Hop
 from halowire.wire.route import inverse_of
@@ -99,11 +99,11 @@ class HandOn:
         kept = _kept(lists, transport)
         between = torch.tensor([not machines.together(rank, peer) for peer in range(transport.size)])
         crosses = torch.repeat_interleave(between, torch.tensor(lists.send_counts))
-        sizes = torch.stack([crosses.sum(), (crosses & kept).sum()])
-        rows, crossing = transport.all_reduce(sizes, WHERE, SETUP).tolist()
+        sizes = torch.stack([crosses.sum(), (crosses & kept).sum(), torch.tensor(kept.numel())])
+        rows, crossing, most = transport.all_reduce(sizes, WHERE, SETUP).tolist()
         if crossing > (1 - LEAST_SAVING) * rows:
             return None
-        return _plan(lists, transport, kept, device)
+        return _plan(lists, transport, kept, device, most)
 
     def pass_on(self, data: Tensor, row_bytes: int, halo: Tensor, hop: Hop) -> None:
         """Hand on what others need, and write the bytes of all halo rows to ``halo``, uint8 ``[h * row_bytes]``.
@@ -147,11 +147,14 @@ def _kept(lists: HaloLists, transport: Transport) -> Tensor:
     return kept
 
 
-def _plan(lists: HaloLists, transport: Transport, kept: Tensor, device: torch.device) -> HandOn:
-    """Who of this machine carries what, found from the halos of its workers, which tell each other their ids."""
+def _plan(lists: HaloLists, transport: Transport, kept: Tensor, device: torch.device, most: int) -> HandOn:
+    """Who of this machine carries what, found from the halos of its workers, which tell each other their ids.
+
+    ``most`` is the number of rows that all workers send together.
+    """
     rank, size = transport.rank, transport.size
     members = transport.machines.beside(rank)
-    halos = _halos_beside(lists, transport, members)
+    halos = _halos_beside(lists, transport, members, most)
     me = members.index(rank)
     carrier = [torch.full((halo.numel(),), number) for number, halo in enumerate(map(torch.cat, halos))]
     starts = [[0, *torch.tensor([part.numel() for part in halo]).cumsum(0).tolist()] for halo in halos]
@@ -184,13 +187,15 @@ def _plan(lists: HaloLists, transport: Transport, kept: Tensor, device: torch.de
     )
 
 
-def _halos_beside(lists: HaloLists, transport: Transport, members: Sequence[int]) -> list[tuple[Tensor, ...]]:
-    """The ids of the halo rows of all ``members`` of this machine, by owner."""
+def _halos_beside(
+    lists: HaloLists, transport: Transport, members: Sequence[int], most: int
+) -> list[tuple[Tensor, ...]]:
+    """The ids of the halo rows of all ``members`` of this machine, by owner; no list is longer than ``most``."""
     rank, size = transport.rank, transport.size
     others = [member for member in members if member != rank]
     each = [size * (peer in others) for peer in range(size)]
     sizes = transport.swap(torch.tensor(lists.recv_counts).repeat(len(others)), each, each, WHERE).view(-1, size)
-    refuse_outside(sizes.view(-1), each, MOST, "the number of halo rows", transport, WHERE)
+    refuse_outside(sizes.view(-1), each, most + 1, "the number of halo rows", transport, WHERE)
     counts = {rank: list(lists.recv_counts)} | dict(zip(others, sizes.tolist(), strict=True))
     sent = [lists.num_halo * (peer in others) for peer in range(size)]
     received = [sum(counts[peer]) if peer in others else 0 for peer in range(size)]

@@ -14,7 +14,7 @@ from torch import Tensor
 from halowire.events import SETUP
 from halowire.kernels import Csr
 from halowire.partitioning import Shard, cover_counts, fewest_rows
-from halowire.wire.arrived import MOST, refuse_outside
+from halowire.wire.arrived import refuse_outside
 from halowire.wire.transport import Transport
 
 WHERE = "agreement on the sums that a machine gets"
@@ -64,8 +64,9 @@ def _edges_beside(shard: Shard, halo: Csr, transport: Transport) -> tuple[list[T
     counts = torch.bincount(owner[column], minlength=size)
     others = [peer for peer in machines.beside(rank) if peer != rank]
     each = [size * (peer in others) for peer in range(size)]
+    most = int(transport.all_reduce(torch.tensor([len(edges)]), WHERE, SETUP))  # no list is longer than all together
     sizes = transport.swap(counts.repeat(len(others)), each, each, WHERE).view(-1, size)
-    refuse_outside(sizes.view(-1), each, MOST, "the number of edges", transport, WHERE)
+    refuse_outside(sizes.view(-1), each, most + 1, "the number of edges", transport, WHERE)
     known = {rank: counts} | dict(zip(others, sizes, strict=True))
     sent = [len(edges) * (peer in others) for peer in range(size)]
     received = [int(known[peer].sum()) if peer in others else 0 for peer in range(size)]

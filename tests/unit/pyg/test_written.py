@@ -41,7 +41,7 @@ WORDS = {
     turned: r"`edge_index\.T` \(test_written",
     learnt: r"`edge_index\.requires_grad = \.\.\.` \(test_written",
     symmetric: r"`to_undirected\(edge_index, \.\.\.\)` \(test_written.*return to_undirected\(edge_index\)\) depends",
-    drawn: r"`negative_sampling\(edge_index, \.\.\.\)` \(test_written.*draw them with halowire\.Random",
+    drawn: r"`negative_sampling\(edge_index, \.\.\.\)` \(test_written.*data\.negative_sampling\(count\)",
     doubled: r"`edge_index \* \.\.\.` \(test_written.*edge_index \* 2\)",
 }
 

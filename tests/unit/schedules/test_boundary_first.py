@@ -16,7 +16,7 @@ from tests.support.rings import FEATURES, NODES, arc, ring
 class Silence(Transport):
     """Zeros arrive from everywhere."""
 
-    def all_to_all(self, send, send_bytes, received, recv_bytes, where, tag=None):
+    def all_to_all(self, send, send_bytes, received, recv_bytes, where, tag=None, envelope=None):
         return super().all_to_all(send, send_bytes, received.zero_(), recv_bytes, where, tag)
 
 
