@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from halowire.events import TRAIN
 from halowire.training import RECIPES
 from tests.support.allowed import LINKS, OF_KIND, allowed, refused
 from tests.support.device_case import few_waits, own_config_of, same_run
@@ -42,6 +43,15 @@ def _check(on_sim: Callable[..., list[Any]], name: str, recipe: str) -> None:
 @pytest.mark.parametrize(("name", "recipe"), QUICK)
 def test_a_model_on_a_device(on_sim: Callable[..., list[Any]], name: str, recipe: str) -> None:
     _check(on_sim, name, recipe)
+
+
+@pytest.mark.parametrize("recipe", ["exact", pytest.param("half", marks=pytest.mark.slow)])
+def test_the_first_layer_at_home_on_a_device(on_sim: Callable[..., list[Any]], recipe: str) -> None:
+    """Two layers, one of them at home: the result is the CPU's, and no halo row travels in training."""
+    both = on_sim(loop_on_both, "SAGEConv at home", recipe)
+    same_run(both)
+    few_waits(both, MOST_WAITS, first=1)
+    assert [outcome.sent[TRAIN] for pair in both for outcome in pair] == [0] * 4
 
 
 def test_fit_on_a_device(on_sim: Callable[..., list[Any]]) -> None:

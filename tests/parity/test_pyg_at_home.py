@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import torch
 import torch_geometric.nn as pyg
@@ -13,7 +11,7 @@ import halowire
 from halowire.errors import InputError
 from halowire.pyg.home_rows import Home, HomeRows, bare
 from halowire.wire import HEADER_BYTES, run_threads
-from tests.support.home_models import ALL, HIDDEN, LOCAL, MODELS, Net, train_here
+from tests.support.home_models import ALL, HIDDEN, LOCAL, MODELS, Net, Sorted, train_here
 from tests.support.pyg_case import (
     CLASSES,
     FEATURES,
@@ -88,15 +86,6 @@ def test_dropout_is_that_of_the_node_whoever_computes_it(first):
     assert (outs[0][2] == [0, 0]) == (first == 0)
 
 
-def test_auto_and_plain_send_the_rows_of_the_first_layer():
-    model = seeded(lambda: Net(pyg.SAGEConv))
-
-    def bytes_of(settings: dict[str, Any]) -> int:
-        return sum(part["sent"] for part in run_threads(2, lambda transport: train_here(transport, model, settings, 1)))
-
-    assert bytes_of({"wire.cover": "off"}) == bytes_of({"wire.plain": True}) > bytes_of({}) > bytes_of(LOCAL) == 0
-
-
 @pytest.mark.parametrize("workers", [2, pytest.param(4, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", [n for n, case in MODELS.items() if case[1] and n != "GATConv"])
 def test_later_layers_send_partial_sums(name, workers):
@@ -105,18 +94,6 @@ def test_later_layers_send_partial_sums(name, workers):
     compare(both, run_plain(model, make_graph(), ("x", "edge_index")))
     home = run_threads(workers, lambda transport: train_here(transport, model, LOCAL))
     assert 0 < sum(part["sent"] for part in both) < sum(part["sent"] for part in home)
-
-
-class Sorted(nn.Module):
-    """Looks at the features of all nodes of a worker at once, in a way that no row can do by itself."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.one = pyg.SAGEConv(FEATURES, HIDDEN, aggr="max")
-        self.two = pyg.SAGEConv(HIDDEN, CLASSES)
-
-    def forward(self, x: torch.Tensor, edge_index: torch.Tensor) -> torch.Tensor:
-        return self.two(self.one(x, edge_index).relu(), edge_index)
 
 
 def test_a_model_that_sends_all_its_rows_is_refused_with_local_and_trained_with_auto():

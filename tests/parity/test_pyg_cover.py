@@ -33,7 +33,8 @@ from tests.support.pyg_case import (
 )
 from tests.support.sum_layers import HIDDEN, LAYERS, Net, train_here
 
-ON = {"wire.cover": "on"}
+SENT = {"wire.first_layer": "exchange"}
+ON = SENT | {"wire.cover": "on"}
 PLAIN = {"wire.plain": True}
 
 
@@ -104,7 +105,7 @@ def test_auto_covers_where_rows_are_saved_and_plain_never():
     def here(settings: dict[str, Any]) -> list[dict[str, Any]]:
         return run_threads(2, lambda transport: train_here(transport, model, settings))
 
-    auto, on, plain, off = here({}), here(ON), here(PLAIN), here({"wire.cover": "off"})
+    auto, on, plain, off = here(SENT), here(ON), here(PLAIN), here(SENT | {"wire.cover": "off"})
     assert [part["sent"] for part in auto] == [part["sent"] for part in on]
     assert sum(part["sent"] for part in on) < sum(part["sent"] for part in plain)
     assert [part["sent"] for part in plain] == [part["sent"] for part in off]
@@ -244,7 +245,7 @@ def test_fit_sends_sums_and_predicts_as_without(tmp_path):
     model, data = pyg.models.GraphSAGE(5, 8, 3, 3), make_data()
 
     def fit(name: str, cover: str) -> Any:
-        settings = {"epochs": 4, "eval.every": 2, "threads": 1, "wire.cover": cover}
+        settings = SENT | {"epochs": 4, "eval.every": 2, "threads": 1, "wire.cover": cover}
         return halowire.fit(model, data, 2, settings=settings, out=tmp_path / name, quiet=True)
 
     on, off = fit("on", "on"), fit("off", "off")

@@ -21,7 +21,8 @@ from tests.support.pyg_case import assert_close, compare, make_graph, run_plain,
 
 SUMS = ("GCNConv", "SAGEConv mean", "GraphConv, weights", "TAGConv", "GATConv, then SAGEConv", "GCN2Conv")
 QUICK = ("SAGEConv mean", "GATConv, then SAGEConv")
-COVERS = ({"wire.cover": "off"}, {"wire.cover": "on"})
+EXCHANGE = {"wire.first_layer": "exchange"}
+COVERS = (EXCHANGE | {"wire.cover": "off"}, EXCHANGE | {"wire.cover": "on"})
 NAMES = ("x", "edge_index")
 
 
@@ -78,7 +79,7 @@ def test_the_setting_tells_machines_apart_or_not():
     model = seeded(covered.LAYERS["SAGEConv mean"])
     want, sent = run_plain(model, make_graph(), NAMES), {}
     for hosts in (1, 2):
-        settings = {"wire.cover": "off", "mesh.hosts": hosts}
+        settings = COVERS[0] | {"mesh.hosts": hosts}
         # The transport comes with other machines than the setting asks for.
         parts = hosted(lambda t, given=settings: covered.train_here(t, model, given), 4, 3 - hosts)
         compare(parts, want)

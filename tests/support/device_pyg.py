@@ -18,10 +18,10 @@ import halowire
 from halowire.pyg.hetero_data import cut_hetero
 from halowire.pyg.own_model import own_runner
 from halowire.pyg.shard_data import cut_data, of_shard
-from halowire.training import Config, Hooks, Trainer
+from halowire.training import Config, Hooks, Trainer, recipe_config
 from halowire.training.model_setup import output_width
 from halowire.wire.own_codec import Draws
-from tests.support.device_case import EpochCounts, Outcome, outcome_of, torch_kernels
+from tests.support.device_case import EpochCounts, Outcome, link_of, outcome_of, torch_kernels
 from tests.support.device_graphs import part_of
 from tests.support.hetero_case import build_hetero, make_hetero, make_owners
 from tests.support.list_case import PLAIN, list_graph
@@ -84,11 +84,16 @@ class Half(halowire.RowCodec):
         return data.view(torch.bfloat16).float()
 
 
-def for_recipe(model: nn.Module, recipe: str) -> nn.Module:
-    """``model``, without dropout where ``recipe`` codes changes: dropped rows change in every epoch."""
-    if recipe == "delta" and isinstance(model, Two):
+def without_dropout(model: nn.Module) -> nn.Module:
+    """``model``, which drops no values if it is a `Two`."""
+    if isinstance(model, Two):
         model.dropout = 0.0
     return model
+
+
+def for_recipe(model: nn.Module, recipe: str) -> nn.Module:
+    """``model``, without dropout where ``recipe`` codes changes: dropped rows change in every epoch."""
+    return without_dropout(model) if recipe == "delta" else model
 
 
 MODELS: dict[str, Callable[[], nn.Module]] = {
@@ -98,6 +103,7 @@ MODELS: dict[str, Callable[[], nn.Module]] = {
     "GINConv": lambda: Two(lambda i, o: pyg.GINConv(nn.Linear(i, o)), norm=False),
     "TransformerConv": lambda: Two(pyg.TransformerConv, norm=False),
     "SAGEConv max": lambda: Two(lambda i, o: pyg.SAGEConv(i, o, aggr="max"), norm=False),
+    "SAGEConv at home": lambda: without_dropout(Two(pyg.SAGEConv, norm=False)),
     "own": Own,
     "DropEdges": Dropping,
 }
@@ -123,7 +129,8 @@ def loop_on(device: str, name: str, recipe: str, counts: Counts, epochs: int = 4
         graph = list_graph(sort=False)
         data = cut_data({key: graph[key] for key in names}, make_owner(2), transport, where)
         inputs = tuple(data[key] for key in names)
-    model = halowire.distribute(for_recipe(model.to(device), recipe), data, recipe).train()
+    settings = link_of(recipe_config(recipe, own_model=True))
+    model = halowire.distribute(for_recipe(model.to(device), recipe), data, recipe, settings).train()
     optimiser = torch.optim.SGD(model.parameters(), lr=0.01)
     torch.manual_seed(5 + transport.rank)
     waits: list[Counter[tuple[str, str]]] = []

@@ -12,6 +12,7 @@ from torch import nn
 
 import halowire
 from halowire.events import EVAL, TRAIN
+from halowire.pyg.distribute import state_of
 from halowire.pyg.shard_data import cut_data
 from tests.support.pyg_case import CLASSES, FEATURES, make_graph, owners, weights_of
 
@@ -51,6 +52,18 @@ class Projected(nn.Module):
         return self.leave(self.one(start, start, edge_index).relu())
 
 
+class Sorted(nn.Module):
+    """Looks at the features of all nodes of a worker at once, in a way that no row can do by itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one = pyg.SAGEConv(FEATURES, HIDDEN, aggr="max")
+        self.two = pyg.SAGEConv(HIDDEN, CLASSES)
+
+    def forward(self, x: torch.Tensor, edge_index: torch.Tensor) -> torch.Tensor:
+        return self.two(self.one(x, edge_index).relu(), edge_index)
+
+
 MODELS = {
     "GCNConv": (lambda: Net(pyg.GCNConv), 0),
     "SAGEConv, LayerNorm": (lambda: Net(pyg.SAGEConv, nn.LayerNorm(HIDDEN)), 0),
@@ -63,18 +76,20 @@ MODELS = {
 
 
 def train_here(
-    transport: Any, model: nn.Module, settings: dict[str, Any], passes: int = 2, method: str = "random"
-) -> dict[str, Any]:
+    transport: Any, model: nn.Module, settings: dict[str, Any], passes: int = 2, method: str = "random",
+    recipe: str = "exact", names: tuple[str, ...] = ("x", "edge_index"),
+) -> dict[str, Any]:  # fmt: skip
     """The last of some passes: output, loss, gradients, bytes; then an evaluation."""
     data = cut_data(make_graph(), owners(method, transport.size), transport)
-    own = halowire.distribute(copy.deepcopy(model), data, "exact", settings).train()
+    own = halowire.distribute(copy.deepcopy(model), data, recipe, settings).train()
+    inputs = [getattr(data, name) for name in names]
     state = {name: value.clone() for name, value in own.state_dict().items()}
     ledger, sent, evaluated = transport.ledger, 0, 0
     for _ in range(passes):
         own.load_state_dict(state)
         own.zero_grad()
         before = ledger.totals[TRAIN]
-        out = own(data.x, data.edge_index)
+        out = own(*inputs)
         loss = data.mean((out * weights_of(torch.empty(len(make_graph()["x"]), CLASSES))[data.rows]).square())
         loss.backward()
         sent = ledger.totals[TRAIN] - before
@@ -84,9 +99,10 @@ def train_here(
     own.eval()
     before = ledger.totals[EVAL]
     with torch.no_grad():
-        found |= {"eval": own(data.x, data.edge_index)}
+        found |= {"eval": own(*inputs)}
     evaluated = ledger.totals[EVAL] - before
     transport.settle()
     counts = data.shard.send_counts, data.shard.recv_counts
     peers = tuple(sum(count > 0 for count in of) for of in counts)
+    found["first"] = state_of(own).savings.first
     return found | {"eval_sent": evaluated, "rows_sent": sum(counts[0]), "asked": sum(counts[1]), "peers": peers}

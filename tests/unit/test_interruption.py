@@ -8,11 +8,13 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
 from halowire.interruption import ECHO, PATIENCE, second_interrupt_ends
 
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 HANGS = """
 import ctypes, signal
 from halowire.interruption import second_interrupt_ends
@@ -29,7 +31,17 @@ def started(body: str) -> subprocess.Popen[str]:
     words = [sys.executable, "-c", HANGS.replace("BODY", body)]
     process = subprocess.Popen(words, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout is not None and process.stdout.readline() == "ready\n"
+    asleep, end = 0, time.monotonic() + 20
+    while asleep < 3:  # in the native call, not on the way to it
+        time.sleep(0.1)
+        asleep = asleep + 1 if state_of(process.pid) == "S" else 0
+        assert time.monotonic() < end, "the process does not wait"
     return process
+
+
+def state_of(pid: int) -> str:
+    """The state of a process's first thread; ``S`` sleeps."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -77,7 +76,9 @@ class Bridge:
     def keep(self, rows: Tensor) -> None:
         """Fetch the halo's rows of ``rows`` ``[n, ...]`` now, and again only when ``rows`` were changed."""
         if self.transport.size > 1 and not rows.requires_grad:
-            self._kept.append(KeptRows(rows, rows._version, self.extend(rows, 0)))
+            kept = KeptRows(rows)
+            kept.take(self.extend(rows, 0), self.num_owned)
+            self._kept.append(kept)
 
     def extend(self, values: Tensor, dim: int) -> Tensor:
         """``values`` with the halo's rows appended along ``dim``, whose extent grows from ``n`` to ``n + h``."""
@@ -93,19 +94,21 @@ class Bridge:
         return found
 
     def kept_halo(self, values: Tensor) -> Tensor | None:
-        """The halo's rows of ``values`` ``[n, ...]`` where they are kept, up to date; else None."""
-        extended = self._up_to_date(values)
-        return None if extended is None else extended[self.num_owned :]
+        """The halo's rows of ``values`` ``[n, ...]`` where they are kept, up to date; else None.
 
-    def _up_to_date(self, values: Tensor) -> Tensor | None:
-        """``values`` with the halo's rows where these are kept; they are fetched again if ``values`` were changed."""
+        They are the same tensor until ``values`` are changed.
+        """
+        kept = self._up_to_date(values)
+        return None if kept is None else kept.halo
+
+    def _up_to_date(self, values: Tensor) -> KeptRows | None:
+        """What is kept of ``values``, if anything is; the halo's rows are fetched again if ``values`` were changed."""
         kept = next((kept for kept in self._kept if kept.rows is values), None)
         if kept is None or carries_gradient(values):
             return None
         if kept.rows._version != kept.version:
-            kept.extended = self._fetched(kept.rows.detach(), 0)
-            kept.version = kept.rows._version
-        return kept.extended
+            kept.take(self._fetched(kept.rows.detach(), 0), self.num_owned)
+        return kept
 
     def held(self, values: Tensor) -> Tensor | None:
         """``values`` ``[n, ...]`` with the halo's rows; None where a message must fetch them."""
@@ -114,8 +117,10 @@ class Bridge:
             if values.knows(self):
                 return values.read()
             values = bare(values)
-        extended = self._up_to_date(values)
-        return values if extended is None and self.transport.size == 1 else extended
+        kept = self._up_to_date(values)
+        if kept is None:
+            return values if self.transport.size == 1 else None
+        return kept.extended
 
     def crossing(self, rows: Tensor) -> Crossing:
         """The next crossing of this pass, which carries ``rows`` ``[n, k]``.
@@ -160,13 +165,21 @@ class Bridge:
         return extended.view(self.num_owned + self.num_halo, *first.shape[1:]).movedim(0, dim)
 
 
-@dataclass
 class KeptRows:
-    """Rows that every pass reads and that rarely change; ``extended`` adds the halo's rows as of this ``version``."""
+    """Rows that every pass reads and that rarely change; ``extended`` adds the ``halo``, as of this ``version``."""
 
-    rows: Tensor
-    version: int
     extended: Tensor
+    halo: Tensor
+    version: int
+
+    def __init__(self, rows: Tensor) -> None:
+        self.rows = rows
+
+    def take(self, extended: Tensor, num_owned: int) -> None:
+        """Keep ``extended`` as what belongs to the rows as they are now."""
+        self.extended = extended
+        self.halo = extended[num_owned:]
+        self.version = self.rows._version
 
 
 class SumAtOwners(Function):

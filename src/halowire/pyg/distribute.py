@@ -22,7 +22,7 @@ from halowire.pyg.entries import MethodEntry, ModuleEntry, own_methods
 from halowire.pyg.fast_path import LayerPath, use_fast_paths
 from halowire.pyg.fitting_rows import refuse_unfitting
 from halowire.pyg.hetero_data import HeteroShardData
-from halowire.pyg.home_choice import rehearsed_at_home
+from halowire.pyg.home_choice import rehearsed_at_home, settled_first
 from halowire.pyg.home_rows import Home, bare
 from halowire.pyg.leaves import changed
 from halowire.pyg.light_gcn import rows_entry, spread_light_gcn
@@ -192,7 +192,7 @@ class Attachment:
         self._checked: dict[str, Rehearsed] = {}
         self._exchanges: dict[tuple[ModelPass, Rehearsed], HaloExchanges] = {}
         self.savings = Savings()
-        self.arriving: list[int] = []
+        self.arriving: dict[str, int] = {}
         self._forms: tuple[Belongs, ...] = ()
         self._heard = data.reduction.heard
         self._around = contextlib.ExitStack()
@@ -382,7 +382,7 @@ class Attachment:
         self.data.transport.all_reduce(failures, "check of the model", SETUP)
         refused, unchecked = (float(count) > 0 for count in failures)
         if not refused and not unchecked:
-            return known
+            return settled_first(known, call, self._config, self._codec)
         telling = failure if refused != uncheckable else None
         raise self._shared(telling, InputError if refused else UncheckableError) from failure
 

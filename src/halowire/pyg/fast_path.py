@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,7 @@ from halowire.layers import Attending, AttentionGradients, Incoming, Summing, em
 from halowire.pyg.bridge import Bridge
 from halowire.pyg.edges import Edges, unmarked
 from halowire.pyg.home_rows import HomeRows, bare, product
-from halowire.pyg.layer_sums import LayerSums
+from halowire.pyg.layer_sums import MOST_LISTS, LayerSums, SteadyInputs
 from halowire.pyg.pattern import Pattern, Weighted
 from halowire.pyg.row_order import DegreeForward, TypeForward
 from halowire.pyg.stacked import Stacked
@@ -171,6 +172,20 @@ class FastPath:
         return self._pattern
 
 
+@dataclass(frozen=True, eq=False)
+class KeptSum:
+    """The sums ``A x`` of owned rows, ``own``, and ``of_halo`` rows, of features whose halo rows are ``halo``."""
+
+    given: SteadyInputs
+    halo: Tensor
+    own: Tensor
+    of_halo: Tensor
+
+    def __deepcopy__(self, memo: dict[int, object]) -> KeptSum:
+        """Return the same sums: a copied layer sums the same features."""
+        return self
+
+
 class FastSum(FastPath):
     """Replaces ``propagate`` of a layer that sums or averages rows, and may get partial sums in their place.
 
@@ -181,7 +196,7 @@ class FastSum(FastPath):
         super().__init__(layer, path)
         self.sums = LayerSums(name)
         self._weight_name = weight_name
-        self._sums: tuple[tuple[Weighted, Tensor], Tensor, Tensor] | None = None
+        self._kept: list[KeptSum] = []
 
     def __call__(self, edge_index: Any, size: Any = None, **inputs: Any) -> Tensor:
         """The layer's aggregated messages."""
@@ -205,7 +220,7 @@ class FastSum(FastPath):
 
         bridge: Bridge = edge_index.bridge
         if isinstance(rows, HomeRows) and rows.knows(bridge):
-            summed = self._home_sum(rows, matrices())
+            summed = self._home_sum(rows, matrices)
             if summed is not None:
                 return summed
         held = bridge.held(rows)
@@ -218,21 +233,27 @@ class FastSum(FastPath):
         out: Tensor = WeightedSum.apply(*given)  # type: ignore[no-untyped-call]
         return out
 
-    def _home_sum(self, rows: HomeRows, matrices: Weighted) -> HomeRows | None:
+    def _home_sum(self, rows: HomeRows, matrices: Callable[[], Weighted]) -> HomeRows | None:
         """The sum of features, or of their products with a weight, ``A x W = (A x) W``, which knows its halo too.
 
-        ``A x`` is added up once, and its halo rows come from their owners once; None where ``rows`` are others.
+        ``A x`` is added up once, and its halo rows come from their owners once: whether they are here already, all
+        workers find alike, from what the layer is called with. None where ``rows`` are others.
         """
         origin = (rows, None) if rows.constant else rows.origin
-        if origin is None or type(self._layer).__name__ not in STEADY:
+        given = self.sums.given
+        if origin is None or given is None or type(self._layer).__name__ not in STEADY:
             return None
         features, weight = origin
-        place = (matrices, features.halo)
-        if self._sums is None or any(one is not other for one, other in zip(self._sums[0], place, strict=True)):
-            own = matrices.rows.sum(bare(features), features.halo)
-            halo = features.home.bridge.fetch_once(own)
-            self._sums = place, own, halo
-        found = HomeRows.of(*self._sums[1:], features.home, constant=True)
+        home = features.home
+        alike = [one for one in self._kept if one.halo is features.halo]
+        kept = next((one for one in alike if one.given.same(given)), None)
+        if kept is None:
+            home.sums_anew |= bool(alike)
+            own = matrices().rows.sum(bare(features), features.halo)
+            kept = KeptSum(given, features.halo, own, home.bridge.fetch_once(own))
+            self._kept = [*self._kept[1 - MOST_LISTS :], kept]
+        home.summed = True
+        found = HomeRows.of(kept.own, kept.of_halo, home, constant=True)
         if weight is None:
             return found
         rows.home.saved.append(rows.shape[1])

@@ -10,6 +10,7 @@ over all workers is the exact one. Any other operation gives the owned rows alon
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import torch
@@ -30,7 +31,8 @@ TOGETHER = {
     "add", "sub", "mul", "div", "true_divide", "rsub", "__add__", "__radd__", "__sub__", "__rsub__", "__mul__",
     "__rmul__", "__truediv__",
 }  # fmt: skip
-"""Functions of two tensors, value by value: both are `HomeRows`, or one is the same for all rows, a number or ``[k]``.
+"""Functions of two tensors, value by value: both are `HomeRows`, or one is the same for all rows: a number, or ``[k]``
+beside rows ``[n, k]``.
 
 A tensor ``[1, k]`` may be one row for all of them, or the only row of a worker with one node, and does not count."""
 PRODUCTS = {"linear", "matmul", "__matmul__", "mm"}
@@ -46,12 +48,18 @@ class Home:
         bridge: the bridge whose halo they know.
         draws: the seed and the epoch of this pass's dropout; None where nothing is dropped, as in a rehearsal.
         saved: widths of the exchanges that were not needed so far.
+        summed: whether sums of features were used.
+        sums_anew: whether a layer has summed the same features before, over other edges or with other weights.
+        drawn: whether values were dropped, by draws that belong to the nodes.
     """
 
     def __init__(self, bridge: Any, draws: tuple[int, int] | None = None) -> None:
         self.bridge = bridge
         self.draws = draws
         self.saved: list[int] = []
+        self.summed = False
+        self.sums_anew = False
+        self.drawn = False
         self._num_draws = 0
 
     def welcome(self, value: Any) -> Any:
@@ -59,8 +67,8 @@ class Home:
         return changed(value, self._welcome)
 
     def _welcome(self, leaf: Any) -> Any:
-        kept = self.bridge.kept_halo(leaf) if type(leaf) is Tensor and leaf.dim() == 2 else None
-        return leaf if kept is None else HomeRows.of(leaf, kept, self, constant=True)
+        kept = self.bridge.kept_halo(leaf)
+        return leaf if kept is None or kept.dim() != 2 else HomeRows.of(leaf, kept, self, constant=True)
 
     def factors(self, p: float, width: int) -> tuple[Tensor, Tensor]:
         """The factors of the next dropout, for owned and for halo rows: a node has the same ones on all workers."""
@@ -96,7 +104,7 @@ class HomeRows(Tensor):
         rows.home = home
         rows.constant = constant
         rows.origin = None
-        rows.version = _version(own)
+        rows.version = _version(rows)
         return rows
 
     def knows(self, bridge: Any) -> bool:
@@ -115,7 +123,7 @@ class HomeRows(Tensor):
     ) -> Any:
         """Call ``func`` on the owned rows and, where it works row by row, on those of the halo."""
         kwargs, name = kwargs or {}, getattr(func, "__name__", "")
-        if any(kind not in (HomeRows, Tensor) for kind in types):
+        if any(_rule(kind) not in (_rule(Tensor), _rule(HomeRows)) for kind in types):
             return NotImplemented  # edges read these rows by rules of their own
         rows = [leaf for leaf in leaves((args, kwargs)) if isinstance(leaf, HomeRows)]
         known = all(row.version == _version(row) and row.home is rows[0].home for row in rows)
@@ -130,6 +138,12 @@ class HomeRows(Tensor):
         if name == "linear" and rows[0].constant and bias is None and len(args) > 1:
             found.origin = rows[0], args[1]
         return found
+
+
+@cache
+def _rule(kind: type) -> Any:
+    """What decides on the functions of tensors of this ``kind``."""
+    return getattr(getattr(kind, "__torch_function__", None), "__func__", None)
 
 
 def bare(value: Any) -> Any:
@@ -162,7 +176,8 @@ def _by_row(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         return dim in (1, -1) and all(isinstance(item, HomeRows) and item.dim() == 2 for item in args[0])
     tensors = [leaf for leaf in leaves((args, kwargs)) if isinstance(leaf, Tensor)]
     if name in TOGETHER:
-        return all(isinstance(leaf, HomeRows) or leaf.dim() < 2 for leaf in tensors)
+        least = min(leaf.dim() for leaf in tensors if isinstance(leaf, HomeRows))
+        return all(isinstance(leaf, HomeRows) or leaf.dim() < least for leaf in tensors)
     alone = isinstance(args[0], HomeRows) and sum(isinstance(leaf, HomeRows) for leaf in tensors) == 1
     return alone and _of_one(name, args, kwargs, len(tensors))
 
@@ -176,21 +191,34 @@ def _of_one(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], num_tensor
     return name in PRODUCTS or (name in EACH_VALUE and num_tensors == 1)
 
 
+def drops_by_node(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether the function ``name`` is a dropout whose result knows its halo, because a copy of a row drops alike."""
+    given = _of_dropout(args, kwargs)
+    rows, p = given["input"], given.get("p", 0.5)
+    drops = name == "dropout" and not given.get("inplace") and 0 <= p < 1
+    return drops and isinstance(rows, HomeRows) and rows.dim() == 2
+
+
+def _of_dropout(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    return dict(zip(("input", "p", "training", "inplace"), args, strict=False)) | kwargs
+
+
 def _dropped(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Dropout whose factors belong to the nodes, so that a copy of a row drops what its owner drops."""
-    given = dict(zip(("input", "p", "training", "inplace"), args, strict=False)) | kwargs
-    rows, p = given["input"], given.get("p", 0.5)
-    if not isinstance(rows, HomeRows) or rows.dim() != 2 or given.get("inplace") or not 0 <= p < 1:
+    if not drops_by_node("dropout", args, kwargs):
         return func(*bare(args), **bare(kwargs))
+    given = _of_dropout(args, kwargs)
+    rows, p = given["input"], given.get("p", 0.5)
     if not given.get("training", True) or p == 0:
         return rows
     own, halo = rows.home.factors(p, rows.shape[1])
     return HomeRows.of(bare(rows) * own.to(rows.dtype), rows.halo * halo.to(rows.dtype), rows.home)
 
 
-def changing(rows: Any) -> Any:
-    """``rows`` as if they were others in every pass, as dropout makes them."""
-    return HomeRows.of(rows, rows.halo, rows.home) if isinstance(rows, HomeRows) else rows
+def changing(rows: HomeRows) -> HomeRows:
+    """``rows`` as if they were others in every pass, as dropout by node makes them."""
+    rows.home.drawn = True
+    return HomeRows.of(rows, rows.halo, rows.home)
 
 
 def product(rows: HomeRows, weight: Tensor) -> HomeRows:

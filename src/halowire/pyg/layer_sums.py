@@ -113,11 +113,11 @@ class Agreed:
 
 
 class LayerSums:
-    """The partial sums of the layer ``name``."""
+    """The partial sums of the layer ``name``, and what it was ``given`` last."""
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._given: SteadyInputs | None = None
+        self.given: SteadyInputs | None = None
 
     def __deepcopy__(self, memo: dict[int, object]) -> LayerSums:
         """For a copied layer, which was not called yet."""
@@ -125,7 +125,7 @@ class LayerSums:
 
     def note(self, layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Note what ``layer`` is called with, before its forward."""
-        self._given = SteadyInputs.of(layer, args, kwargs)
+        self.given = SteadyInputs.of(layer, args, kwargs)
 
     def routed(self, bridge: Bridge, crossing: Crossing, edges: Callable[[], Weighted]) -> tuple[Weighted, Crossing]:
         """The matrices and the crossing of a sum: those of partial sums where these travel, else of all halo rows.
@@ -134,8 +134,8 @@ class LayerSums:
         """
         passing = bridge.passing
         if passing.noted is not None and not in_backward():
-            passing.noted.append(Noted(self.name, crossing.number, self._given))
-        exchanges, given = passing.exchanges, self._given
+            passing.noted.append(Noted(self.name, crossing.number, self.given))
+        exchanges, given = passing.exchanges, self.given
         if given is None or exchanges is None or self.name not in exchanges.summing or in_backward():
             return edges(), crossing
         alike = [one for one in bridge.agreed if one.given.like(given)]

@@ -137,7 +137,7 @@ class OwnRunner(Runner):
 
     def facts(self) -> dict[str, Any]:
         """The rows that arrive in every exchange; only the end shows what served each layer, and so what hid them."""
-        return {"overlap": {}, "wire_rows": {str(number): rows for number, rows in enumerate(self._arriving, 1)}}
+        return {"overlap": {}, "wire_rows": self._arriving}
 
     @property
     def remembers(self) -> bool:

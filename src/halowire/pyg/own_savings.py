@@ -11,7 +11,7 @@ from halowire.events import SETUP
 from halowire.pyg.data_part import ShardData
 from halowire.pyg.hetero_data import HeteroShardData
 from halowire.pyg.trial import Rehearsed
-from halowire.training import Config, FirstLayer, PartialSums, Savings, against_cover, choose_cover
+from halowire.training import Config, PartialSums, Savings, against_cover, choose_cover
 from halowire.wire import sample_size
 
 NO_LAYER = "no layer of the model adds rows up with edges and weights that stay the same from pass to pass"
@@ -22,10 +22,10 @@ def own_savings(known: Rehearsed, part: ShardData | HeteroShardData, config: Con
     """The choice for calls of a model whose rehearsal found ``known``; all workers call this together."""
     if part.transport.size == 1 or not (known.widths or known.saved):
         return Savings()
-    return Savings(_cover(known, part, config), _first_layer(known, config))
+    return Savings(cover_of(known, part, config), known.first)
 
 
-def _cover(known: Rehearsed, part: ShardData | HeteroShardData, config: Config) -> PartialSums:
+def cover_of(known: Rehearsed, part: ShardData | HeteroShardData, config: Config) -> PartialSums:
     """Whether partial sums travel, for the layers that can have them."""
     if known.widths and not known.sums and config.wire.cover == "on":
         raise InputError(
@@ -38,21 +38,13 @@ def _cover(known: Rehearsed, part: ShardData | HeteroShardData, config: Config) 
     return PartialSums(False, f"because {NO_LAYER}", 0)
 
 
-def _first_layer(known: Rehearsed, config: Config) -> FirstLayer:
-    """Whether the first rows of the halo are computed at home: only where the settings ask for it."""
-    if known.saved:
-        return FirstLayer(True, "as --wire.first-layer local asks")
-    if config.wire.plain or config.wire.first_layer == "exchange":
-        return FirstLayer(False, "as the settings ask")
-    return FirstLayer(False, "because a model of one's own is changed only where --wire.first-layer local asks for it")
-
-
 def travelling(
     known: Rehearsed, part: ShardData | HeteroShardData, savings: Savings, share: float
-) -> tuple[list[int], list[int], list[int]]:
+) -> tuple[list[int], list[int], dict[str, int]]:
     """For every coded exchange the rows of all workers that travel where a ``share`` does, and their messages.
 
-    The third list has the rows that arrive at this worker. All workers call this together.
+    The rows that arrive at this worker come last, by the number of the exchange; those that are computed at home have
+    names of their own. All workers call this together.
     """
     counts: dict[str, Collection[int]] = {name: halo.recv_counts for name, halo in part.halos.items()}
     kinds = list(known.halos)
@@ -65,9 +57,12 @@ def travelling(
     return (
         [of_all[kind][0] for kind in kinds],
         [of_all[kind][1] for kind in kinds],
-        [sum(counts[kind]) for kind in kinds],
+        {f"{AT_HOME} {number}": 0 for number in range(1, len(known.saved) + 1)}
+        | {str(number): sum(counts[kind]) for number, kind in enumerate(kinds, 1)},
     )
 
 
+AT_HOME = "at home"
+"""Stands before the numbers of exchanges that are not needed."""
 IN_PLACE = "partial sums"
 """Stands among the names of halos for the rows and partial sums in the place of the halo of a `ShardData`."""

@@ -58,7 +58,14 @@ class Difference(Exception):  # noqa: N818
 SMALL = Size(NODES, EDGES, gradients=True)
 
 
-def rehearse(model: nn.Module, call: Call, most: int, weights: NodeWeights, at_home: bool = False) -> Rehearsed:
+def rehearse(
+    model: nn.Module,
+    call: Call,
+    most: int,
+    weights: NodeWeights,
+    at_home: bool = False,
+    enough: Callable[[Rehearsed], bool] | None = None,
+) -> Rehearsed:
     """Compare ``model`` on whole random graphs and on the same graphs cut in two; return what is known of such a call.
 
     On a small graph, forward in training and evaluation mode, all weight gradients and all buffers are compared,
@@ -67,10 +74,13 @@ def rehearse(model: nn.Module, call: Call, most: int, weights: NodeWeights, at_h
     every number that the model hands to torch and that could be the number of a node or an edge: every number below
     ``most``, the nodes and edges of the whole graph. Those ``weights`` that have a row for each node get as many rows
     as the random graph has nodes. ``at_home``: workers compute the rows of their halo themselves, where they can.
+    ``enough`` says whether what the smallest graph shows is all that is asked.
     """
     notes = Notes()
     model, call = _checkable(model, call)
     known = _majority(SMALL, lambda seed: _attempt(model, call, seed, SMALL, notes, weights, at_home))
+    if enough is not None and enough(known):
+        return known
     for size in _larger(_telling_size(notes.numbers, model, call, most)):
         _majority(size, lambda seed, size=size: _attempt(model, call, seed, size, Notes(), weights, at_home))  # type: ignore[misc]
     return known
@@ -159,7 +169,8 @@ def _attempt(
     generator = torch.Generator().manual_seed(seed)
     graph, owner = _random(call, generator, size, bool(weights.dims))
     model = weights.resized(model, size.nodes, generator)
-    want = _plain_pass(model, call, graph, _all_rows(graph, size), size, notes)
+    whole = torch.arange(size.nodes) if isinstance(graph, dict) else whole_rows(graph)
+    want = _plain_pass(model, call, graph, whole, size, notes)
     rounding = _rounding(model, call, graph, want, weights) if size.gradients else {}
 
     def work(transport: InProcessTransport) -> Outcome:
@@ -181,10 +192,6 @@ def _attempt(
     # Which list of edges an output follows shows on the whole graph, which has self loops if the real one has.
     known: Rehearsed = parts[0].known
     return replace(known, forms=want.known.forms)
-
-
-def _all_rows(graph: Any, size: Size) -> RowNumbers:
-    return torch.arange(size.nodes) if isinstance(graph, dict) else whole_rows(graph)
 
 
 def _cut(

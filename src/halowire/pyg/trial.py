@@ -20,7 +20,7 @@ from halowire.pyg.drop_edges import DropEdges
 from halowire.pyg.edges import Edges
 from halowire.pyg.hetero_data import HeteroShardData
 from halowire.pyg.hetero_trial import HeteroSlots
-from halowire.pyg.home_rows import Home, bare, changing
+from halowire.pyg.home_rows import Home, bare, changing, drops_by_node
 from halowire.pyg.layer_sums import Noted, steady_sums
 from halowire.pyg.leaves import leaves
 from halowire.pyg.model_pass import ModelPass
@@ -30,6 +30,7 @@ from halowire.pyg.pair_trial import label_of, name_among, pairs_called, shape_of
 from halowire.pyg.pairs import Pairs, pair_names, refuse_ends
 from halowire.pyg.row_numbers import RowNumbers
 from halowire.pyg.slots import Slot, fill, form
+from halowire.training import FirstLayer
 
 DRAWS = {
     "rand", "rand_like", "randn", "randn_like", "randint", "randint_like", "randperm", "bernoulli", "bernoulli_",
@@ -205,7 +206,9 @@ class Rehearsed:
     ``saved`` are the widths of the exchanges that are not needed because workers compute the rows of their halo
     themselves. ``summing`` are the names of the layers that get the same edges and weights in every pass, so that
     partial sums can travel to them, ``sums`` the numbers of their coded exchanges.
-    ``forms`` say what the outputs belong to, in training and in evaluation.
+    ``forms`` say what the outputs belong to, in training and in evaluation. ``summed`` and ``drawn`` are those of
+    `Home`, ``sums_anew`` says that sums of features would come from their owners in every pass. ``at_home`` is what is
+    known with the halo's rows computed at home, where that is still to be chosen, and ``first`` the choice.
     """
 
     widths: tuple[int, ...]
@@ -215,6 +218,11 @@ class Rehearsed:
     saved: tuple[int, ...] = ()
     summing: tuple[str, ...] = ()
     sums: tuple[int, ...] = ()
+    summed: bool = False
+    drawn: bool = False
+    sums_anew: bool = False
+    at_home: Rehearsed | None = field(default=None, compare=False)
+    first: FirstLayer | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -304,7 +312,9 @@ def try_pass(
         evaluated = run()
     summing, sums = steady_sums(passes) if passes else ((), ())
     forms = tuple(tuple(output.belongs for output in found) for found in (outputs, evaluated))
-    known = replace(known, forms=forms, summing=summing, sums=sums)
+    # What the pass before it did not leave behind would travel in every pass.
+    anew = passing is not None and passing.home is not None and passing.home.sums_anew
+    known = replace(known, forms=forms, summing=summing, sums=sums, sums_anew=anew)
     gradients = {name: _dense(parameter.grad) for name, parameter in model.named_parameters()}
     everything = [replace(output, values=output.values.detach()) for output in (*outputs, *given, *evaluated)]
     return Outcome(everything, trace, gradients, dict(model.named_buffers()), rows, known)
@@ -342,7 +352,8 @@ class Still(TorchFunctionMode):
             given = args[0] if args else kwargs["input"]
             if _drops(args, kwargs):
                 self._notes.drops.add(self._count_exchanges())
-                return changing(given)
+                # Any other dropout gives the owned rows alone, drawn by torch.
+                return changing(given) if drops_by_node(name, args, kwargs) else bare(given)
             return given
         if name in DRAWS:
             raise InputError(
@@ -370,7 +381,9 @@ def _known(model: nn.Module, passing: ModelPass | None, notes: Notes) -> Rehears
     drops_values = min(notes.drops, default=len(widths)) < len(widths)
     home = None if passing is None else passing.home
     known = Rehearsed(widths, bool(widths) and (drops_edges or drops_values), halos)
-    return known if home is None else replace(known, saved=tuple(home.saved))
+    if home is None:
+        return known
+    return replace(known, saved=tuple(home.saved), summed=home.summed, drawn=home.drawn)
 
 
 def _tracer(name: str, trace: dict[tuple[str, int], Tensor]) -> Callable[[nn.Module, Any, Any], None]:

@@ -7,18 +7,20 @@ from halowire.training.comparison import Cell, Comparison, refuse_other_comparis
 from halowire.training.config import Config, GraphConfig, ModelConfig, ModelName, PartitionConfig, TaskConfig
 from halowire.training.cover_choice import PartialSums, against_cover, choose_cover
 from halowire.training.earlier_run import bring_back, earlier_run_kept, forget_earlier, holds_run, set_aside
-from halowire.training.first_layer_choice import FirstLayer
+from halowire.training.first_layer_choice import FirstLayer, asked, chosen
 from halowire.training.generators import generator_states, restore_generators
 from halowire.training.graph_parallel import GraphParallel
-from halowire.training.home_price import ETHERNET, LOOPBACK, Surroundings
+from halowire.training.home_price import ETHERNET, LOOPBACK, FirstRows, Surroundings, home_price
 from halowire.training.job import PREDICTIONS, Job, graph_sizes, holds_parts, refuse_other_job, refuse_other_sizes
 from halowire.training.link_task import Decoder, LinkTask, PairRows, dot_product
 from halowire.training.loop import EXTRAS, Hooks, Silent, Trainer
+from halowire.training.machine_shares import Spread
 from halowire.training.marked_nodes import refuse_other_counts
 from halowire.training.memory_estimate import MemoryEstimate, estimate, least, refuse_too_large
 from halowire.training.model_setup import policy_of, travelling_widths
 from halowire.training.outcome import Run, finished, worker_error
 from halowire.training.predict import check_format, gather_predictions, predict, write_predictions
+from halowire.training.rate_plan import epoch_bytes
 from halowire.training.recipes import RECIPES, recipe_config
 from halowire.training.row_age import trained_part
 from halowire.training.rule import Kind, Rule, Situation, dashed, mesh_for_hosts, mesh_of, pipelined
@@ -54,6 +56,7 @@ __all__ = [
     "Config",
     "Decoder",
     "FirstLayer",
+    "FirstRows",
     "Found",
     "GraphConfig",
     "GraphParallel",
@@ -74,6 +77,7 @@ __all__ = [
     "Savings",
     "Silent",
     "Situation",
+    "Spread",
     "Staged",
     "Surroundings",
     "Task",
@@ -82,14 +86,17 @@ __all__ = [
     "against_cover",
     "agree",
     "agreed",
+    "asked",
     "best_weights",
     "bring_back",
     "check_format",
     "choose_cover",
+    "chosen",
     "cut_for",
     "dashed",
     "dot_product",
     "earlier_run_kept",
+    "epoch_bytes",
     "estimate",
     "find_checkpoint",
     "finished",
@@ -102,6 +109,7 @@ __all__ = [
     "hold_out",
     "holds_parts",
     "holds_run",
+    "home_price",
     "is_shards",
     "job_facts",
     "least",

@@ -109,6 +109,7 @@ class FirstRows:
         next_width: columns of what travels in their place, if ``multiplies``: the rows are multiplied by weights first.
         sums: whether they are made of sums of features over edges; ``loops``: of sums that have the row itself in them.
         own: whether they are made of the features of the row itself.
+        kept: whether the halo's features are here in any case, as a layer that sums features needs them.
     """
 
     width: int
@@ -117,6 +118,7 @@ class FirstRows:
     sums: bool
     loops: bool
     own: bool
+    kept: bool
 
     @staticmethod
     def of(stage: Stage) -> FirstRows:
@@ -126,7 +128,7 @@ class FirstRows:
         assert isinstance(segment.first, Entry)
         layer = segment.following
         own = not sums or segment.first.work.feature_products > 2 * segment.width
-        return FirstRows(segment.width, layer.width, layer.multiplies, sums, sums and not own, own)
+        return FirstRows(segment.width, layer.width, layer.multiplies, sums, sums and not own, own, kept=sums)
 
 
 def home_price(
@@ -157,8 +159,7 @@ def home_price(
     own, sums = Held.of(total), Held.of(total[COUNTS:])
     over, covered_rows, crowded_workers = total[2 * COUNTS : 2 * COUNTS + 3]
     once = [a + b for a, b in zip(own.sizes(width), sums.sizes(width), strict=True)]
-    if first.sums:
-        # The features of halo rows are fetched in any case by a layer that sums them.
+    if first.kept:
         plain, row = own.sizes(width), VALUE * width
         in_sums = (row * over, row * (covered_rows - over))
         fewer = arriving is not None and not stays_sparse(shard.x) and in_sums[0] < plain[0]

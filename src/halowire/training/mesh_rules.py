@@ -159,8 +159,8 @@ FIRST_LAYER = (
         "drop one"),
     excludes("wire.plain wire.cover=on", "", lambda c, here: c.wire.plain and c.wire.cover == "on",
         "--wire.plain sends all rows themselves, and --wire.cover on sums of them", "drop one"),
-    idle("wire.link", "without --wire.first-layer auto, or on a model of one's own",
-        lambda c, here: here.own_model or c.wire.plain or c.wire.first_layer != "auto" or bool(against_home(c))),
+    idle("wire.link", "without --wire.first-layer auto",
+        lambda c, here: c.wire.plain or c.wire.first_layer != "auto" or bool(against_home(c))),
     within("wire.link", "be at least 0 and finite", lambda speed: 0 <= speed < float("inf")),
 )  # fmt: skip
 WIRE_ON_MESH = (

@@ -31,7 +31,12 @@ def _rows_per_layer(one: ShownRun, cover: Json) -> list[list[object]]:
         travelled = sum(number(as_object(start.get("wire_rows")).get(layer)) for start in starts)
         if not math.isfinite(travelled):
             return []
-        found.append([f"layer {layer}", *(count_text(value) for value in (halo, cover.get("covered"), travelled))])
+        found.append(
+            [
+                f"layer {layer}" if layer.isdecimal() else layer,
+                *(count_text(value) for value in (halo, cover.get("covered"), travelled)),
+            ]
+        )
     return found
 
 
