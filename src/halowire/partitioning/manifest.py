@@ -36,7 +36,7 @@ def read_manifest(folder: Path | str) -> dict[str, Any]:
         raise InputError(f"{path} is not the manifest of a shard folder: expected format {FORMAT!r}")
     if manifest.get("version") != VERSION:
         raise InputError(
-            f"{path} has format version {manifest.get('version')}, but this halowire reads version {VERSION}: "
+            f"{path} has format version {manifest.get('version')!r}, but this halowire reads version {VERSION}: "
             "partition the graph again"
         )
     if mismatch := _mismatch(manifest):

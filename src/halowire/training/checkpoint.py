@@ -119,7 +119,7 @@ class Manifest:
             raise DamagedError(f"{MANIFEST} has not the content that was written")
         if facts.get("version") != VERSION:
             raise DamagedError(
-                f"it has format version {facts.get('version')}, but this halowire reads version {VERSION}"
+                f"it has format version {facts.get('version')!r}, but this halowire reads version {VERSION}"
             )
         try:
             files = {name: Entry(**entry) for name, entry in facts["files"].items()}

@@ -196,6 +196,7 @@ def test_a_foreign_array_of_the_same_size_is_noticed_without_checksums(stored: P
     ("change", "message"),
     [
         ({"version": 99}, "format version 99"),
+        ({"version": "\n"}, r"format version '\\n'"),
         ({"format": "other"}, "expected format 'halowire-shards'"),
         ({"num_parts": 3}, "does not list all its parts"),
         ({"parts": [{}, {}]}, r"manifest\.json is damaged: its parts\[0\] has no shard"),
