@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.device.test_pyg_models import ALL, NOT_COMPARED
 from tests.support.device_case import few_waits, same_run
+from tests.support.device_pyg import IN_A_LOOP, OF_USES
 from tests.support.device_uses import USES, use_on_both
 from tests.support.layer_tables import TABLES
 from tests.support.list_case import EQUAL
@@ -95,6 +95,6 @@ def test_what_need_not_travel_is_left_out(
 
 def test_every_model_that_equals_plain_pyg_is_tried() -> None:
     listed = {name for table in TABLES.values() for name, case in table.items() if case.outcome == EQUAL}
-    tried = {name.partition(": ")[2] for name in USES} | set(ALL)
-    assert listed <= tried and set(NOT_COMPARED) <= tried
+    tried = {name.partition(": ")[2] for name in USES} | set(IN_A_LOOP)
+    assert listed <= tried and set(OF_USES) <= tried
     assert {*MORE_WAITS, *QUICK, *CODED} <= USES.keys()
