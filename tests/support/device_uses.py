@@ -40,6 +40,7 @@ from tests.support.pyg_models import MODELS, two
 from tests.support.pyg_whole_models import MODELS as WHOLE_MODELS
 from tests.support.random_draw_models import Infomax, Noisy, Supervised
 from tests.support.sim import SIM, Counts, nccl_simulated, transport_of
+from tests.support.three_layers import KINDS, Three
 from tests.support.typed_pair_case import LINK_MODELS, build_link_model, graphs_of, make_rating_owners
 
 Step = Callable[[Any, Any], Iterator[tuple[Tensor, list[Tensor]]]]
@@ -230,6 +231,11 @@ def listed(case: Case) -> Use:
     return Use(case.build, part_of_graph(lambda: list_graph(sort=case.sorted_only)), squares(case.inputs))
 
 
+def three_layers(name: str) -> Use:
+    """Layers the first of which can be computed at home, with dropout by node."""
+    return Use(lambda: seeded(lambda: Three(KINDS[name])), part_of_graph(make_graph), squares(("x", "edge_index")))
+
+
 def drawn(name: str) -> Use:
     """A layer some of whose weights PyG leaves as it finds them in memory: here all are drawn."""
 
@@ -279,6 +285,7 @@ def _uses() -> Iterator[tuple[str, Callable[[], Use]]]:
         "batches": (of_batches, graph_batches.CASES),
         "precision": (of_precision, precision.CASES),
         "model": (of_zoo, MODELS),
+        "three layers": (three_layers, KINDS),
         "types": (of_types, (*TYPED_MODELS, *EXAMPLES)),
     }
     for group, (make, names) in groups.items():
