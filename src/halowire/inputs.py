@@ -6,6 +6,7 @@ import json
 import os
 import resource
 import stat
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -55,6 +56,19 @@ def read_json(path: Path, most: int = MOST_JSON) -> Any:
         return json.loads(text.decode("utf-8"), parse_constant=_refuse)
     except RecursionError:
         raise ValueError("its values are nested too deeply") from None
+
+
+def json_checksum(values: Any) -> int:
+    """The CRC-32 of JSON values, whatever their spacing and the order of their names in a file."""
+    return zlib.crc32(json.dumps(values, sort_keys=True, separators=(",", ":")).encode())
+
+
+def fits_checksum(values: Any, told: Any) -> bool:
+    """Whether ``told``, any JSON value that a file gives as the checksum of ``values``, is their checksum."""
+    try:
+        return type(told) is int and told == json_checksum(values)
+    except RecursionError:  # values that could just be read may be nested too deeply to be written
+        return False
 
 
 def read_lines(path: Path, longest: int = LONGEST_LINE) -> Iterator[bytes]:

@@ -12,13 +12,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from halowire.errors import InputError
 from halowire.graph import split_links
 from halowire.kernels import Csr
 from halowire.partitioning import partition, read_manifest, read_shard, write_shards
 from halowire.partitioning.links import read_links, write_links
 from tests.support.awkward_graphs import awkward
 from tests.support.fuzzing import changed, damage, examples, read_or_refused
-from tests.support.rewritten_shards import change_manifest, enter
+from tests.support.rewritten_shards import change_manifest, enter, put_manifest
 
 fuzz = settings(deadline=None, max_examples=2 * examples())
 
@@ -51,11 +52,17 @@ def safe(folder: Path) -> None:
 @fuzz
 @given(st.data())
 def test_any_manifest(folder, data):
+    """The manifest has another value somewhere, with a checksum that fits, and with the one of before."""
     path = folder / "manifest.json"
     good = path.read_text()
     try:
-        path.write_text(json.dumps(data.draw(changed(json.loads(good)))))
+        values = data.draw(changed(json.loads(good)))
+        put_manifest(folder, values)
         safe(folder)
+        path.write_text(json.dumps(values))
+        if json.dumps(values, sort_keys=True) != json.dumps(json.loads(good), sort_keys=True):
+            with pytest.raises(InputError):
+                read_manifest(folder)
         path.write_bytes(data.draw(damage(good.encode())))
         read_or_refused(lambda: read_manifest(folder))
     finally:

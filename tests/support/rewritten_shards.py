@@ -1,4 +1,4 @@
-"""Shards on disk whose content is changed while their manifest stays right: sizes, types and checksums fit again."""
+"""Shards on disk whose content is changed while their manifest stays right: sizes, types, all checksums fit again."""
 
 from __future__ import annotations
 
@@ -10,16 +10,22 @@ from typing import Any
 import numpy as np
 
 from halowire.partitioning.array_files import checksum
+from halowire.partitioning.manifest import signed
 
 Arrays = np.ndarray[Any, Any]
 
 
+def put_manifest(folder: Path, values: Any) -> None:
+    """Write any ``values`` as the manifest of a shard folder, with the checksum that they should have."""
+    values = signed(values) if isinstance(values, dict) else values
+    (folder / "manifest.json").write_text(json.dumps(values))
+
+
 def change_manifest(folder: Path, change: Callable[[dict[str, Any]], Any]) -> None:
-    """Let ``change`` work on the manifest of a shard folder."""
-    path = folder / "manifest.json"
-    manifest = json.loads(path.read_text())
+    """Let ``change`` work on the manifest of a shard folder, whose checksum then fits again."""
+    manifest = json.loads((folder / "manifest.json").read_text())
     change(manifest)
-    path.write_text(json.dumps(manifest))
+    put_manifest(folder, manifest)
 
 
 def rewrite(folder: Path, part: int, name: str, change: Callable[[Arrays], Arrays | None], train: bool = False) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sys
@@ -20,6 +19,7 @@ from bench.soak.result import checkpoints, epochs_done
 from bench.soak.subject import APART, COMMANDS, EXACT
 from halowire.graph import block_model
 from halowire.graph.npz import write_npz
+from halowire.partitioning.manifest import read_manifest, write_manifest
 
 SHARD = "damaged shard"
 CONTENT = "shard with bad content and good checksum"
@@ -133,16 +133,16 @@ BAD_CONTENT: dict[str, Callable[[np.ndarray], None]] = {
 
 
 def _spoil(file: Path, change: Callable[[np.ndarray], None]) -> None:
-    """Change the content of a shard's array and make its checksum right again."""
+    """Change the content of a shard's array and make its checksum and the manifest's right again."""
     values = np.load(file)
     change(values)
     np.save(file, values)
-    manifest = file.parents[1] / "manifest.json"
-    told = json.loads(manifest.read_text())
+    folder = file.parents[1]
+    told = read_manifest(folder)
     part = int(file.parent.name.removeprefix("part-"))
     entry = told["parts"][part]["shard"]["files"][file.stem]
     entry["crc32"] = zlib.crc32(file.read_bytes())
-    manifest.write_text(json.dumps(told))
+    write_manifest(folder, told)
 
 
 GRAPH_DAMAGES: dict[str, Callable[[Ground, Path], None]] = {

@@ -1,8 +1,12 @@
-"""The manifest of a shard folder names the graph and the partition, and says what every file must look like."""
+"""The manifest of a shard folder names the graph and the partition, and says what every file must look like.
+
+It has a checksum over itself: its numbers decide what is trained, and most of them stand in no other file.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -10,18 +14,20 @@ from typing import Any
 from halowire.errors import InputError, in_one_line
 from halowire.files import write_json
 from halowire.graph import MOST_CLASSES
-from halowire.inputs import read_json
+from halowire.inputs import fits_checksum, json_checksum, read_json
 from halowire.partitioning.array_files import entries_check
 from halowire.partitioning.consistency import disagreement
 from halowire.partitioning.schema import flag, listed, named, record, text, whole
 
 FORMAT = "halowire-shards"
-VERSION = 2
+VERSION = 3
 NAME = "manifest.json"
+CHECKSUM = "crc32"
+"""The field with the checksum over all other fields."""
 
 
 def read_manifest(folder: Path | str) -> dict[str, Any]:
-    """The manifest of a shard folder, checked for completeness and types."""
+    """The manifest of a shard folder: as it was written, of this version, complete, its fields of the right types."""
     path = Path(folder) / NAME
     try:
         manifest = read_json(path)
@@ -36,8 +42,13 @@ def read_manifest(folder: Path | str) -> dict[str, Any]:
         raise InputError(f"{path} is not the manifest of a shard folder: expected format {FORMAT!r}")
     if manifest.get("version") != VERSION:
         raise InputError(
-            f"{path} has format version {manifest.get('version')}, but this halowire reads version {VERSION}: "
-            "partition the graph again"
+            f"{path} has format version {manifest.get('version')!r}, but this halowire reads version {VERSION}: "
+            "cut the graph again with `halowire partition`"
+        )
+    if not fits_checksum(_content(manifest), manifest.get(CHECKSUM)):
+        raise InputError(
+            f"{path} does not match its own checksum, so it was changed or damaged after it was written: cut the graph "
+            "again with `halowire partition` or copy the folder again"
         )
     if mismatch := _mismatch(manifest):
         raise InputError(f"{path} is damaged: {mismatch}; partition the graph again")
@@ -67,9 +78,20 @@ def _mismatch(manifest: dict[str, Any]) -> str | None:
     return next(filter(None, (disagreement(manifest, kind) for kind in part)), None)
 
 
-def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
+def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
     """Write the manifest, which must be the last file written: if it exists, the shards are complete."""
-    write_json(folder / NAME, {"format": FORMAT, "version": VERSION, "versions": _versions(), **manifest})
+    write_json(folder / NAME, signed({"format": FORMAT, "version": VERSION, "versions": _versions(), **manifest}))
+
+
+def signed(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """The ``manifest`` with the checksum over all its other fields."""
+    content = _content(manifest)
+    return {CHECKSUM: json_checksum(content), **content}
+
+
+def _content(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """All fields of ``manifest`` but its checksum."""
+    return {name: value for name, value in manifest.items() if name != CHECKSUM}
 
 
 def is_shard_folder(folder: Path) -> bool:

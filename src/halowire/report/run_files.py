@@ -15,6 +15,8 @@ from halowire.files import write_text
 from halowire.inputs import file_size, open_file, read_json, read_lines
 from halowire.report.units import Json, as_list, as_object, number
 
+LARGEST = 1 << 53
+"""No run has more epochs; what a figure draws must be exact as a float."""
 TAIL = 16384
 """Bytes at the end of an events file in which its newest epoch is looked for."""
 KINDS = {
@@ -86,7 +88,7 @@ def read_rank(path: Path, rank: int) -> RankEvents:
             event = json.loads(line.decode("utf-8", errors="replace"))
             kind = event["event"]
             if kind in by_epoch:
-                by_epoch[kind][int(event["epoch"])] = event
+                by_epoch[kind][_epoch_of(event)] = event
             elif kind in single:
                 single[kind] = event
             elif kind in TURNS:
@@ -95,6 +97,14 @@ def read_rank(path: Path, rank: int) -> RankEvents:
             unreadable += 1
     epochs, evals = by_epoch["epoch"], by_epoch["eval"]
     return RankEvents(rank, epochs=epochs, evals=evals, unreadable=unreadable, turns=tuple(turns), **single)
+
+
+def _epoch_of(event: Json) -> int:
+    """The number of an event's epoch; ValueError where no run can have it."""
+    epoch = int(event["epoch"])
+    if not 0 <= epoch <= LARGEST:
+        raise ValueError(f"epoch {epoch}")
+    return epoch
 
 
 def read_run(folder: Path) -> RunFiles:
@@ -125,7 +135,7 @@ def last_epoch(path: Path) -> int | None:
         return None
     for line in reversed(lines):
         try:
-            return int(json.loads(line)["epoch"])
+            return _epoch_of(json.loads(line))
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
             continue
     return None

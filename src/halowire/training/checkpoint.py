@@ -28,7 +28,7 @@ from torch import Tensor
 
 from halowire.errors import InputError, in_one_line
 from halowire.files import put_in_place, sync_folder, write_synced, written_to
-from halowire.inputs import file_size, open_file, read_json
+from halowire.inputs import file_size, fits_checksum, json_checksum, open_file, read_json
 
 CHECKPOINTS = "checkpoints"
 MANIFEST = "manifest.json"
@@ -96,7 +96,7 @@ class Manifest:
     def to_bytes(self) -> bytes:
         """The content of `manifest.json`, with a checksum over itself."""
         facts = {"version": VERSION, "halowire": version("halowire"), **asdict(self)}
-        return json.dumps({"format": FORMAT, "crc32": _checksum(facts), "manifest": facts}, indent=1).encode()
+        return json.dumps({"format": FORMAT, "crc32": json_checksum(facts), "manifest": facts}, indent=1).encode()
 
     @staticmethod
     def read(folder: Path) -> Manifest:
@@ -115,11 +115,11 @@ class Manifest:
         if not isinstance(values, dict) or values.get("format") != FORMAT:
             raise DamagedError(f"{MANIFEST} is not the manifest of a checkpoint")
         facts = values.get("manifest")
-        if not isinstance(facts, dict) or values.get("crc32") != _checksum(facts):
+        if not isinstance(facts, dict) or not fits_checksum(facts, values.get("crc32")):
             raise DamagedError(f"{MANIFEST} has not the content that was written")
         if facts.get("version") != VERSION:
             raise DamagedError(
-                f"it has format version {facts.get('version')}, but this halowire reads version {VERSION}"
+                f"it has format version {facts.get('version')!r}, but this halowire reads version {VERSION}"
             )
         try:
             files = {name: Entry(**entry) for name, entry in facts["files"].items()}
@@ -256,7 +256,3 @@ def _is_folder(path: Path) -> bool:
 
 def _leftovers(run: Path) -> Iterator[Path]:
     yield from (run / CHECKPOINTS).glob(".epoch-*tmp*")
-
-
-def _checksum(facts: Mapping[str, Any]) -> int:
-    return zlib.crc32(json.dumps(facts, sort_keys=True, separators=(",", ":")).encode())

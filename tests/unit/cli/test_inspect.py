@@ -1,4 +1,4 @@
-"""`halowire inspect` of shard folders whose manifest is not what it should be."""
+"""`halowire inspect`, and what else reads shard folders, where the manifest is not what it should be."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.cli.conftest import SMALL
+from tests.support.rewritten_shards import put_manifest
+from tests.unit.cli.conftest import FAST, SMALL
 
 
 @pytest.fixture
@@ -19,8 +20,7 @@ def change(halowire):
 
     def write(key: str, value: Any) -> None:
         manifest = json.loads(path.read_text())
-        manifest = {name: old for name, old in (manifest | {key: value}).items() if old is not None}
-        path.write_text(json.dumps(manifest))
+        put_manifest(path.parent, {name: old for name, old in (manifest | {key: value}).items() if old is not None})
 
     return write
 
@@ -50,3 +50,16 @@ def test_damage_is_one_line_and_exit_code_2(halowire, change, key, value, messag
     assert said.code == 2 and said.out == ""
     assert said.err.startswith("halowire: error: ") and said.err.count("\n") == 1
     assert message in said.err
+
+
+def test_every_verb_refuses_a_manifest_that_was_changed(halowire):
+    assert halowire("train", SMALL, "--out", "run", *FAST).code == 0
+    path = Path("run/shards/manifest.json")
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"num_classes": 1_000_000}))
+    train = ("train", "run/shards", "--out", "other", *FAST)
+    resume = ("train", SMALL, "--out", "run", *FAST, "--resume")
+    for words in (("inspect", "run/shards"), train, resume, ("predict", "run", "--out", "out.npy")):
+        said = halowire(*words)
+        assert said.code == 2 and said.out == "" and said.err.count("\n") == 1, (words, said)
+        assert "manifest.json does not match its own checksum" in said.err, words
+    assert not Path("other").exists() and not Path("out.npy").exists()

@@ -18,6 +18,7 @@ from halowire.graph import Graph
 from halowire.kernels import Csr
 from halowire.partitioning import Partition, Shard, cut, measure, partition, read_manifest, read_shard, write_shards
 from tests.support.awkward_graphs import awkward
+from tests.support.rewritten_shards import change_manifest
 
 
 def assert_same(one: object, other: object) -> None:
@@ -196,6 +197,7 @@ def test_a_foreign_array_of_the_same_size_is_noticed_without_checksums(stored: P
     ("change", "message"),
     [
         ({"version": 99}, "format version 99"),
+        ({"version": "\n"}, r"format version '\\n'"),
         ({"format": "other"}, "expected format 'halowire-shards'"),
         ({"num_parts": 3}, "does not list all its parts"),
         ({"parts": [{}, {}]}, r"manifest\.json is damaged: its parts\[0\] has no shard"),
@@ -214,8 +216,7 @@ def test_a_foreign_array_of_the_same_size_is_noticed_without_checksums(stored: P
     ],
 )
 def test_damaged_manifests_are_noticed(stored: Path, change: dict[str, object], message: str) -> None:
-    manifest = json.loads((stored / "manifest.json").read_text())
-    (stored / "manifest.json").write_text(json.dumps(manifest | change))
+    change_manifest(stored, lambda manifest: manifest.update(change))
     with pytest.raises(InputError, match=message):
         read_shard(stored, 0)
 
@@ -235,26 +236,68 @@ def test_damaged_manifests_are_noticed(stored: Path, change: dict[str, object], 
     ],
 )
 def test_entries_of_the_wrong_type_are_noticed(stored: Path, key: str, value: object, message: str) -> None:
-    path = stored / "manifest.json"
-    manifest = json.loads(path.read_text())
-    manifest["parts"][1]["shard"][key] = value
-    path.write_text(json.dumps(manifest))
+    change_manifest(stored, lambda manifest: manifest["parts"][1]["shard"].update({key: value}))
     with pytest.raises(InputError, match=rf"its parts\[1\]\.shard\.{key}.*{message}") as caught:
         read_manifest(stored)
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"num_classes": 1_000_000}, {"num_classes": 5}, {"num_classes": 4.0}, {"seed": 1}, {"graph": "other"},
+        {"multi_label": True}, {"method": "range"}, {"quality": None}, {"crc32": 0}, {"crc32": True}, {"crc32": None},
+        {"more": 1},
+    ],
+)  # fmt: skip
+def test_a_manifest_that_is_not_as_it_was_written_is_refused(stored: Path, change: dict[str, object]) -> None:
+    path = stored / "manifest.json"
+    before = json.loads(path.read_text())
+    path.write_text(json.dumps(before | change))
+    words = r"does not match its own checksum.*: cut the graph again with `halowire partition`"
+    for read in (lambda: read_manifest(stored), lambda: read_shard(stored, 0, verify=False)):
+        with pytest.raises(InputError, match=words) as error:
+            read()
+        assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["crc32", "num_classes", "versions", "quality"])
+def test_a_manifest_that_lacks_what_was_written_is_refused(stored: Path, name: str) -> None:
+    path = stored / "manifest.json"
+    before = json.loads(path.read_text())
+    path.write_text(json.dumps({key: value for key, value in before.items() if key != name}))
+    with pytest.raises(InputError, match="does not match its own checksum"):
+        read_manifest(stored)
+    path.write_text(json.dumps(dict(reversed(before.items()))))  # the order of the names says nothing
+    assert read_manifest(stored) == before
+
+
+def test_a_manifest_of_an_earlier_version_is_refused(stored: Path) -> None:
+    """Folders of version 2 have no checksum over their manifest."""
+    path = stored / "manifest.json"
+    old = {name: value for name, value in json.loads(path.read_text()).items() if name != "crc32"}
+    path.write_text(json.dumps(old | {"version": 2}))
+    with pytest.raises(InputError, match=r"has format version 2, .* reads version 3: cut the graph again") as error:
+        read_manifest(stored)
+    assert "\n" not in str(error.value)
+
+
+def test_values_at_the_edge_of_what_can_be_read_are_refused(stored: Path) -> None:
+    text = (stored / "manifest.json").read_text().rstrip().removesuffix("}")
+    for depth in range(900, 1000):
+        (stored / "manifest.json").write_text(text + ', "more": ' + "[" * depth + "]" * depth + "}")
+        with pytest.raises(InputError, match=r"nested too deeply|does not match its own checksum"):
+            read_manifest(stored)
+
+
 def test_manifest_keys_and_sizes_must_fit(stored: Path) -> None:
     path = stored / "manifest.json"
-    manifest = json.loads(path.read_text())
-    manifest["parts"][0]["shard"]["send_counts"][1] += 1
-    path.write_text(json.dumps(manifest))
+    change_manifest(stored, lambda manifest: manifest["parts"][0]["shard"]["send_counts"].__setitem__(1, 15))
     with pytest.raises(
         InputError, match=r"part 0 sends to part 1 \(rows 15\) what part 1 does not receive \(rows 14\)"
     ):
         read_shard(stored, 0)
-    del manifest["graph"]
-    path.write_text(json.dumps(manifest))
+    change_manifest(stored, lambda manifest: manifest.pop("graph"))
     with pytest.raises(InputError, match="has no graph"):
         read_manifest(stored)
     path.write_text(path.read_text()[:-20])

@@ -8,6 +8,7 @@ import io
 import pytest
 import torch
 import torch_geometric.nn as pyg
+from torch_geometric.utils import index_to_mask
 
 import halowire
 from halowire.errors import InputError
@@ -45,6 +46,7 @@ INDICES = {
     "joined": lambda data: torch.cat([data.train_idx[:3], data.train_idx[3:]]),
     "said to be own": lambda data: data.own(data.train_mask.nonzero().view(-1).tolist()),
     "the mask": lambda data: data.train_mask,
+    "a mask of a translated index": lambda data: index_to_mask(data.translate(TRAIN), size=data.num_nodes),
     "compared labels": lambda data: (data.y >= 0) & data.train_mask,
 }
 

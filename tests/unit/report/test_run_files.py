@@ -9,7 +9,7 @@ import pytest
 
 from halowire.errors import InputError
 from halowire.report import read_run, series, timelines
-from halowire.report.run_files import last_epoch
+from halowire.report.run_files import last_epoch, read_rank
 from tests.support.fake_pipeline import write_pipeline
 from tests.support.pages import runs_page
 
@@ -74,3 +74,11 @@ def test_the_trace_holds_every_span_in_microseconds(tmp_path: Path) -> None:
         assert found == sorted((k, c, round(a * 1e6), round((b - a) * 1e6)) for k, c, _, a, b in spans)
         # A viewer nests events of a thread by their order: an inner one begins after the outer one.
         assert [event["ts"] for event in own] == sorted(event["ts"] for event in own)
+
+
+@pytest.mark.parametrize("epoch", [-1, 10**300, 1e300])
+def test_an_epoch_that_no_run_can_have_is_not_read(tmp_path: Path, epoch: float) -> None:
+    path = tmp_path / "events-0.jsonl"
+    path.write_text("".join(json.dumps({"event": "epoch", "epoch": number}) + "\n" for number in (0, epoch)))
+    events = read_rank(path, 0)
+    assert (list(events.epochs), events.unreadable, last_epoch(path)) == ([0], 1, 0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,16 +12,14 @@ from halowire.graph import block_model
 from halowire.partitioning import partition, read_shard, write_shards
 from halowire.training import refuse_other_counts
 from halowire.wire import Transport
+from tests.support.rewritten_shards import change_manifest
 
 
 def shards(folder: Path, **changed: int) -> Path:
     """A graph of two parts, whose manifest says other ``changed`` numbers of marked nodes."""
     graph = block_model(60, 300, 4, 3, seed=0)
     write_shards(graph, partition(graph, 2, method="random", seed=0), folder)
-    manifest = json.loads((folder / "manifest.json").read_text())
-    for part in manifest["parts"]:
-        part["shard"]["counts"] |= changed
-    (folder / "manifest.json").write_text(json.dumps(manifest))
+    change_manifest(folder, lambda manifest: [part["shard"]["counts"].update(changed) for part in manifest["parts"]])
     return folder
 
 
