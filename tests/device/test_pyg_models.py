@@ -11,9 +11,7 @@ from halowire.events import TRAIN
 from halowire.training import RECIPES
 from tests.support.allowed import LINKS, OF_KIND, allowed, refused
 from tests.support.device_case import few_waits, own_config_of, same_run
-from tests.support.device_pyg import HETERO, LAYER, MODELS, fit_on_both, loop_on_both, waits_of_plain
-from tests.support.list_case import EQUAL
-from tests.support.pyg_layers import LAYERS
+from tests.support.device_pyg import HETERO, IN_A_LOOP, LAYER, MODELS, fit_on_both, loop_on_both, waits_of_plain
 
 MOST_WAITS = 6
 """Two for the loss and the gradients of all workers; edges that a layer makes anew are compared with the last ones.
@@ -83,11 +81,7 @@ WHOLE = [
 ]
 
 
-NOT_COMPARED = ("GatedGraphConv", "RGATConv", "RGATConv multiplicative", "SAGEConv lstm")
-"""Layers that `test_uses_on_a_device.py` compares: with an operation that torch has for devices alone, with weights
-that PyG leaves as it finds them, and one that needs sorted edges."""
-ALL = [name for name, case in LAYERS.items() if case.outcome == EQUAL and name not in NOT_COMPARED]
-LISTED = [(name, "exact") for name in ALL] + [(name, "sylvie-a") for name in ALL if " " not in name]
+LISTED = [(name, "exact") for name in IN_A_LOOP] + [(name, "sylvie-a") for name in IN_A_LOOP if " " not in name]
 
 
 @pytest.mark.slow

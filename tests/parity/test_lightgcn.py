@@ -15,18 +15,8 @@ import halowire
 from halowire.errors import InputError
 from halowire.pyg.shard_data import cut_data
 from halowire.wire import Transport, run_threads
-from tests.support.pyg_case import NODES, assert_close, make_graph, make_owner, seeded
-
-USERS, PAIRS = 40, 160
-
-
-def interactions() -> tuple[dict[str, Any], Tensor, Tensor]:
-    """The graph, pairs that are positive and, by user, pairs that are negative; some nodes are named often."""
-    generator = torch.Generator().manual_seed(3)
-    users = torch.randint(USERS, (PAIRS,), generator=generator)
-    items, others = (torch.randint(USERS, NODES - 5, (PAIRS,), generator=generator) for _ in range(2))
-    graph = make_graph()
-    return {"edge_index": graph["edge_index"]}, torch.stack([users, items]), torch.stack([users, others])
+from tests.support.interactions import USERS, interactions
+from tests.support.pyg_case import NODES, assert_close, make_owner, seeded
 
 
 def trained(model: Any, data: Any, kind: str, pairs: Tensor) -> dict[str, Any]:

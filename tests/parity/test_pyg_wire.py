@@ -9,6 +9,7 @@ import torch
 import torch_geometric.nn as pyg
 
 import halowire
+from halowire.errors import InputError
 from halowire.events import EVAL, TRAIN
 from halowire.pyg.model_pass import FIRST_EXACT
 from halowire.pyg.shard_data import cut_data
@@ -199,6 +200,12 @@ def test_dropped_edges_are_the_same_for_any_number_of_workers(undirected):
     for rows, outs in run_threads(3, here):
         for out, whole in zip(outs, want, strict=True):
             assert_close("output", out, whole[rows])
+
+
+@pytest.mark.parametrize("rows", [5, 9])
+def test_drop_edges_wants_a_row_for_each_edge(rows):
+    with pytest.raises(InputError, match=rf"a tensor of shape \[{rows}, 2\] beside 7 edges"):
+        halowire.DropEdges(0.3)(torch.zeros(2, 7, dtype=torch.int64), torch.ones(7), torch.ones(rows, 2))
 
 
 def test_dropped_edges_are_as_many_as_asked_for_and_symmetric():

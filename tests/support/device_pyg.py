@@ -24,7 +24,7 @@ from halowire.wire.own_codec import Draws
 from tests.support.device_case import EpochCounts, Outcome, link_of, outcome_of, torch_kernels
 from tests.support.device_graphs import part_of
 from tests.support.hetero_case import build_hetero, make_hetero, make_owners
-from tests.support.list_case import PLAIN, list_graph
+from tests.support.list_case import EQUAL, PLAIN, list_graph
 from tests.support.pyg_case import make_owner
 from tests.support.pyg_layers import LAYERS
 from tests.support.sim import SIM, Counts, Simulation, nccl_simulated, transport_of
@@ -109,6 +109,11 @@ MODELS: dict[str, Callable[[], nn.Module]] = {
 }
 LAYER = "layer "
 """Stands before the name of one of PyG's layers, which is tried as in `tests/support/pyg_layers.py`."""
+OF_USES = ("GatedGraphConv", "RGATConv", "RGATConv multiplicative", "SAGEConv lstm")
+"""Layers that `tests/device/test_uses_on_a_device.py` compares: with an operation that torch has for devices alone,
+with weights that PyG leaves as it finds them, and one that needs sorted edges."""
+IN_A_LOOP = [name for name, case in LAYERS.items() if case.outcome == EQUAL and name not in OF_USES]
+"""All other layers whose results are those of plain PyG."""
 HETERO = ("HeteroConv SAGE", "HGTConv", "HANConv")
 """Models of several node types."""
 

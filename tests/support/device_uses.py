@@ -21,17 +21,16 @@ import halowire
 from halowire.pyg.hetero_data import cut_hetero
 from halowire.pyg.shard_data import cut_data
 from halowire.wire import Machines, Transport
-from tests.parity import test_edge_outputs as edge_outputs
-from tests.parity import test_graph_batches as graph_batches
-from tests.parity import test_lightgcn as lightgcn
-from tests.parity import test_link_examples as link_examples
-from tests.parity import test_precision as precision
-from tests.parity import test_random_draws as random_draws
-from tests.parity import test_typed_outputs as typed_outputs
+from tests.support import edge_output_cases as edge_outputs
+from tests.support import graph_batch_cases as graph_batches
+from tests.support import link_example_cases as link_examples
+from tests.support import precision_cases as precision
+from tests.support import typed_output_cases as typed_outputs
 from tests.support.device_case import Outcome, torch_kernels
 from tests.support.hetero_case import MODELS as TYPED_MODELS
 from tests.support.hetero_case import build_hetero, make_hetero, make_owners
 from tests.support.hetero_examples import EXAMPLES, build_example
+from tests.support.interactions import interactions
 from tests.support.list_case import EQUAL, Case, list_graph
 from tests.support.node_weight_models import NODE_WEIGHTS, build
 from tests.support.pyg_aggregations import AGGREGATIONS, NORMS
@@ -39,7 +38,9 @@ from tests.support.pyg_case import NODES, make_graph, make_owner, seeded
 from tests.support.pyg_layers import LAYERS
 from tests.support.pyg_models import MODELS, two
 from tests.support.pyg_whole_models import MODELS as WHOLE_MODELS
+from tests.support.random_draw_models import Infomax, Noisy, Supervised
 from tests.support.sim import SIM, Counts, nccl_simulated, transport_of
+from tests.support.three_layers import KINDS, Three
 from tests.support.typed_pair_case import LINK_MODELS, build_link_model, graphs_of, make_rating_owners
 
 Step = Callable[[Any, Any], Iterator[tuple[Tensor, list[Tensor]]]]
@@ -96,7 +97,7 @@ def weights_of_nodes(name: str) -> Use:
 
 def recommendations(kind: str) -> Use:
     """PyG's ``LightGCN`` and one of its losses."""
-    graph, positive, negative = lightgcn.interactions()
+    graph, positive, negative = interactions()
     pairs = torch.cat([positive, negative], 1)
 
     def part(transport: Transport, device: torch.device) -> Any:
@@ -230,6 +231,11 @@ def listed(case: Case) -> Use:
     return Use(case.build, part_of_graph(lambda: list_graph(sort=case.sorted_only)), squares(case.inputs))
 
 
+def three_layers(name: str) -> Use:
+    """Layers the first of which can be computed at home, with dropout by node."""
+    return Use(lambda: seeded(lambda: Three(KINDS[name])), part_of_graph(make_graph), squares(("x", "edge_index")))
+
+
 def drawn(name: str) -> Use:
     """A layer some of whose weights PyG leaves as it finds them in memory: here all are drawn."""
 
@@ -279,12 +285,13 @@ def _uses() -> Iterator[tuple[str, Callable[[], Use]]]:
         "batches": (of_batches, graph_batches.CASES),
         "precision": (of_precision, precision.CASES),
         "model": (of_zoo, MODELS),
+        "three layers": (three_layers, KINDS),
         "types": (of_types, (*TYPED_MODELS, *EXAMPLES)),
     }
     for group, (make, names) in groups.items():
         for name in names:
             yield f"{group}: {name}", partial(make, name)
-    for draws in (random_draws.Noisy, random_draws.Infomax, random_draws.Supervised):
+    for draws in (Noisy, Infomax, Supervised):
         yield f"draws: {draws.__name__}", partial(with_draws, draws)
     for cases in (WHOLE_MODELS, AGGREGATIONS, NORMS):
         for name, case in cases.items():

@@ -44,7 +44,15 @@ class DropEdges(nn.Module):
     def forward(self, edge_index: Tensor, *edge_tensors: Tensor | None) -> Tensor | tuple[Tensor | None, ...]:
         """The remaining edges of ``edge_index`` ``[2, E]`` and, if given, their rows of edge tensors ``[E, ...]``."""
         if self.training and self.p > 0:
-            kept = self._kept(edge_index)
+            count = edge_index.shape[1]
+            for tensor in edge_tensors:
+                if tensor is not None and tensor.shape[:1] != (count,):
+                    raise InputError(
+                        f"DropEdges got a tensor of shape {list(tensor.shape)} beside {count} edges; give it tensors "
+                        "with one row for each edge of edge_index"
+                    )
+            # Places instead of a mask: the host waits for them once, not at every use.
+            kept = self._kept(edge_index).nonzero()[:, 0]
             self.passes += 1
             edge_index = edge_index[:, kept]
             edge_tensors = tuple(None if tensor is None else tensor[kept] for tensor in edge_tensors)
