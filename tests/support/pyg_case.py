@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,6 +21,7 @@ NODES, EDGES, FEATURES, CLASSES = 90, 520, 6, 4
 TOLERANCE = 1e-4
 RATE = 0.05
 """The step of gradient descent."""
+SEEDING = threading.Lock()
 
 
 def make_graph(seed: int = 0, nodes: int = NODES, edges: int = EDGES) -> dict[str, Tensor]:
@@ -155,8 +157,8 @@ def assert_close(name: str, got: Tensor, want: Tensor, floor: float = 0.0) -> No
 
 
 def seeded(make: Callable[[], nn.Module]) -> nn.Module:
-    """What ``make`` gives under a fixed seed."""
-    with torch.random.fork_rng():
+    """What ``make`` gives under a fixed seed; workers that are threads have one generator, and make it by turns."""
+    with SEEDING, torch.random.fork_rng():
         torch.manual_seed(4)
         return make()
 

@@ -125,8 +125,13 @@ class HomeRows(Tensor):
         kwargs, name = kwargs or {}, getattr(func, "__name__", "")
         if any(_rule(kind) not in (_rule(Tensor), _rule(HomeRows)) for kind in types):
             return NotImplemented  # edges read these rows by rules of their own
+        if name == "__get__":  # an attribute of the rows themselves, such as the node that made them in autograd
+            with torch._C.DisableTorchFunctionSubclass():
+                return func(*args, **kwargs)
         rows = [leaf for leaf in leaves((args, kwargs)) if isinstance(leaf, HomeRows)]
         known = all(row.version == _version(row) and row.home is rows[0].home for row in rows)
+        if known and name == "view_as" and len(args) == 2 and args[0] is args[1]:
+            return _passed_on(func, args[0])
         if known and name == "dropout" and rows[0].home.draws is not None:
             return _dropped(func, args, kwargs)
         by_row = known and _by_row(name, args, kwargs)
@@ -138,6 +143,16 @@ class HomeRows(Tensor):
         if name == "linear" and rows[0].constant and bias is None and len(args) > 1:
             found.origin = rows[0], args[1]
         return found
+
+
+def _passed_on(func: Callable[..., Any], rows: HomeRows) -> HomeRows:
+    """``rows.view_as(rows)``, by which the backward hook of a module passes its inputs on, without a gradient there.
+
+    The halo stays the tensor that it is, so that its gradient goes past the hook, which sees that of the owned rows.
+    """
+    found = HomeRows.of(func(bare(rows), bare(rows)), rows.halo, rows.home, rows.constant)
+    found.origin = rows.origin
+    return found
 
 
 @cache

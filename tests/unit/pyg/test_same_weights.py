@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 import torch_geometric.nn as pyg
@@ -51,9 +53,11 @@ def test_a_best_state_of_each_worker_is_refused_in_evaluation():
 
 
 def test_a_head_outside_of_the_model_is_compared_too():
+    first = seeded(lambda: nn.Linear(CLASSES, 3))
+
     def here(transport):
         data, model = place(transport, seeded(lambda: two(pyg.SAGEConv)))
-        head = seeded(lambda: nn.Linear(CLASSES, 3))
+        head = copy.deepcopy(first)
         step(data, model, head)
         change(head, transport.rank)
         with pytest.raises(InputError, match="no longer the same"):
