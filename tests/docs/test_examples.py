@@ -37,6 +37,7 @@ def test_the_example_of_getting_started(tmp_path):
     assert (tmp_path / "runs" / "graph-exact-1" / "logits.npy").exists()
 
 
+@pytest.mark.slow
 def test_a_model_of_ones_own_in_30_lines(tmp_path):
     assert len(lines_of("own_model.py")) <= 30
     out = run("own_model.py", tmp_path)
@@ -53,6 +54,7 @@ def test_a_codec_of_ones_own_sends_what_its_formula_says(tmp_path):
     assert float(accuracy) > 0.5, "five classes: it learns"
 
 
+@pytest.mark.slow
 def test_link_prediction_ranks_held_out_edges_first(tmp_path):
     out = run("link_prediction.py", tmp_path)
     assert float(out.split()[-1]) > 0.15, f"among 100 negatives chance gives 0.05: {out}"
@@ -63,6 +65,7 @@ def test_a_heterogeneous_graph_learns_from_its_neighbours(tmp_path):
     assert float(out.split()[-1]) > 0.5, f"four classes, and the papers' own words hardly tell: {out}"
 
 
+@pytest.mark.slow
 def test_the_walk_through_runs_from_top_to_bottom(tmp_path):
     out = run("walk_through.py", tmp_path)
     assert "5 classes" in out and "halo rows" in out and "sylvie-s" in out

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.support.fit_case import run_script
 
 PAGE = Path(__file__).parents[2] / "docs" / "coming-from-pyg.md"
@@ -31,6 +33,7 @@ def sides() -> tuple[str, str, int]:
     return before, after, sum(line.startswith("+") for line in block)
 
 
+@pytest.mark.slow
 def test_the_example_of_pygs_readme(tmp_path):
     before, after, added = sides()
     assert added == 4, "import, shard, distribute, loss"

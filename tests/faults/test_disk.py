@@ -59,6 +59,7 @@ def small_disk(tmp_path):
     subprocess.run(["umount", "--lazy", disk], check=True)
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_named_and_the_run_goes_on_when_there_is_room(tmp_path, small_disk):
     run = small_disk / "run"
     process = start(tmp_path, *TWO, *ENDLESS, "--out", str(run))

@@ -79,6 +79,7 @@ NOTEBOOK = """
 """
 
 
+@pytest.mark.slow
 def test_modules_beside_the_script_and_folders_added_in_a_notebook_reach_the_workers(tmp_path):
     """Several labels, a class of a module beside the script, a folder added by hand, a loop of events that runs."""
     for folder in ("app", "extra", "elsewhere"):
@@ -110,6 +111,7 @@ def begin(tmp_path):
         process.wait()
 
 
+@pytest.mark.slow
 def test_ctrl_c_says_how_to_go_on_in_python(tmp_path, begin):
     process = begin("interrupt")
     wait_for_epochs(tmp_path / "run", 3, seconds=280)
@@ -130,6 +132,7 @@ def test_an_error_of_the_users_code_in_one_worker_reaches_the_caller(begin):
     assert "Traceback" in complaint and complaint.count("ValueError: no values for 0 rows") == 1
 
 
+@pytest.mark.slow
 def test_a_killed_worker_is_started_again_and_ends_like_the_uninterrupted_run(tmp_path):
     """kill -9 of one worker of `fit`, once, after the checkpoint of epoch 4; dropout and late rows included."""
     same = json.loads(run_script(SCRIPTS / "fit_fault_script.py", "killed", tmp_path))

@@ -17,6 +17,7 @@ def killed(folder, recipe: str, workers: int, step: int) -> None:
     assert found["calls"][0] > 3, "rank 0 makes files last; a worker whose wire remembers nothing has none of its own"
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_some_points_of_one_worker(tmp_path):
     killed(tmp_path, "sylvie-a", 1, 4)
@@ -29,6 +30,7 @@ def test_every_point(tmp_path, recipe, workers):
     killed(tmp_path, recipe, workers, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_random_epochs_of_two_workers(tmp_path):
     killed(tmp_path, "halowire", 2, 0)

@@ -175,6 +175,7 @@ def test_who_never_came_is_named_long_before_the_end(tmp_path):
     assert error.endswith("no word from rank 1")
 
 
+@pytest.mark.slow
 def test_a_first_worker_that_is_stopped_while_others_join_ends_their_wait(tmp_path):
     port = free_port()
     first, second = (by_hand(tmp_path, rank, port, 12, size=3) for rank in (0, 1))

@@ -204,6 +204,7 @@ def test_after_five_times_it_gives_up(on_workers, tmp_path):
     assert len(set(on_workers(2, hopeless_here, str(tmp_path)))) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_the_command_says_what_to_do_and_goes_on_with_a_lower_learning_rate(tmp_path):
     """A learning rate that overflows after some epochs; then `--resume` with another one, and again."""

@@ -26,7 +26,8 @@ from tests.support.started import (
 )
 
 TWO = (*TRAIN, "--workers", "2")
-BOTH = pytest.mark.parametrize("words", [TRAIN, STAGES], ids=["boundary first", "stages"])
+STAGED = pytest.param(STAGES, marks=pytest.mark.slow)
+BOTH = pytest.mark.parametrize("words", [TRAIN, STAGED], ids=["boundary first", "stages"])
 
 
 @BOTH

@@ -62,6 +62,7 @@ def test_a_stopped_worker_is_started_again(tmp_path):
     assert code == 0 and "all were started again (1), going on after epoch" in said
 
 
+@pytest.mark.slow
 def test_ctrl_c_continues_a_stopped_worker_so_that_the_run_ends_with_a_checkpoint(tmp_path):
     process = start(tmp_path, *TWO)
     wait_for_epochs(tmp_path / "run", 5, rank=1)
@@ -94,6 +95,7 @@ def test_the_second_ctrl_c_ends_workers_that_hang_or_are_stopped(tmp_path):
     wait_until_gone(workers, 1)
 
 
+@pytest.mark.slow
 def test_the_second_ctrl_c_ends_a_worker_without_a_launcher_that_waits_for_a_stopped_one(tmp_path):
     place = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     place |= {"LOCAL_RANK": "0", "HALOWIRE_TOKEN": "0123456789abcdef0123"}

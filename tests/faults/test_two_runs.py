@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import signal
 
+import pytest
+
 from tests.support.started import ENDLESS, TRAIN, children, ended, start, wait_for_epochs, wait_until_gone, weights
 
 TWO = (*TRAIN, "--workers", "2", "--out", "run", "--checkpoint.every", "5")
 
 
+@pytest.mark.slow
 def test_a_second_run_is_refused_and_a_killed_one_leaves_nothing_that_hinders(tmp_path, monkeypatch):
     temporary = tmp_path / "tmp"
     temporary.mkdir()

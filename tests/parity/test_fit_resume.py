@@ -17,7 +17,7 @@ from tests.support.fit_case import SCRIPTS, make_data, run_script
 from tests.support.pyg_case import compare, make_graph, make_owner, run_part, run_plain
 
 
-@pytest.mark.parametrize(("workers", "recipe"), [(1, "exact"), (2, "sylvie-a")])
+@pytest.mark.parametrize(("workers", "recipe"), [(1, "exact"), pytest.param(2, "sylvie-a", marks=pytest.mark.slow)])
 def test_two_halves_are_a_whole(tmp_path, workers, recipe):
     same = json.loads(run_script(SCRIPTS / "resume_script.py", tmp_path, workers, recipe).splitlines()[-1])
     assert same == {"predictions": True, "loss": True, "weights": True, "tied": True}

@@ -240,6 +240,7 @@ def test_layers_that_run_again_in_backward_read_rows():
     assert parts[0]["made"] == ["SAGEConv:0"]
 
 
+@pytest.mark.slow
 def test_fit_sends_sums_and_predicts_as_without(tmp_path):
     torch.manual_seed(5)
     model, data = pyg.models.GraphSAGE(5, 8, 3, 3), make_data()

@@ -238,6 +238,7 @@ def fit_here(folder: Path, epochs: int = 4, resume: bool = False, **first: Any) 
     return halowire.fit(model, make_data(), 2, settings=settings, out=folder, resume=resume, quiet=True)
 
 
+@pytest.mark.slow
 def test_fit_chooses_says_so_and_predicts_as_without(tmp_path):
     home, rows = fit_here(tmp_path / "home", **SLOW_LINK), fit_here(tmp_path / "rows", **EXCHANGE)
     assert_close("predictions", home.predictions, rows.predictions)

@@ -67,6 +67,7 @@ def test_a_run_of_stages_goes_on(halowire):
     np.testing.assert_array_equal(np.load("run.npy"), np.load("straight.npy"))
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_with_the_split_that_was_measured(halowire):
     """Costs measured a second time would be others; the blocks stay where their historical rows are."""
     deep = (*DEEP, "--mesh.costs", "measured", "--mesh.chunks", "1", "--out", "run")
@@ -97,6 +98,7 @@ def test_the_last_of_two_recipes_counts(halowire):
     assert summary["recipe"] == "gnnpipe-1bit" and summary["wire_bytes_per_epoch"] == 2 * 2 * 60 * (1 + 4) + HEADERS
 
 
+@pytest.mark.slow
 def test_early_stopping_ends_all_stages_with_a_checkpoint(halowire):
     words = ("--epochs", "50", "--eval.every", "1", "--early-stop", "2", "--optim.lr", "1e-9", "--out", "run")
     assert halowire("train", SMALL, *DEEP, *words).code == 0
@@ -107,6 +109,7 @@ def test_early_stopping_ends_all_stages_with_a_checkpoint(halowire):
     assert halowire("predict", "run", "--out", "out.npy").code == 0
 
 
+@pytest.mark.slow
 def test_a_comparison_of_stages_and_parts(halowire):
     words = (*FAST, "--model.name", "gcnii", "--model.layers", "4", "--workers", "2", "--seeds", "1", "--out", "all")
     compare = ("compare", SMALL, "--recipes", "exact,gnnpipe,gnnpipe-1bit", *words)

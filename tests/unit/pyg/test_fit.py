@@ -26,6 +26,7 @@ def test_a_script_with_classes_of_its_own(tmp_path):
     assert facts["report"]
 
 
+@pytest.mark.slow
 def test_a_loop_of_at_most_25_lines():
     script = EXAMPLES / "own_loop.py"
     lines = [line for line in script.read_text().splitlines() if line.strip()]
