@@ -20,6 +20,8 @@ from halowire.pyg.rehearsal import UncheckableError
 
 LIBRARIES = ("torch.", "torch_geometric.", "builtins")
 """Packages whose methods are no entries: they call modules, which are."""
+SHOWN = ("not on a shard", "self._index_select(")
+"""Parts of refusals that the inputs may explain; PyG looks at the numbers of edges only where reading rows failed."""
 
 
 def refuse_compiled() -> None:
@@ -102,7 +104,7 @@ def _begin(passes: Passes, entry: str, args: tuple[Any, ...], kwargs: dict[str, 
     try:
         return passes.begin(entry, args, kwargs)
     except InputError as error:
-        if isinstance(error, UncheckableError) or "not on a shard" in str(error):
+        if isinstance(error, UncheckableError) or any(words in str(error) for words in SHOWN):
             raise explained(error, (args, kwargs)) from error
         raise
 
