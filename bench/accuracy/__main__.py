@@ -24,7 +24,10 @@ from halowire import load
 from halowire.partitioning import partition, write_shards
 
 HERE = Path(__file__).parent
-KEPT = ("val", "test", "best_epoch", "epoch_seconds", "wire_bytes_per_epoch", "setup_wire_bytes", "epochs")
+KEPT = (
+    "val", "test", "best_epoch", "epoch_seconds", "wire_bytes_per_epoch", "setup_wire_bytes", "weights_wire_bytes",
+    "epochs",
+)  # fmt: skip
 """What is kept of a run, beside the digest of its settings."""
 
 

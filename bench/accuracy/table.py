@@ -21,7 +21,7 @@ FEWEST = {"halowire": 30, "halowire-late": 50}
 class Cell:
     """Test accuracies in points by seed, of one graph, cut and recipe, and the mean bytes of a whole training.
 
-    ``once`` are the mean bytes before training; None where some of the runs did not keep them.
+    ``once`` are the mean bytes before training, but for the weights; None where some of the runs did not keep them.
     """
 
     by_seed: dict[int, float]
@@ -60,7 +60,9 @@ def grouped(results: dict[str, Any]) -> Groups:
 
 def _cell(runs: dict[int, dict[str, Any]]) -> Cell:
     sent = statistics.mean(run["wire_bytes_per_epoch"] * run["epochs"] for run in runs.values())
-    setup = [run.get("setup_wire_bytes") for run in runs.values()]
+    # The first weights are left out, as the weight gradients of every epoch are: all recipes send both alike.
+    kept = ("setup_wire_bytes", "weights_wire_bytes")
+    setup = [run[kept[0]] - run[kept[1]] if run.keys() >= {*kept} else None for run in runs.values()]
     once = None if None in setup else statistics.mean(bytes_ for bytes_ in setup if bytes_ is not None)
     return Cell({seed: 100 * run["test"] for seed, run in runs.items()}, sent, once)
 
@@ -107,7 +109,7 @@ def _bytes(groups: Groups) -> str:
             lines.append(_row(", ".join(place), *cells))
     words = (
         "Bytes of the whole training, all workers: of `exact` without set-up, of the others as a part of these; where "
-        "there are two numbers, the first counts set-up too:"
+        "there are two numbers, the first counts set-up too (features, sums, what the workers agree on):"
     )
     return f"{words}\n\n" + "\n".join(lines)
 

@@ -18,7 +18,8 @@ OTHERS = ("sylvie-s", "sylvie-a", "varco", "halowire-classic")
 RECIPES = ("exact", "isolated", "first-layer", *OTHERS, "halowire", "halowire-late")
 """All recipes, in the order of the table."""
 AT_HOME = ("first-layer", "halowire", "halowire-late")
-"""Recipes whose first layer is at home; the others send every row, as when they were measured first."""
+"""Recipes whose first layer is at home, and what is sent once deflated, as on a slow network; the others send every
+row, as when they were measured first."""
 SLOPES = {2: "varco, slope 2", 5: "varco"}
 """VARCO's slopes that are compared with the fixed ratio of equal total bytes, and what the runs are called."""
 VARCO = (("amazon-computers", "random"), ("wordnet", "random"))
@@ -77,7 +78,7 @@ class Task:
     def config(self) -> Config:
         """All settings of the run."""
         settings = {"epochs": self.data.epochs, "model.hidden": 128, "seed": self.seed, "eval.every": 5}
-        plain = {} if self.recipe in AT_HOME else {"wire.plain": True}
+        plain = {"wire.squeeze": "on"} if self.recipe in AT_HOME else {"wire.plain": True}
         return recipe_config(self.recipe).replace(settings | plain | dict(self.settings))
 
     @property

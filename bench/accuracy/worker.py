@@ -12,11 +12,12 @@ from halowire.wire import Transport
 
 
 def train_here(rank: int, shards: str, settings: dict[str, Any]) -> dict[str, Any]:
-    """One worker's part of one run; the summary."""
+    """One worker's part of one run: the summary, and the bytes of the weights that rank 0 sends to the others."""
     config = Config().replace(settings)
     transport = Transport(deadline=600)
     shard = read_shard(shards, rank, verify=False)
     runner = GraphParallel(trained_part(shard, config), shard, config, transport)
     summary = Trainer(runner, config, transport, Path(tempfile.mkdtemp(prefix="halowire-run-"))).run()
     transport.settle()
-    return summary
+    weights = sum(parameter.nbytes for parameter in runner.model.parameters())
+    return summary | {"weights_wire_bytes": weights * (transport.size - 1)}

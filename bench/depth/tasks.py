@@ -11,6 +11,10 @@ CHUNKS = 32
 """Of the whole graph: GNNPipe's 4 x 8. In float32, how many workers share the layers does not change the result."""
 
 
+SNAPSHOT = 23
+"""GNNPipe's epochs between two snapshots."""
+
+
 @dataclass(frozen=True)
 class Way:
     """A way of training: its recipe, into how many parts it cuts the graph, and its settings."""
@@ -22,7 +26,8 @@ class Way:
 
 
 def _pipeline(name: str, recipe: str = "gnnpipe", **settings: Any) -> Way:
-    return Way(name, recipe, 1, {"mesh.chunks": CHUNKS} | {f"mesh.{key}": value for key, value in settings.items()})
+    mesh = {"chunks": CHUNKS, "history": SNAPSHOT} | settings
+    return Way(name, recipe, 1, {f"mesh.{key}": value for key, value in mesh.items()})
 
 
 EXACT = Way("graph parallel", "exact", 2)
@@ -37,7 +42,7 @@ ABLATION = (
 POSITION = _pipeline("weights by place", gradient_rule="position")
 UNBIASED = _pipeline("unbiased weights", gradient_rule="unbiased")
 ONE_BIT = _pipeline("one bit", "gnnpipe-1bit")
-HYBRID = Way("hybrid", "hybrid", 2, {"mesh.stages": 1, "mesh.chunks": CHUNKS // 2})
+HYBRID = Way("hybrid", "hybrid", 2, {"mesh.stages": 1, "mesh.chunks": CHUNKS // 2, "mesh.history": SNAPSHOT})
 WAYS = (EXACT, FULL, *ABLATION, POSITION, UNBIASED, ONE_BIT, HYBRID)
 
 

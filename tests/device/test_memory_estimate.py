@@ -55,7 +55,7 @@ def test_the_estimate_of_predictions_is_near(
         assert taken / FACTOR <= found.total <= taken * FACTOR, f"{taken} bytes; {found.words()}"
 
 
-REFUSED = ("bns", "gnnpipe", "gnnpipe-1bit", "first-layer", "halowire-late")
+REFUSED = ("bns", "pipeline", "gnnpipe", "gnnpipe-1bit", "first-layer", "halowire-late")
 
 
 @pytest.mark.slow
@@ -65,7 +65,7 @@ def test_the_estimate_is_near_for_every_recipe(on_sim: Callable[..., list[Any]],
     # Attention neither samples edges, nor moves in chunks, nor has a first layer at home; two workers are no hybrid.
     if recipe == "hybrid" or (model == "gat" and recipe in REFUSED):
         return
-    staged = recipe.startswith("gnnpipe")
+    staged = recipe.startswith(("gnnpipe", "pipeline"))
     _check(on_sim, model, recipe, {"model__layers": 8} if staged else {}, USUAL)
 
 

@@ -110,5 +110,5 @@ def test_every_model_and_recipe(on_sim: Callable[..., list[Any]], name: str, rec
 
 def test_the_rules_leave_what_is_not_for_parts_or_leaves_edges_out() -> None:
     assert not refused((own_config_of(recipe) for _, recipe in (*QUICK, *LISTED)), caller="distribute")
-    left_out = {"isolated", "first-layer", "halowire-late", "gnnpipe", "hybrid", "gnnpipe-1bit"}
+    left_out = {"isolated", "first-layer", "halowire-late", "pipeline", "gnnpipe", "hybrid", "gnnpipe-1bit"}
     assert set(RECIPES) - set(RECIPES_OF_MODELS) == left_out

@@ -16,11 +16,12 @@ from tests.support.device_graphs import KINDS
 MOST_WAITS = 3
 SAVINGS: dict[str, dict[str, Any]] = {
     "home": {"wire__first_layer": "local"},
+    "squeezed": {"wire__first_layer": "local", "wire__squeeze": "on"},
     "cover": {"wire__cover": "on"},
     "hosts": {"mesh__hosts": 2},
     "all": {"wire__first_layer": "local", "wire__cover": "on", "mesh__hosts": 2},
 }
-WORKERS = {"home": 2, "cover": 2, "hosts": 4, "all": 4}
+WORKERS = {"home": 2, "squeezed": 2, "cover": 2, "hosts": 4, "all": 4}
 """Two machines of two workers, where rows cross once per machine."""
 
 

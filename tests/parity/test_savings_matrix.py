@@ -32,6 +32,7 @@ REFUSED: dict[str, dict[str, str]] = {
     "halowire": dict.fromkeys(("cover", "all"), DECAY),
     "halowire-classic": dict.fromkeys(("cover", "all"), DECAY),
     "delta": dict.fromkeys(("cover", "all"), DECAY),
+    "pipeline": PIPELINE,
     "gnnpipe": PIPELINE,
     "hybrid": PIPELINE,
     "gnnpipe-1bit": PIPELINE | dict.fromkeys(("cover", "all"), DECAY),

@@ -146,8 +146,8 @@ def test_chunks(wound, count):
 
 
 @fuzz
-@given(wounds, st.sampled_from(["dense", "sparse", "words"]))
-def test_rows_that_are_sent_once(wound, kind):
+@given(wounds, st.sampled_from(["dense", "sparse", "words"]), st.booleans())
+def test_rows_that_are_sent_once(wound, kind, squeezed):
     columns, count = 30, 5
 
     def work(transport):
@@ -161,7 +161,7 @@ def test_rows_that_are_sent_once(wound, kind):
             damaged(transport, wound)
         row, column = rows.nonzero(as_tuple=True)
         whole = Csr.from_edges(row, column, *rows.shape, None if kind == "words" else rows[row, column])
-        return swap_once(whole, counts, counts, transport)
+        return swap_once(whole, counts, counts, transport, squeezed=squeezed)
 
     for found in agreed_or_refused(work):
         assert found.num_rows == 2 * count and inside(found.indices.long(), columns)

@@ -21,7 +21,7 @@ RECIPES: dict[str, dict[str, Any]] = {
     "two-levels": {"rate.weights": 1}, "bns": {}, "gnnpipe": STAGED, "hybrid": STAGED,
 }  # fmt: skip
 """Recipes of every kind, each with the settings that make it small."""
-ALL = {name: RECIPES.get(name, STAGED if name.startswith("gnnpipe") else {}) for name in PUBLISHED}
+ALL = {name: RECIPES.get(name, STAGED if name.startswith(("gnnpipe", "pipeline")) else {}) for name in PUBLISHED}
 """All recipes, each with the settings that make it small."""
 
 

@@ -149,12 +149,15 @@ class WireConfig:
     per cent of the rows are saved"""
     rows: Literal["auto", "narrow", "hidden"] = "auto"
     """rows of a layer that narrows them. `narrow`: multiplied by its weights before they travel; `hidden`: as they are,
-    which are more bytes, but suit one bit and late rows; `auto`: hidden with --freshness.mode late-rows, else narrow"""
+    more bytes, but of a kind that suits one bit; `auto`: hidden with --freshness.mode late-rows, else narrow"""
     plain: bool = False
     """all halo rows travel themselves, in every layer: neither of the above, whatever `auto` would choose"""
     link: float = 0.0
     """speed in Mbit/s of the network by which a machine sends, from which --wire.first-layer auto predicts; 0: 1000
     between machines, 8000 where all workers are on one"""
+    squeeze: Literal["auto", "off", "on"] = "auto"
+    """deflate the features and sums that are sent once before training, without loss; `auto`: on with a --wire.link of
+    at most 200, since zlib is slower than faster networks"""
 
 
 @dataclass(frozen=True)
@@ -165,7 +168,7 @@ class FreshnessConfig:
     """`fresh`: this epoch's rows and gradients; `delayed`: last epoch's;
     `adaptive`: delayed until --rate.base raises the bits, then fresh until it lowers them;
     `late-rows`: last epoch's rows, sent before dropout and corrected, and gradients as --freshness.gradients says;
-    `never`: train without the edges between workers; with --wire.first-layer local, without those of later layers"""
+    `never`: train without the edges between workers; with --wire.first-layer local, without later layers' ones"""
     sync_every: int = 0
     """delayed: one epoch in this many uses its own rows (with smoothing, its rows enter the mean at once); 0: never"""
     smoothing: float = 0.0
@@ -197,7 +200,7 @@ class MeshConfig:
     """chunks of a part that move through the stages one after another; 0: 4 x stages, 1 if there is one stage"""
     shuffle: bool = True
     """a new order of the chunks in every epoch (the default); --mesh.no-shuffle: always the same"""
-    history: int = 23
+    history: int = 1
     """epochs between two snapshots of the rows, which stand in for chunks still to come; 1: last epoch's rows"""
     gradient_rule: Literal["double", "position", "unbiased", "stale"] = "double"
     """gradients between chunks. `double`: weight 2 if current, else 0; `position`: weight by place, less biased;
@@ -211,9 +214,8 @@ class MeshConfig:
     """number of layers of every stage, such as 8,8,16; by default the slowest stage is made as fast as possible"""
     hosts: int = 0
     """machines that the workers are on, neighbours in rank together: a row that several workers of a machine need is
-    sent there once and handed on, and their gradients are added up before they return; 0: found from torchrun's local
-    world size, and recipes that were published (those of Sylvie, VARCO, PipeGCN, BNS-GCN and GNNPipe) share no rows;
-    1: no machines are told apart"""
+    sent there once and handed on, and their gradients are added up before they return; 0: as torchrun says, but not for
+    published recipes (those of Sylvie, VARCO, PipeGCN, BNS-GCN and GNNPipe); 1: no machines are told apart"""
 
 
 @dataclass(frozen=True)

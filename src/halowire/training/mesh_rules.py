@@ -14,6 +14,7 @@ from halowire.training.machine_choice import against_once
 from halowire.training.recipes import RECIPES
 from halowire.training.row_age import sends_narrow
 from halowire.training.rule import UNKNOWN, Situation, excludes, idle, needs, pipelined, readable, within
+from halowire.training.squeeze_choice import squeezes
 from halowire.training.wire_rules import changes, late
 
 
@@ -159,8 +160,15 @@ FIRST_LAYER = (
         "drop one"),
     excludes("wire.plain wire.cover=on", "", lambda c, here: c.wire.plain and c.wire.cover == "on",
         "--wire.plain sends all rows themselves, and --wire.cover on sums of them", "drop one"),
-    idle("wire.link", "without --wire.first-layer auto",
-        lambda c, here: c.wire.plain or c.wire.first_layer != "auto" or bool(against_home(c))),
+    excludes("wire.plain wire.squeeze=on", "", lambda c, here: c.wire.plain and c.wire.squeeze == "on",
+        "--wire.plain sends all rows as they are, and --wire.squeeze on deflates those that are sent once", "drop one"),
+    idle("wire.squeeze", "on a model of one's own, whose features travel as they are",
+        lambda c, here: here.own_model),
+    idle("wire.squeeze", "in stages of one part, which have no halo",
+        lambda c, here: here.mesh.stages > 1 and here.mesh.parts == 1),
+    idle("wire.link", "without --wire.first-layer auto and, up to 200, --wire.squeeze auto",
+        lambda c, here: (c.wire.plain or c.wire.first_layer != "auto" or bool(against_home(c)))
+        and (c.wire.squeeze != "auto" or here.own_model or not squeezes(c))),
     within("wire.link", "be at least 0 and finite", lambda speed: 0 <= speed < float("inf")),
 )  # fmt: skip
 WIRE_ON_MESH = (

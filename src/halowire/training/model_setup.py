@@ -18,6 +18,7 @@ from halowire.training.rate_plan import BorderRows, GradeCounts, RatePlan, Traff
 from halowire.training.row_age import freshness_of, sends_narrow
 from halowire.training.rule import Situation
 from halowire.training.rules import refuse
+from halowire.training.squeeze_choice import squeezes
 from halowire.wire import (
     BACKWARD,
     Policy,
@@ -144,4 +145,5 @@ def policy_of(
         gain=rate.gain,
         first_columns=rate.columns == "first",
         once_per_machine=use_once(config),
+        squeezed=squeezes(config),
     )

@@ -154,7 +154,7 @@ class HaloExchange:
         """
         index, sent, received = self._plain
         own = rows.select_rows(index) if isinstance(rows, Csr) else rows[index.to(rows.device)]
-        return swap_once(own, sent, received, self.transport)
+        return swap_once(own, sent, received, self.transport, squeezed=self.policy.squeezed)
 
     def fetch_fewest(self, rows: Tensor) -> tuple[Tensor, bool]:
         """What takes fewer bytes on the network: the halo rows themselves or, under a cover, what stands for them.
@@ -168,7 +168,7 @@ class HaloExchange:
         form = smallest_below(own, crossing, sums, self.transport)
         if form is None:
             return self.fetch(rows), False
-        return torch.as_tensor(swap_once(own, sent, received, self.transport, form)), True
+        return torch.as_tensor(swap_once(own, sent, received, self.transport, form, self.policy.squeezed)), True
 
     def start(self, rows: Tensor, layer: int, delta: bool = False) -> Message | None:
         """Launch the owned ``rows`` ``[n, k]`` to the peers' halos; returns the message whose rows are to be used.

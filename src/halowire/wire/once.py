@@ -4,13 +4,15 @@
     sparse    the number of values that are not zero, their columns, and these values unless all of them are 1
 
 A value takes 2 bytes (bf16) instead of 4 where bf16 holds every value exactly, as it does small counts; a column takes
-2 bytes where there are few columns. Evaluation is exact under every recipe, so no recipe allows to lose more.
+2 bytes where there are few columns. Evaluation is exact under every recipe, so no recipe allows to lose more. For a
+slow network these bytes are deflated on top (`swap_squeezed`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -18,6 +20,7 @@ from torch import Tensor
 from halowire.events import SETUP
 from halowire.kernels import Csr
 from halowire.wire.arrived import refuse_outside
+from halowire.wire.squeeze import columns_of, gaps, swap_squeezed
 from halowire.wire.transport import Transport
 
 WHERE = "exchange of the features"
@@ -81,31 +84,43 @@ def smallest_below(rows: Tensor, crossing: Tensor, others: int, transport: Trans
 
 
 def swap_once(
-    rows: Tensor | Csr, sent: Sequence[int], received: Sequence[int], transport: Transport, form: Form | None = None
+    rows: Tensor | Csr,
+    sent: Sequence[int],
+    received: Sequence[int],
+    transport: Transport,
+    form: Form | None = None,
+    squeezed: bool = False,
 ) -> Tensor | Csr:
     """Send ``sent[p]`` of the ``rows``, grouped by peer, to every peer ``p``; all workers call this together.
 
-    Returns the peers' rows, dense or sparse like ``rows``. They travel in ``form``; None: in the smallest.
+    Returns the peers' rows, dense or sparse like ``rows``. They travel in ``form``; None: in the smallest;
+    ``squeezed``: deflated too.
     """
     form = form or Form.smallest(rows, transport)
+    swap = partial(swap_squeezed, transport=transport) if squeezed else transport.swap
     if form.columns is None:
         assert form.values is not None
         dense = rows.to_dense() if isinstance(rows, Csr) else rows
-        found = transport.swap(dense.to(form.values), sent, received, WHERE).float()
+        found = swap(dense.to(form.values), sent, received, where=WHERE).float()
         return _sparse(found) if isinstance(rows, Csr) else found
     stored = rows if isinstance(rows, Csr) else _sparse(rows.cpu())
     # Row lengths first, so that the receiver knows the sizes; then the columns; then the values, if there are any.
     lengths = stored.indptr.diff().to(torch.int32)
-    arrived = transport.swap(lengths, sent, received, WHERE).long()
+    arrived = swap(lengths, sent, received, where=WHERE).long()
     refuse_outside(arrived, received, stored.num_cols + 1, "the number of values of a row", transport, WHERE)
     sizes = sums_by_peer(lengths, sent), sums_by_peer(arrived, received)
-    columns = transport.swap(stored.indices.to(form.columns), *sizes, WHERE).to(stored.indices.dtype)
+    columns = stored.indices.to(form.columns)
+    if squeezed:
+        columns = columns_of(swap(gaps(columns, lengths), *sizes, where=WHERE), arrived)
+    else:
+        columns = swap(columns, *sizes, where=WHERE)
     refuse_outside(columns, sizes[1], stored.num_cols, "a column", transport, WHERE)
     weight = None
     if form.values is not None:
         own = torch.ones(stored.nnz) if stored.weight is None else stored.weight
-        weight = transport.swap(own.to(form.values), *sizes, WHERE).float()
-    found_rows = Csr(torch.nn.functional.pad(arrived.cumsum(0), (1, 0)), columns, weight, stored.num_cols)
+        weight = swap(own.to(form.values), *sizes, where=WHERE).float()
+    starts = torch.nn.functional.pad(arrived.cumsum(0), (1, 0))
+    found_rows = Csr(starts, columns.to(stored.indices.dtype), weight, stored.num_cols)
     return found_rows if isinstance(rows, Csr) else found_rows.to_dense().to(rows.device)
 
 

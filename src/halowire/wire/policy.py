@@ -148,6 +148,7 @@ class Policy:
         cover: partial sums travel in the place of halo rows where that makes fewer rows, see `Cover`.
         codec: the codec for the values that travel; None: the one for the bits of ``rates``.
         once_per_machine: a row that several workers of a machine need crosses the network once, see `HandOn`.
+        squeezed: rows that are sent once before training are deflated.
     """
 
     rates: Rates = exact_rates
@@ -163,6 +164,7 @@ class Policy:
     codec: Uniform | None = None
     cover: bool = False
     once_per_machine: bool = False
+    squeezed: bool = False
 
     @property
     def undropped(self) -> bool:

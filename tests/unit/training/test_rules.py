@@ -52,6 +52,11 @@ BROKEN = {
     ),
     "plain sums": ({"wire.plain": True, "wire.cover": "on"}, Situation(), "sends all rows themselves"),
     "a plain layer at home": ({"wire.plain": True, "wire.first_layer": "local"}, Situation(), "of every layer"),
+    "plain rows that are squeezed": ({"wire.plain": True, "wire.squeeze": "on"}, Situation(), "sends all rows as they"),
+    "nothing to squeeze": ({"wire.squeeze": "on"}, Situation(Mesh(2, 1, 4)), "in stages of one part"),
+    "a fast link for what is not chosen": (
+        {"wire.first_layer": "local", "wire.link": 1000.0}, Situation(), "up to 200, --wire.squeeze auto",
+    ),
     "a link for nothing": ({"wire.plain": True, "wire.link": 10.0}, Situation(), "without --wire.first-layer auto"),
     "sums of chunks": ({"wire.cover": "on", "mesh.chunks": 2}, Situation(Mesh(1, 1, 2)), "needs all halo rows of a"),
     "heads": ({"model.heads": 2}, Situation(), "has no effect on a model without attention; leave it out, or use gat"),
@@ -117,7 +122,9 @@ def test_optional_parts_of_a_recipe_are_left_out_where_they_have_no_effect():
 
 def test_a_recipe_with_its_first_layer_at_home_names_those_that_are_made_for_stages():
     config = recipe_config("halowire").replace({"mesh.stages": 2})
-    with pytest.raises(InputError, match=r"leave --mesh\.\* out, or use a recipe that is made for stages: gnnpipe"):
+    with pytest.raises(
+        InputError, match=r"leave --mesh\.\* out, or use a recipe that is made for stages: pipeline, gnnpipe"
+    ):
         refuse(config, Situation(mesh_of(config, 2)))
     own = recipe_config("exact").replace({"mesh.stages": 2, "wire.first_layer": "local"})
     with pytest.raises(InputError, match=r"or use --wire\.first-layer exchange"):

@@ -21,7 +21,7 @@ from halowire.training.savings import Savings, choose_savings
 from halowire.wire import HEADER_BYTES, InProcessTransport, Machines, run_threads
 from tests.support.parity_graphs import CLASSES, FEATURES, cut_graph, make_graph
 
-OURS = {"exact", "half", "isolated", "halowire-classic", "two-levels", "delta", "hybrid", "gnnpipe-1bit"}
+OURS = {"exact", "half", "isolated", "halowire-classic", "two-levels", "delta", "pipeline", "hybrid", "gnnpipe-1bit"}
 AT_HOME = {"first-layer", "halowire", "halowire-late"}
 
 
