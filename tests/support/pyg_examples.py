@@ -130,6 +130,10 @@ HABITS = [
         "test_a_number_of_one_worker_is_named_once_where_it_is_read"),
     Row("`mask.nonzero(as_tuple=False).view(-1)`, `log_p[torch.arange(data.num_nodes), data.y]`", "nothing",
         f"{UNIT}/test_own_rows.py::test_an_index_of_nodes_gives_the_gradients_of_the_whole_graph"),
+    Row("features changed outside of the model: `model(data.x * 1.1, ...)`, `data.x.clone()`, `data.x = f(data.x)`",
+        "nothing; rows of such features travel, those of `data.x` from before do not",
+        "tests/parity/test_pyg_home_choice.py::"
+        "test_features_that_are_made_outside_of_the_model_travel_and_those_of_the_graph_do_not"),
     Row("a head or a learnt mask beside the model", "nothing, if all workers seed alike; else refused",
         f"{UNIT}/test_outside_weights.py::test_a_head_and_a_learnt_mask_learn_as_in_one_process"),
     Row("`BatchNorm1d` in a head beside the model", "refused; make it part of the model",
