@@ -167,6 +167,8 @@ HABITS = [
         f"{UNIT}/test_same_weights.py::test_weights_that_were_drawn_anew_are_refused_in_backward"),
     Row("the best state, `ReduceLROnPlateau`, early stopping", "by `data.mean(pred[mask] == y[mask])`; else refused",
         f"{UNIT}/test_same_weights.py::test_a_best_state_of_each_worker_is_refused_in_evaluation"),
+    Row("a state that rank 0 alone loads before `data.gather(model(...))`", "refused; `load_state_dict` on all workers",
+        f"{UNIT}/test_same_weights.py::test_a_state_that_one_worker_loads_is_refused_where_outputs_are_gathered"),
     Row("`clip_grad_norm_` with a row of weights for each node", "`halowire.clip_grad_norm_`; torch's own is refused",
         "tests/parity/test_node_weights.py::test_weights_that_drift_apart_are_refused"),
     Row("float64, bf16, autocast, `torch.utils.checkpoint`", "nothing",

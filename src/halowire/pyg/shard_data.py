@@ -47,6 +47,7 @@ class Links:
 
     def metrics(self, rows: Tensor) -> dict[str, float]:
         """The metric as ``train``, ``val`` and ``test``, and further metrics as ``val_...`` and ``test_...``."""
+        self._data.reduction.counted([rows.shape[0]], "comparison of the weights")
         return self._task.evaluate(rows, self._data.transport)
 
 
