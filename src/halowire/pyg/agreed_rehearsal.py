@@ -15,6 +15,9 @@ from halowire.pyg.trial import Call, Rehearsed
 from halowire.training import Config, agreed
 from halowire.wire import RowCodec, Transport
 
+WHERE = "check of a new kind of call, with other arguments, flags or texts than before, which all workers make together"
+"""Where a worker waits that alone calls a model otherwise, or alone has changed it."""
+
 
 def agreed_rehearsal(
     model: nn.Module, call: Call, weights: NodeWeights, config: Config, codec: RowCodec | None
@@ -26,7 +29,7 @@ def agreed_rehearsal(
     transport, failure, known = call.data.transport, None, Rehearsed((), False)
     kept = float(len(call.kept_names))
     told = torch.tensor([call.data.num_local_edges, kept, kept * kept], dtype=torch.float64)
-    edges, total, square = transport.all_reduce(told, "reduction of the sizes", SETUP).tolist()
+    edges, total, square = transport.all_reduce(told, WHERE, SETUP).tolist()
     try:
         if call.doubt is not None:
             raise call.doubt

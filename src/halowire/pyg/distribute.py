@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -27,6 +28,7 @@ from halowire.pyg.home_rows import Home, bare
 from halowire.pyg.leaves import changed
 from halowire.pyg.light_gcn import rows_entry, spread_light_gcn
 from halowire.pyg.model_pass import ModelPass
+from halowire.pyg.modes import Modes
 from halowire.pyg.node_weights import NodeWeights, WholeTables, guesses
 from halowire.pyg.outputs import NODES, Belongs
 from halowire.pyg.own_rows import is_marked, plain
@@ -195,6 +197,7 @@ class Attachment:
         self._forms: tuple[Belongs, ...] = ()
         self._heard = data.reduction.heard
         self._around = contextlib.ExitStack()
+        self._modes = Modes(model)
         self.weights = self._tried(node_weights)  # before anything is changed: a refused model is as it was
         data.reduction.share(model, "broadcast of the weights")
         if isinstance(data, ShardData):
@@ -217,6 +220,7 @@ class Attachment:
         for name in (*own_methods(model), *([rows] if rows else [])):
             # An attribute of the instance is found before the method of its class; parameters and buffers stay.
             object.__setattr__(model, name, MethodEntry(self, name, model))
+        self._modes = Modes(model)  # anew, since some of halowire's own layers have other attributes
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Attachment:
         """Copy for a copied model: the same shard, exchanges of its own, and no second rehearsal."""
@@ -228,6 +232,7 @@ class Attachment:
         twin._model = memo[id(self._model)]
         twin._checked = dict(self._checked)
         twin._exchanges = {}
+        twin._modes = copy.deepcopy(self._modes)
         twin._around = contextlib.ExitStack()
         return twin
 
@@ -308,6 +313,7 @@ class Attachment:
 
     def end(self, out: Any) -> Any:
         """End a pass of the model, also where it failed and ``out`` is None."""
+        self._modes.after(self._model)
         self._part.passing.end()
         self._around.close()
         forms = iter(self._forms)
@@ -337,11 +343,12 @@ class Attachment:
         follow(self._pristine, self._model)
         call = Call.of(args, kwargs, self._part, entry)
         trained = [parameter.requires_grad for parameter in self._model.parameters()]
-        key = f"{call.key()} {trained}"
+        key = f"{call.key()} {trained} {self._modes.before(self._model)}"
         if key not in self._checked:
-            for parameter, is_trained in zip(self._pristine.parameters(), trained, strict=True):
+            pristine = self._modes.applied(self._pristine, self._model)
+            for parameter, is_trained in zip(pristine.parameters(), trained, strict=True):
                 parameter.requires_grad_(is_trained)
-            self._checked[key] = agreed_rehearsal(self._pristine, call, self.weights, self._config, self._codec)
+            self._checked[key] = agreed_rehearsal(pristine, call, self.weights, self._config, self._codec)
         return self._checked[key]
 
     def _exchange(self, known: Rehearsed) -> HaloExchanges:
