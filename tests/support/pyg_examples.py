@@ -142,6 +142,12 @@ HABITS = [
         f"{UNIT}/test_losses.py::test_a_loss_equals_torchs_on_the_whole_graph"),
     Row("`1 / data.y.bincount()` as class weights", "refused; `data.gather(data.y).bincount()`",
         f"{UNIT}/test_losses.py::test_weights_of_classes_that_were_counted_on_a_part_are_refused_on_all_workers"),
+    Row("`F.kl_div(..., reduction=\"batchmean\")`", "`data.mean(F.kl_div(..., reduction=\"none\").sum(-1))`",
+        f"{UNIT}/test_losses.py::test_a_mean_over_rows_of_a_loss_with_a_value_for_each_class_has_its_way_out"),
+    Row("mini-batches of this worker's rows: `DataLoader(index)`, `index.split(n)` of `data.train_mask.nonzero()`",
+        "as many on all workers, the last ones empty: `for first in range(0, int(data.gather(torch.tensor("
+        "[len(index)])).max()), n)`, `index[first : first + n]`; else the worker with more of them says that another "
+        "is gone", f"{UNIT}/test_losses.py::test_batches_of_own_rows_are_as_many_on_every_worker"),
     Row("`data.mean` of a mean", "refused; one value per row",
         f"{UNIT}/test_losses.py::test_a_single_number_is_refused_unless_it_is_said_to_be_one"),
     Row("a loss divided by `data.num_nodes`", "refused; `data.num_whole_nodes`",
@@ -163,6 +169,18 @@ HABITS = [
         f"{UNIT}/test_written.py::test_a_refusal_names_the_line_of_the_script"),
     Row("`nn.Embedding(num_nodes, ...)`, a row of weights for each node", "nothing; all workers call `state_dict()`",
         "tests/parity/test_node_weights.py::test_three_steps_equal_plain_pyg_row_by_row"),
+    Row("`nn.Embedding` or a parameter with a row for each node of a type, on a `HeteroData`",
+        "nothing; every worker keeps all rows of it",
+        "tests/parity/test_typed_links.py::test_three_steps_equal_plain_pyg"),
+    Row("a model made with `data.num_nodes` or `data.num_edges` after the cut", "refused; before the cut, or with "
+        "`data.num_whole_nodes`",
+        f"{UNIT}/test_ways_out.py::test_weights_that_count_the_rows_of_a_part_are_refused_with_the_number_of_all"),
+    Row("a parameter with a value for each edge", "refused in the model; outside of it, `nn.Parameter(torch.rand("
+        "data.num_whole_edges)[data.edge_rows])`, and an argument of the model",
+        f"{UNIT}/test_ways_out.py::test_a_weight_for_each_edge_is_refused_in_the_model_and_learns_outside_of_it"),
+    Row("a second list of edges: `data.edge_index2`, `data.hop2_edge_index`", "refused; one `edge_index` with an "
+        "`edge_type`, parted in forward: `edge_index[:, edge_type == 1]`",
+        f"{UNIT}/test_ways_out.py::test_a_second_list_of_edges_is_refused_and_is_right_in_one_list"),
     Row("`model.reset_parameters()` for each run", "`torch.manual_seed(run)` right before it; else refused",
         f"{UNIT}/test_same_weights.py::test_weights_that_were_drawn_anew_are_refused_in_backward"),
     Row("the best state, `ReduceLROnPlateau`, early stopping", "by `data.mean(pred[mask] == y[mask])`; else refused",

@@ -43,7 +43,7 @@ def agreed_rehearsal(
         # A thread of its own has none of the modes that the caller is in, such as autocast and inference mode.
         known = in_thread(lambda: rehearsed_at_home(model, call, most, weights, config))
     except InputError as error:
-        failure = error
+        failure = _of_edges(error, model, int(edges))
     uncheckable = isinstance(failure, UncheckableError)
     failures = torch.tensor([float(failure is not None and not uncheckable), float(uncheckable)])
     transport.all_reduce(failures, "check of the model", SETUP)
@@ -52,6 +52,18 @@ def agreed_rehearsal(
         return settled_first(known, call, config, codec)
     telling = failure if refused != uncheckable else None
     raise _shared(telling, InputError if refused else UncheckableError, transport) from failure
+
+
+def _of_edges(error: InputError, model: nn.Module, edges: int) -> InputError:
+    """``error``, with the way out where ``model`` has a weight with a value for each of the graph's ``edges``."""
+    found = [name for name, value in model.named_parameters() if edges in value.shape]
+    if not isinstance(error, UncheckableError) or not found:
+        return error
+    return UncheckableError(
+        f"{error}; its weight {found[0]} has as many values as the whole graph has edges: make it outside of the "
+        "model, torch.nn.Parameter(torch.rand(data.num_whole_edges)[data.edge_rows]), and call the model with it, as with "
+        "edge_weight"
+    )
 
 
 def _shared(failure: InputError | None, kind: type[InputError], transport: Transport) -> InputError:
