@@ -61,8 +61,8 @@ def _of_edges(error: InputError, model: nn.Module, edges: int) -> InputError:
         return error
     return UncheckableError(
         f"{error}; its weight {found[0]} has as many values as the whole graph has edges: make it outside of the "
-        "model, torch.nn.Parameter(torch.rand(data.num_whole_edges)[data.edge_rows]), and call the model with it, as with "
-        "edge_weight"
+        "model, torch.nn.Parameter(torch.rand(data.num_whole_edges)[data.edge_rows]), and call the model with it, as "
+        "with edge_weight"
     )
 
 
