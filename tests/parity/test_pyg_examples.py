@@ -16,6 +16,7 @@ from halowire.errors import InputError
 from halowire.pyg.shard_data import cut_data
 from halowire.wire import run_threads
 from tests.support.pyg_case import CLASSES, FEATURES, NODES, assert_close, make_graph, make_owner, seeded
+from tests.support.worker_counts import CODED, falling, two_and_three
 
 WIDTH = 8
 LABELS = torch.arange(NODES) % CLASSES
@@ -161,11 +162,31 @@ def test_an_example_learns_as_in_plain_pyg(name, workers):
             assert_close("gradient or weight", got, value, floor=0.01 * scale)
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_an_example_is_refused_with_the_way_out(name):
+@pytest.mark.slow
+@pytest.mark.parametrize("recipe", CODED)
+@pytest.mark.parametrize("name", MODELS)
+def test_an_example_learns_by_coded_recipes(name, recipe):
+    graph = {key: make_graph()[key] for key in ("x", "edge_index")} | {"train_mask": MASK}
+    graph["y"] = graph["x"][:, :CLASSES].argmax(1)  # which can be learnt, also from coded rows
+    model = seeded(MODELS[name])
+
     def here(transport):
-        data = cut_data(make_graph(), make_owner(2), transport)
+        data = cut_data(graph, make_owner(transport.size), transport)
+        own = halowire.distribute(copy.deepcopy(model), data, recipe)
+        losses = falling(own, lambda: data.cross_entropy(own(data.x, data.edge_index), data.y, data.train_mask))
+        transport.settle()
+        return losses
+
+    first, second = run_threads(2, here)
+    assert first == second and sum(first[-3:]) < sum(first[:3])
+
+
+@two_and_three
+@pytest.mark.parametrize("name", REFUSED)
+def test_an_example_is_refused_with_the_way_out(name, workers):
+    def here(transport):
+        data = cut_data(make_graph(), make_owner(workers), transport)
         with pytest.raises(InputError, match=r"cannot run on a shard: .*; "):
             halowire.distribute(REFUSED[name](), data)
 
-    run_threads(2, here)
+    run_threads(workers, here)

@@ -37,6 +37,7 @@ from tests.support.pyg_case import (
     seeded,
     weights_of,
 )
+from tests.support.worker_counts import two_and_three
 
 SLOW_LINK, FAST_LINK = {"wire.link": 1.0}, {"wire.link": 1e7}
 EXCHANGE = {"wire.first_layer": "exchange"}
@@ -207,16 +208,17 @@ CHANGES = {
 }
 
 
+@two_and_three
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("layer", [pyg.GCNConv, pyg.SAGEConv])
-def test_features_that_are_made_outside_of_the_model_travel_and_those_of_the_graph_do_not(layer, change):
+def test_features_that_are_made_outside_of_the_model_travel_and_those_of_the_graph_do_not(layer, change, workers):
     """Calls with data.x and with other features take turns; each has the exchanges that it was checked with."""
     model, given = seeded(lambda: Net(layer)), make_graph()
     x = given["x"] * (1.0 if change == "copied" else 1.1)
     want = run_plain(model, given | {"x": x}, ("x", "edge_index"))
 
     def work(transport: Any) -> dict[str, Any]:
-        data = cut_data(given, owners("random", 2), transport)
+        data = cut_data(given, owners("random", workers), transport)
         own, marks, x = halowire.distribute(copy.deepcopy(model), data, "exact", ON_WIRE), [], data.x
         for features in (x, CHANGES[change](data), x, CHANGES[change](SimpleNamespace(x=x))):
             own.train().zero_grad()
@@ -231,7 +233,7 @@ def test_features_that_are_made_outside_of_the_model_travel_and_those_of_the_gra
         grads = {name: value.grad for name, value in own.named_parameters()}
         return outs | {"rows": data.rows, "grads": grads, "state": own.state_dict()}
 
-    compare(run_threads(2, work), want)
+    compare(run_threads(workers, work), want)
 
 
 class Optional(Net):

@@ -224,6 +224,6 @@ HABITS = [
     Row("`negative_sampling` by the pairs of this part", "refused; the number of all pairs, before the cut",
         f"{UNIT}/test_pairs.py::test_numbers_and_lists_of_pairs_that_differ_are_refused_on_all_workers"),
     Row("`halowire.DropEdges`, `dropout_edge`", "`DropEdges` is equal, `dropout_edge` is refused",
-        "tests/parity/test_pyg_models.py::test_three_parts_equal_the_whole"),
+        "tests/parity/test_pyg_models.py::test_parts_equal_the_whole_model"),
 ]  # fmt: skip
 """What users do in scripts."""

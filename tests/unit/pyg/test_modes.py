@@ -20,6 +20,7 @@ from halowire.pyg.distribute import state_of
 from halowire.pyg.modes import MOST, VALUES, Modes, modes_of
 from halowire.wire import run_threads
 from tests.support.pyg_case import CLASSES, FEATURES, assert_close, make_graph, place, seeded
+from tests.support.worker_counts import two_and_three
 
 
 class Way(Enum):
@@ -86,7 +87,8 @@ def test_a_mode_that_needs_all_rows_is_refused_when_it_is_set_later(change):
     run_threads(2, here)
 
 
-def test_modes_by_turns_equal_plain_pyg_and_each_is_rehearsed_once():
+@two_and_three
+def test_modes_by_turns_equal_plain_pyg_and_each_is_rehearsed_once(workers):
     """One of them has an exchange more."""
     graph, plain = make_graph(), seeded(Staged)
     want = []
@@ -114,7 +116,7 @@ def test_modes_by_turns_equal_plain_pyg_and_each_is_rehearsed_once():
                     assert_close("gradient", value.grad, grad)
         return len(state_of(model)._checked)
 
-    assert run_threads(2, here) == [2, 2]
+    assert run_threads(workers, here) == [2] * workers
 
 
 def test_counters_and_what_forward_notes_are_no_modes():

@@ -17,6 +17,7 @@ from halowire.wire import run_threads
 from tests.support.hetero_case import build_hetero, make_hetero, make_owners
 from tests.support.pyg_case import CLASSES, place, seeded
 from tests.support.pyg_models import two
+from tests.support.worker_counts import two_and_three
 
 
 def change(model, rank):
@@ -43,7 +44,8 @@ def test_weights_that_were_drawn_anew_are_refused_in_backward(workers):
     run_threads(workers, here)
 
 
-def test_a_best_state_of_each_worker_is_refused_in_evaluation():
+@two_and_three
+def test_a_best_state_of_each_worker_is_refused_in_evaluation(workers):
     def here(transport):
         data, model = place(transport, seeded(lambda: two(pyg.SAGEConv)))
         with torch.no_grad():
@@ -52,7 +54,7 @@ def test_a_best_state_of_each_worker_is_refused_in_evaluation():
             with pytest.raises(InputError, match="no longer the same"):
                 data.mean(model(data.x, data.edge_index).square())
 
-    run_threads(2, here)
+    run_threads(workers, here)
 
 
 @pytest.mark.parametrize("workers", [2, 3])

@@ -15,6 +15,7 @@ from halowire.pyg.shard_data import cut_data, tensor_kinds
 from halowire.wire import run_threads
 from tests.support.pyg_case import CLASSES, FEATURES, NODES, assert_close, make_graph, make_owner, seeded
 from tests.support.pyg_models import two
+from tests.support.worker_counts import two_and_three
 
 
 class Weighted(nn.Module):
@@ -47,10 +48,11 @@ class OneList(TwoLists):
         return super().forward(x, edge_index[:, edge_type == 0], edge_index[:, edge_type == 1])
 
 
+@two_and_three
 @pytest.mark.parametrize("count", ["num_nodes", "num_edges"])
-def test_weights_that_count_the_rows_of_a_part_are_refused_with_the_number_of_all(count):
+def test_weights_that_count_the_rows_of_a_part_are_refused_with_the_number_of_all(count, workers):
     def here(transport):
-        data = cut_data(make_graph(), make_owner(2), transport)
+        data = cut_data(make_graph(), make_owner(workers), transport)
         model = two(pyg.SAGEConv)
         model.table = nn.Embedding(getattr(data, count), 3)
         with pytest.raises(
@@ -58,17 +60,18 @@ def test_weights_that_count_the_rows_of_a_part_are_refused_with_the_number_of_al
         ):
             halowire.distribute(model, data)
 
-    run_threads(2, here)
+    run_threads(workers, here)
 
 
-def test_a_weight_for_each_edge_is_refused_in_the_model_and_learns_outside_of_it():
+@two_and_three
+def test_a_weight_for_each_edge_is_refused_in_the_model_and_learns_outside_of_it(workers):
     graph = make_graph()
     given = torch.rand(graph["edge_index"].shape[1], generator=torch.Generator().manual_seed(2))
     weight, plain = nn.Parameter(given.clone()), seeded(Weighted)
     plain(graph["x"], graph["edge_index"], weight).square().mean().backward()
 
     def here(transport):
-        data = cut_data(graph, make_owner(2), transport)
+        data = cut_data(graph, make_owner(workers), transport)
         inside = halowire.distribute(Weighted(given.numel()), data)
         with pytest.raises(
             InputError, match=r"weight has as many values as the whole graph has edges: make it outside"
@@ -80,7 +83,7 @@ def test_a_weight_for_each_edge_is_refused_in_the_model_and_learns_outside_of_it
         data.mean(own(data.x, data.edge_index, mine).square()).backward()
         return data.gather(mine.grad), [value.grad for value in own.parameters()]
 
-    for grad, grads in run_threads(2, here):
+    for grad, grads in run_threads(workers, here):
         assert_close("gradient of the edges", grad, weight.grad)
         for got, value in zip(grads, plain.parameters(), strict=True):
             assert_close("gradient", got, value.grad)
