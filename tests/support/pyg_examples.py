@@ -38,7 +38,7 @@ EXAMPLES = [
         "`unimp_arxiv.py`", f"{THREE}", MODELS),
     Row("`pmlp.py`", f"{THREE}; `model(data.x, data.edge_index)` also while training, which ignores the edges",
         f"{UNIT}/test_picked_inputs.py::test_pmlp_learns_with_edges_as_without"),
-    Row("`film.py`, `geniepath.py`, `gcn2_ppi.py`", BATCH, MODELS),
+    Row("`film.py`, `geniepath.py`, `gcn2_ppi.py`, `cluster_gcn_ppi.py`", BATCH, MODELS),
     Row("`rect.py`", f"{THREE}; `get_semantic_labels` before the cut", LAYERS),
     Row("`label_prop.py`", "`shard`, `distribute`; a mask in place of `train_idx`",
         f"{UNIT}/test_picked_inputs.py::test_labels_have_a_column_for_every_class_of_all_workers"),
@@ -55,14 +55,18 @@ EXAMPLES = [
         "tests/parity/test_node_weights.py::test_three_steps_equal_plain_pyg_row_by_row"),
     Row("`rev_gnn.py`", "nothing beside `shard`, `distribute` and the loss, if trained on the whole graph",
         "tests/parity/test_precision.py::test_three_steps_equal_plain_pyg"),
-    Row("`ogbn_train.py` (SAGE, GAT), `reddit.py`, `cluster_gcn_reddit.py`, `cluster_gcn_ppi.py`, `graph_saint.py`, "
-        "`hierarchical_sampling.py`, `shadow.py`, `graph_sage_unsup.py`, `graph_sage_unsup_ppi.py`, `datapipe.py`",
+    Row("`ogbn_train.py` (SAGE, GAT), `reddit.py`, `cluster_gcn_reddit.py`, `graph_saint.py`, "
+        "`hierarchical_sampling.py`",
         WHOLE, MODELS),
     Row("`ogbn_train.py` (SGFormer, Polynormer)", "nothing beside `shard`, `distribute` and the loss, for one graph",
         "tests/parity/test_graph_batches.py::test_equal_to_plain_pyg"),
     Row("`ogbn_proteins_deepgcn.py`", WHOLE, LAYERS),
     Row("`link_pred.py`", "`shard` of each split, `data.negative_sampling(count)`, "
         "`data.binary_cross_entropy_with_logits`; scores of all workers by `data.gather`",
+        f"{UNIT}/test_pairs.py::test_links_are_learnt_and_scored_as_in_plain_pyg"),
+    Row("`graph_sage_unsup.py`, `graph_sage_unsup_ppi.py` (one `Batch`)", "as `link_pred.py`: `data.pairs(index)` of "
+        "the edges and `data.negative_sampling(count)` in place of the loader; the classifier learns from "
+        "`data.gather(out)`",
         f"{UNIT}/test_pairs.py::test_links_are_learnt_and_scored_as_in_plain_pyg"),
     Row("`ar_link_pred.py`", "as `link_pred.py`; a model whose forward takes the pairs is let in too", LINKS),
     Row("`rgcn_link_pred.py`", "`shard`, `distribute`, the loss; `train_edge_index` and `train_edge_type` are cut as "
@@ -92,6 +96,9 @@ REFUSED = [
         "summary of `data.gather(z)`, which gives it no gradient", LAYERS),
     Row("`graph_unet.py`", "refused: its pooling makes another graph; leave it out, or train on one worker",
         "tests/parity/test_pyg_examples.py::test_an_example_is_refused_with_the_way_out"),
+    Row("`shadow.py`", "refused: every node has a graph of its own, which forward pools and picks the node of "
+        "(`root_n_id`); its `SAGEConv` layers alone are let in",
+        "tests/parity/test_pyg_examples.py::test_an_example_is_refused_with_the_way_out"),
     Row("`node2vec.py`, `hetero/metapath2vec.py`", "not for halowire: they learn from drawn walks; use a model of "
         "(x, edge_index)", NO_TEST),
     Row("`hetero/dmgi_unsup.py`", "refused: it shuffles nodes in forward; `halowire.Random` draws for one node type",
@@ -105,11 +112,25 @@ REFUSED = [
     Row("`lpformer.py`, `kge_fb15k_237.py`, `renet.py`, `tgn.py`", "not tried: a matrix of all pairs of nodes, rows "
         "without messages, or events in time", NO_TEST),
     Row("`ogc.py`", "not tried: it propagates by a matrix that its own code keeps", NO_TEST),
-    Row("`explain/`", "explainers are refused; gradients of `edge_weight` and attention weights are let in, see the "
-        "habits", f"{UNIT}/test_changed_model.py::test_an_explainer_is_refused_with_what_to_do"),
-    Row("`rdl.py`, `graphland.py`, `hetero/load_csv.py`", "not tried: what they show is how data are read", NO_TEST),
-    Row("`multi_gpu/`, `distributed/`, `pytorch_lightning/`, `ogbn_train_cugraph.py`", "other ways to train on several "
-        "devices, in place of halowire", NO_TEST),
+    Row("`dgcnn_segmentation.py`, `pointnet2_segmentation.py`, `point_transformer_segmentation.py`, "
+        "`randlanet_segmentation.py`", "not for halowire: neighbours are found inside of forward, in many small clouds "
+        "of points", NO_TEST),
+    Row("`faust.py`", "not tried: `SplineConv` needs torch_spline_conv; many meshes, whose nodes are the classes",
+        NO_TEST),
+    Row("`llm/glem.py`", "not tried: a language model learns in turns with the GNN, which alone is that of "
+        "`ogbn_train.py`", NO_TEST),
+    Row("`contrib/rbcd_attack.py`, `contrib/rbcd_attack_poisoning.py`", "not tried: attacks draw edges of the whole "
+        "graph; attack a plain model that `model.state_dict()` is loaded into", NO_TEST),
+    Row("`contrib/flag_node_classification.py`", "not tried: it perturbs the features of sampled batches", NO_TEST),
+    Row("`contrib/graph_lottery_ticket.py`", "not tried: it learns masks of the weights and edges, and prunes both",
+        NO_TEST),
+    Row("`contrib/graphwavenet/`", "not tried: it learns a matrix of all pairs of nodes", NO_TEST),
+    Row("`explain/`, `contrib/pgm_explainer_node_classification.py`", "explainers are refused; gradients of "
+        "`edge_weight` and attention weights are let in, see the habits", f"{UNIT}/test_changed_model.py::test_an_explainer_is_refused_with_what_to_do"),
+    Row("`rdl.py`, `graphland.py`, `hetero/load_csv.py`, `datapipe.py`", "not tried: what they show is how data "
+        "are read", NO_TEST),
+    Row("`multi_gpu/`, `quiver/`, `argo.py`, `distributed/`, `pytorch_lightning/`, `ogbn_train_cugraph.py`", "other "
+        "ways to train on several devices or cores, in place of halowire", NO_TEST),
 ]  # fmt: skip
 """PyG's ``examples/`` for nodes and links that are refused or not tried; examples of whole graphs are left out."""
 
