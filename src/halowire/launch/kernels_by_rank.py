@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 
-def twins_by_rank(reasons: Sequence[str]) -> list[str]:
-    """Every one of the workers' ``reasons`` once, with the ranks that have it; empty ones are of those without twins.
+def twins_by_rank(reasons: Sequence[str]) -> dict[str, str]:
+    """Where each of the workers' ``reasons`` holds: ``on rank 1``, or nothing for one that all workers have.
 
-    A reason that all workers have stands alone.
+    Empty reasons are of workers whose kernels run.
     """
     found = {why: [rank for rank, other in enumerate(reasons) if other == why] for why in dict.fromkeys(reasons) if why}
-    return [
-        why if len(ranks) == len(reasons) else f"on rank{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks))}: {why}"
-        for why, ranks in found.items()
-    ]
+    return {why: "" if len(ranks) == len(reasons) else _words(ranks) for why, ranks in found.items()}
+
+
+def _words(ranks: list[int]) -> str:
+    return f"on rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))}"

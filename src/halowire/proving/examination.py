@@ -62,7 +62,7 @@ class Examination:
         why = told_by_store(_why_twins(self.subject.device), PATIENCE * transport.deadline)
         used = kernels_in_use(self.subject.device)
         self.titles = {
-            "kernels": f"{used}{''.join(f' ({words})' for words in twins_by_rank(why))}",
+            "kernels": f"{used}{_twins_words(why)}",
             "workers": _workers(transport, self.subject),
             "waits": f"host waits in an epoch{_more_waits(transport)}:",
         }
@@ -120,6 +120,12 @@ class Examination:
         """The lines of the comparisons and measurements that failed on this worker."""
         wrong = [one.words() for one in (*self.kernels, *self.recipes, *self.failures) if not one.good]
         return wrong + [f"host waits of {one.count_words()}" for one in self.waits if not one.good]
+
+
+def _twins_words(reasons: list[str]) -> str:
+    """Where and why torch's operations stand in for the kernels, in brackets."""
+    found = twins_by_rank(reasons).items()
+    return "".join(f" ({'torch ' + where + ': ' if where else ''}{why})" for why, where in found)
 
 
 def _why_twins(device: torch.device) -> str:
