@@ -23,11 +23,6 @@ from tests.support.three_layers import KINDS
 
 MOST_WAITS = 6
 MORE_WAITS = {
-    # A mean of its own for each of 8 edge types: each is read.
-    "typed edges: scores of all types": 9,
-    # Two losses of several means, each with a backward pass of its own.
-    "autoencoder: ARGA": 7,
-    "autoencoder: ARGVA": 8,
     # PyG lays the rows out as a batch of dense matrices, for which it reads sizes and masks in every pass.
     "batches: SGFormer": 7,
     "batches: Polynormer": 7,

@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from halowire.launch import device_here, refuse_other_kinds, say_device
+from halowire.errors import InputError
+from halowire.launch import device_here, refuse_other_kinds, say_device, told_by_store
 from halowire.training import agreed, gather_words, placed_memory, refuse_too_large
 from halowire.wire import Transport
 
@@ -34,6 +35,21 @@ def refuse_crowded(features: int, edges: int, device: torch.device, rank: int) -
     """Refuse to put so many bytes of ``features`` and ``edges`` on a ``device`` that has no room for them."""
     # Only a part of the need is known, so that there is a reason to refuse, or nothing to warn of.
     refuse_too_large(placed_memory(features, edges), device, rank, lambda text: None)
+
+
+def refuse_crowded_together(features: int, edges: int, device: torch.device, transport: Transport) -> None:
+    """The same where the others do not wait to hear whether this worker goes on: if one refuses, all do.
+
+    They hear it through the store, so that a device sends as many bytes as the CPU, which refuses nothing.
+    """
+    words = ""
+    try:
+        refuse_crowded(features, edges, device, transport.rank)
+    except InputError as error:
+        words = str(error)
+    for said in told_by_store(words, transport.deadline):
+        if said:
+            raise InputError(said)
 
 
 def bytes_of(tensors: Iterable[Any]) -> int:

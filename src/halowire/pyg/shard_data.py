@@ -25,7 +25,7 @@ from halowire.pyg.kept_cuts import KeptCut
 from halowire.pyg.model_pass import ModelPass
 from halowire.pyg.node_index import names_nodes
 from halowire.pyg.pairs import pair_names
-from halowire.pyg.part_device import bytes_of, part_device, refuse_crowded
+from halowire.pyg.part_device import bytes_of, part_device, refuse_crowded_together
 from halowire.pyg.same_graph import require_same_graph
 from halowire.training import Config, Decoder, LinkTask, Situation, agreed, dot_product, hold_out, refuse
 from halowire.wire import Transport
@@ -257,8 +257,7 @@ def place_data(
     """The part of a graph made of ``tensors``, as `local_tensors` gives them, connected to the other workers."""
     if device.type != "cpu":
         edges = bytes_of(value for name, value in tensors.items() if name.startswith("edge_"))
-        features = bytes_of(tensors.values()) - edges
-        agreed(lambda: refuse_crowded(features, edges, device, transport.rank), transport, "check of the memory")
+        refuse_crowded_together(bytes_of(tensors.values()) - edges, edges, device, transport)
     bridge = Bridge(shard, ModelPass(transport, device))
     edge_rows = tensors.get("edge_rows")
     placed = {
