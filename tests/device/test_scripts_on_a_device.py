@@ -14,6 +14,7 @@ from torch_geometric.data import HeteroData
 from halowire.errors import InputError
 from halowire.launch import script
 from halowire.pyg.hetero_data import shard_hetero
+from halowire.pyg.own_rows import plain
 from halowire.pyg.shard_data import cut_data
 from tests.support.sim import SIM, Simulation, transport_of
 
@@ -71,3 +72,25 @@ def test_a_part_that_does_not_fit_is_refused_by_all_before_it_is_put_there(on_si
     for said in heard[0]:
         assert said.startswith("rank 1 needs at least 1") and "KiB of memory on sim:0 (features 117 KiB, edges " in said
         assert said.endswith("but 64.0 KiB are free; use more workers, a smaller model, or --device cpu")
+
+
+def _picked(rank: int) -> list[tuple[int, bool]]:
+    """How often the host waits as rows are picked by the part's own mask, and whether they are the right ones."""
+    tensors, _, owner = _graphs()
+    tensors |= {"y": torch.arange(NODES), "train_mask": torch.arange(NODES) % 3 == 0}
+    found = []
+    with Simulation() as simulation:
+        data = cut_data(tensors, owner, transport_of(SIM), torch.device(SIM, 0))
+        for change in (False, False, True):
+            if change:
+                data.train_mask[:] = ~data.train_mask
+            before = simulation.counts.waits.total()
+            picked = data.y[data.train_mask]
+            waits = simulation.counts.waits.total() - before
+            wanted = data.rows[(data.rows % 3 == 0) ^ change]
+            found.append((waits, torch.equal(plain(picked).cpu(), wanted)))
+    return found
+
+
+def test_a_mask_of_the_part_is_looked_at_once_while_it_is_unchanged(on_sim: Callable[..., list[Any]]) -> None:
+    assert on_sim(_picked) == [[(1, True), (0, True), (1, True)]] * 2

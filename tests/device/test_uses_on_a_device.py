@@ -32,9 +32,6 @@ MORE_WAITS = {
     # which is read to tell whose rows the edges name, and the layer picks each type by a mask.
     "types: edge features and DropEdges": 10,
     "types: joined in forward": 27,
-    # Masks as indices, in the model's own words or PyG's.
-    "listed: CorrectAndSmooth": 13,
-    "listed: MaskLabel": 8,
     # PyG asks for the largest target of each of 3 edge types, in both layers.
     "drawn: RGATConv multiplicative": 8,
 }

@@ -6,7 +6,8 @@ Layers of PyG take the self loops out of their edges by ``row != col``, and pick
     edges[:, row != col]  ->  edges[:, places]         with ``places`` found in the first pass
 
 The places depend on the edges alone. They are kept while these stay the same memory, unchanged, and found anew where
-they do not; the mask itself is computed in every pass, which needs no wait.
+they do not; the mask itself is computed in every pass, which needs no wait. Those of a mask of nodes that a model is
+called with, such as ``train_mask``, are kept in the same way.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import torch
 from torch import Tensor
 
 from halowire.pyg.leaves import changed, leaves
-from halowire.pyg.seen import Seen
+from halowire.pyg.seen import Seen, version_of
 
 MOST_KNOWN = 4
 """Lists of edges, or of their types, that are known at a time: most models have one of each."""
@@ -67,6 +68,14 @@ class KnownEdges:
     def compare(self, func: Callable[..., Any], first: Tensor, second: Tensor | float) -> Tensor:
         """``first == second`` or ``first != second``, as ``func`` says, as a mask that knows its places."""
         tensors, number = ((first, second), None) if isinstance(second, Tensor) else ((first,), second)
+        return EdgeMask.of(func(first, second), self._of(tensors), number, func.__name__ in EQUAL)
+
+    def mask(self, values: Tensor) -> Tensor:
+        """The mask ``values`` as one that knows its places."""
+        return EdgeMask.of(values, self._of((values,)), None, True)
+
+    def _of(self, tensors: tuple[Tensor, ...]) -> Known:
+        """What is known of ``tensors``, which are asked for now."""
         known = next((known for known in self._known if known.serves(tensors)), None)
         if known is None:
             known = Known(tensors)
@@ -74,7 +83,7 @@ class KnownEdges:
         else:
             self._known.remove(known)
             self._known.insert(0, known)
-        return EdgeMask.of(func(first, second), known, number, func.__name__ in EQUAL)
+        return known
 
 
 class EdgeMask(Tensor):
@@ -96,7 +105,7 @@ class EdgeMask(Tensor):
         mask.known = known
         mask.number = number
         mask.alike = alike
-        mask.made = values._version
+        mask.made = version_of(values)
         return mask
 
     @classmethod
@@ -122,7 +131,7 @@ class EdgeMask(Tensor):
     @property
     def is_as_made(self) -> bool:
         """Whether the mask was not changed in place."""
-        return self.bare._version == self.made
+        return version_of(self.bare) == self.made >= 0
 
     @property
     def places(self) -> Tensor:
@@ -158,6 +167,17 @@ class EdgeTypes(Tensor):
         if asked and isinstance(args[1], int | float):
             return first.edges.compare(func, *plain)
         return func(*plain, **unmasked(kwargs or {}))
+
+
+def with_masks(value: Any, masks: KnownEdges, count: int) -> Any:
+    """``value``, also inside tuples, lists and dictionaries, where masks of ``count`` nodes know their places."""
+
+    def fits(leaf: Any) -> bool:
+        return isinstance(leaf, Tensor) and leaf.dtype == torch.bool and leaf.shape == (count,)
+
+    if not any(fits(leaf) for leaf in leaves(value)):
+        return value
+    return changed(value, lambda leaf: masks.mask(leaf) if fits(leaf) else leaf)
 
 
 def with_types(value: Any, edges: KnownEdges, count: int) -> Any:
