@@ -23,7 +23,7 @@ def what_travels(one: ShownRun) -> Html | None:
 
 
 def _rows_per_layer(one: ShownRun, cover: Json) -> list[list[object]]:
-    starts = [rank.start for rank in one.files.ranks]
+    starts = [rank.start for rank in one.files.present]
     layers = list(as_object(starts[0].get("wire_rows"))) if starts else []
     halo = sum(number(start.get("halo_rows")) for start in starts)
     found: list[list[object]] = []
@@ -49,7 +49,7 @@ def _cover_words(cover: Json) -> str:
 
 def _machine_words(one: ShownRun) -> str:
     """How many rows crossed the network where machines have several workers; empty where they do not, or all did."""
-    starts = [rank.start for rank in one.files.ranks]
+    starts = [rank.start for rank in one.files.present]
     needed, crossed = (sum(number(start.get(name)) for start in starts) for name in ("machine_rows", "carried_rows"))
     if not (starts and math.isfinite(needed + crossed) and crossed < needed):
         return ""
