@@ -231,8 +231,8 @@ class PartitionConfig:
     balance: Literal["auto", "both", "nodes"] = "auto"
     """methods `metis`, `hypergraph` and `kaminpar`: `both`: parts of equal nodes plus edges; `nodes`: of equal nodes
     alone (fewer halo rows, more uneven work); `auto`: as `both`, but where a part then has more than 1.15 of the mean
-    in predicted work or memory, edges that weigh half as much are tried too, and then nodes are moved out of the
-    largest parts"""
+    in predicted work or memory, edges that weigh half as much are tried too; if that does not help, nodes are moved out
+    of the largest parts of both cuts, and the good one with the fewest halo rows is kept"""
 
 
 @dataclass(frozen=True)
