@@ -92,8 +92,8 @@ def test_a_bound_that_the_graph_allows_is_kept_also_where_a_hub_comes_near_to_it
 
 def test_of_levelled_cuts_that_are_good_the_one_with_fewer_halo_rows_is_kept() -> None:
     """Both give parts of 4 and 4; in the first every second node is in the other part."""
-    cuts = {1.0: [0, 1, 0, 1, 0, 1, 0, 0], 0.5: [0, 0, 0, 0, 0, 0, 1, 1]}
-    owner, said = best_weighting(ring(), 2, (1.0, 0.5), (8,), lambda edges: torch.tensor(cuts[edges]), lambda line: None)
+    cuts = {1.0: torch.tensor([0, 1, 0, 1, 0, 1, 0, 0]), 0.5: torch.tensor([0, 0, 0, 0, 0, 0, 1, 1])}
+    owner, said = best_weighting(ring(), 2, (1.0, 0.5), (8,), cuts.__getitem__, lambda line: None)
     assert sum(PartLoad.of(ring(), owner, 2, (8,)).halo_rows) == 2
     assert "with edges that weigh 0.5 is kept" in said[0]
 
