@@ -18,7 +18,7 @@ HOME = {"at_home": True, "why": "which is predicted to pay", "saved": 2_048_000,
         "sent_once": 1_024_000, "saved_seconds": 0.2, "spent_seconds": 0.01}  # fmt: skip
 
 
-def page_of(tmp_path: Path, first: dict[str, Any], recut: bool = False) -> str:
+def page_of(tmp_path: Path, first: dict[str, Any], recut: bool = False, machines: bool = True) -> str:
     """The report of a run of two layers, the first of them at home, the second with partial sums.
 
     ``recut``: it began with two workers more, whose events are still there.
@@ -27,7 +27,7 @@ def page_of(tmp_path: Path, first: dict[str, Any], recut: bool = False) -> str:
 
     def change(event: dict[str, Any]) -> dict[str, Any]:
         rows = {"1": 0, "2": 1_900 + 200 * event.get("rank", 0)}
-        shares = {"machine_rows": 1_000, "carried_rows": 700}
+        shares = {"machine_rows": 1_000, "carried_rows": 700} if machines else {}
         return event | ({"wire_rows": rows} | shares if event["event"] == "start" else {})
 
     for rank in range(4 if recut else 2):
@@ -51,10 +51,17 @@ def test_rows_per_layer_are_those_of_all_workers_that_the_run_has(tmp_path: Path
     assert "85.0% of a worker" in page, "of the rows that have nothing to do with other workers"
     assert "worker 1" in page and "worker 2" not in page and "Missing:" not in page
     assert rows_of(page, "Rows per layer") == {
-        "layer 1": [f"{HALO:,}", "4,000", "0"],
-        "layer 2": [f"{HALO:,}", "4,000", "4,000"],
+        "layer 1": [f"{HALO:,}", "4,000", "0", "0", "0"],
+        "layer 2": [f"{HALO:,}", "4,000", "4,000", "2,000", "1,400"],
     }
+    assert "of other machines" in page and "across the network" in page
     assert "Partial sums travelled in the place of halo rows, as --wire.cover on asks." in page
+
+
+def test_rows_of_other_machines_have_no_columns_where_there_is_one_machine(tmp_path: Path) -> None:
+    page = page_of(tmp_path, HOME, machines=False)
+    assert rows_of(page, "Rows per layer")["layer 2"] == [f"{HALO:,}", "4,000", "4,000"]
+    assert "across the network" not in page
 
 
 def test_bytes_within_machines_have_a_line_where_there_are_any(tmp_path: Path) -> None:
