@@ -6,6 +6,9 @@ STAMP  := $(VENV)/.installed
 SANITIZED := build/sanitized
 NATIVE := $(wildcard src/halowire/kernels/native/*)
 
+# Programs that tests start, hundreds of them, compile no file twice, also where the environment asks Python to.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: install demo docs test test-slow test-browser test-gpu-kernels sanitize soak lint clean
 
 install: $(STAMP)

@@ -145,7 +145,7 @@ def lower_here(rank: int, run: str, recipe: str) -> dict[str, object]:
     warnings: list[str] = []
 
     def fault() -> None:
-        if trainer.optimiser.param_groups[0]["lr"] > 0.003:
+        if trainer.optimiser.lr > 0.003:
             poison(trainer, name, math.nan)
 
     summary = trainer.run(hooks(trainer, 5, fault, warnings))

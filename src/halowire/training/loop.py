@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from halowire.errors import InputError, NotFiniteError
 from halowire.events import EVAL, GRADIENT, LOCAL, SETUP, STAGE, TRAIN, EventLog, LedgerEntry, clock_of, is_better
 from halowire.schedules import Watch
+from halowire.training.adam import Adam
 from halowire.training.checkpoint import Progress
 from halowire.training.checkpoint_choice import Found
 from halowire.training.config import Config, OptimConfig
@@ -93,10 +94,7 @@ class Trainer:
         codec = None if bits == 32 else GradientCodec(bits, runner.peers, config.seed)
         shared, peers = self.rows.others(self.parameters), runner.peers
         self.flat = FlatGradients(shared, EXTRAS, transport, codec, peers, runner.one_backward, device=runner.device)
-        # A stage without parameters takes every step with the others, but Adam refuses an empty list.
-        trained = self.parameters or [nn.Parameter(torch.empty(0))]
-        optim = config.optim
-        self.optimiser = torch.optim.Adam(trained, lr=optim.lr, weight_decay=optim.weight_decay, foreach=True)
+        self.optimiser = Adam(self.parameters, config.optim.lr, config.optim.weight_decay)
         self.progress = Progress()
         self._state = RunState(runner, self.optimiser, codec, config, transport, run)
         self._sent_before: dict[str, int] = {}
@@ -207,7 +205,7 @@ class Trainer:
             self.steer(loss, clock, change, norm)
             with ledger.phase("optimise"):
                 self.flat.clip(self.config.optim.clip, self.runner.line, self.rows)
-                self.optimiser.param_groups[0]["lr"] = rate
+                self.optimiser.lr = rate
                 self.optimiser.step()
         entry = ledger.take()  # a device has done all its work of this epoch when this returns
         seconds = time.perf_counter() - start

@@ -15,11 +15,11 @@ import torch
 from torch import Tensor, nn
 
 from halowire.errors import InputError, in_one_line
+from halowire.training.adam import MOMENTS, STEP, Adam
 from halowire.training.checkpoint import RECORD, STATE, Progress
 from halowire.training.checkpoint_choice import under
 from halowire.training.generators import restore_generators
 
-STEP, MOMENTS = "step", ("exp_avg", "exp_avg_sq")
 KINDS = {
     "epoch": int, "best_epoch": int, "best": dict, "stale_evaluations": int, "lowered": int, "train_loss": float,
     "sent": dict, "epoch_seconds": list, "wait_seconds": list,
@@ -68,7 +68,7 @@ def restore(
     progress: Progress,
     tensors: dict[str, Tensor],
     model: nn.Module,
-    optimiser: torch.optim.Optimizer,
+    optimiser: Adam,
     own_part: Callable[[int, dict[str, Tensor]], tuple[int, dict[str, Tensor]] | None],
     device: torch.device,
 ) -> None:
@@ -89,9 +89,8 @@ def restore(
             saved.setdefault(int(index), {})[key] = value
         states = dict(part for index, state in saved.items() if (part := own_part(index, state)) is not None)
         for place, state in states.items():
-            parameter = optimiser.param_groups[0]["params"][place]
-            _require_like(state, {STEP: torch.zeros(()), **dict.fromkeys(MOMENTS, parameter)})
-        optimiser.load_state_dict({"state": states, "param_groups": optimiser.state_dict()["param_groups"]})
+            _require_like(state, {STEP: torch.zeros(()), **dict.fromkeys(MOMENTS, optimiser.parameters[place])})
+        optimiser.load(states)
         restore_generators(tensors, device)
         progress.best_weights = best
 

@@ -14,13 +14,14 @@ from torch import Tensor
 
 from halowire.errors import InputError
 from halowire.events import SETUP
+from halowire.training.adam import MOMENTS, STEP, Adam
 from halowire.training.checkpoint import MANIFEST, RECORD, STATE, Manifest, Progress, wire_file
 from halowire.training.checkpoint_choice import Found, find_checkpoint, parse_tensors
 from halowire.training.checkpoint_writer import CheckpointWriter, Content
 from halowire.training.config import Config
 from halowire.training.generators import generator_states
 from halowire.training.job import MESH_SHAPE, refuse_raised
-from halowire.training.restoring import MOMENTS, STEP, parse_progress, restore, understood
+from halowire.training.restoring import parse_progress, restore, understood
 from halowire.training.rule import mesh_of
 from halowire.training.runner import Runner
 from halowire.training.save_times import SaveTimes
@@ -52,7 +53,7 @@ class RunState:
     def __init__(
         self,
         runner: Runner,
-        optimiser: torch.optim.Optimizer,
+        optimiser: Adam,
         codec: GradientCodec | None,
         config: Config,
         transport: Transport,
@@ -290,9 +291,9 @@ class _Whole:
         self._transport.all_reduce(flat, "gathering of the weights", account=None)
         return tensors | {name: piece.view(self._shapes[name]).clone() for name, piece in places.items()}
 
-    def optimiser(self, optimiser: torch.optim.Optimizer) -> dict[int, dict[str, Tensor]]:
+    def optimiser(self, optimiser: Adam) -> dict[int, dict[str, Tensor]]:
         """The state of Adam for all parameters, by their places in the model."""
-        own = optimiser.state_dict()["state"]
+        own = optimiser.states
         if self._everywhere:
             # All workers go through the state in one order, whatever order it was put back in.
             return {place: self._with_all_rows(self._own[place], own[place]) for place in sorted(own)}

@@ -39,7 +39,7 @@ def asked(places: list[int], keys: list[str]) -> list[tuple[str, tuple[int, ...]
         model=model, parameters=parameters, peers=Transport(), row_weights=frozenset(parameters), whole_rows=whole_rows
     )
     state = {place: {key: torch.full((4, 3 - place), float(len(key))) for key in keys} for place in places}
-    optimiser = SimpleNamespace(state_dict=lambda: {"state": state})
+    optimiser = SimpleNamespace(states=state)
     _Whole(runner, Transport()).optimiser(optimiser)
     return seen
 
