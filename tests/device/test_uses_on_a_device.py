@@ -24,7 +24,6 @@ from tests.support.three_layers import KINDS
 MOST_WAITS = 6
 MORE_WAITS = {
     # PyG lays the rows out as a batch of dense matrices, for which it reads sizes and masks in every pass.
-    "batches: SGFormer": 7,
     "batches: Polynormer": 7,
     # New edges in every pass, which two layers drop, part from self loops, and sort.
     "model: DropEdges": 12,
