@@ -31,8 +31,6 @@ MORE_WAITS = {
     # which is read to tell whose rows the edges name, and the layer picks each type by a mask.
     "types: edge features and DropEdges": 10,
     "types: joined in forward": 27,
-    # PyG asks for the largest target of each of 3 edge types, in both layers.
-    "drawn: RGATConv multiplicative": 8,
 }
 """Uses that read more in every epoch: what they do needs numbers that only the device knows."""
 QUICK = ["weights: embedding by number", "LightGCN: ranking", "precision: bf16"]

@@ -35,6 +35,7 @@ class Known:
     def __init__(self, tensors: tuple[Tensor, ...]) -> None:
         self._seen = tuple(Seen.now(values) for values in tensors)
         self._places: dict[tuple[Number, bool], Tensor] = {}
+        self._largest_of: dict[tuple[Number, bool], tuple[Seen, int]] = {}
         self._largest: dict[tuple[int, Number, bool], int] = {}
 
     def serves(self, tensors: tuple[Tensor, ...]) -> bool:
@@ -48,6 +49,15 @@ class Known:
             self._places[number, alike] = mask.nonzero().view(-1)
         return self._places[number, alike]
 
+    def largest_of(self, mask: EdgeMask, source: Tensor, picked: Tensor) -> int:
+        """The largest of the entries ``picked`` by ``mask`` of any ``source``, while that is the same, unchanged."""
+        key = mask.number, mask.alike
+        seen, largest = self._largest_of.get(key, (None, 0))
+        if seen is None or not seen.still(source):
+            largest = int(picked.max())
+            self._largest_of[key] = Seen.now(source), largest
+        return largest
+
     def largest(self, number: Number, alike: bool, tensor: Tensor, picked: Tensor) -> int | None:
         """The largest of the entries ``picked`` of ``tensor``, -1 for none; None for a tensor that is not known."""
         side = next((side for side, seen in enumerate(self._seen) if seen.still(tensor)), None)
@@ -57,6 +67,39 @@ class Known:
         if key not in self._largest:
             self._largest[key] = int(picked.max()) if picked.numel() else -1
         return self._largest[key]
+
+
+class KnownIndex(Tensor):
+    """Whole numbers that a mask has picked, such as the targets of one type of edges; their largest is kept.
+
+    PyG's softmax asks for it in every pass, to know how many nodes there are.
+    """
+
+    mask: EdgeMask
+    source: Tensor
+    made: int
+
+    @staticmethod
+    def of(picked: Tensor, mask: EdgeMask, source: Tensor) -> Tensor:
+        """``picked`` by ``mask`` from ``source``."""
+        index: KnownIndex = picked.as_subclass(KnownIndex)
+        index.mask = mask
+        index.source = source
+        index.made = version_of(picked)
+        return index
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Callable[..., Any], types: Sequence[type], args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        """Call ``func`` on plain numbers, but for their largest."""
+        first: Any = args[0] if args else None
+        alone = len(args) == 1 and not kwargs and isinstance(first, KnownIndex)
+        if alone and func in (Tensor.max, torch.max, Tensor.amax):
+            bare = _plain(first)
+            if bare.numel() and version_of(bare) == first.made >= 0 and first.mask.is_as_made:
+                return torch.tensor(first.mask.known.largest_of(first.mask, first.source, bare), dtype=bare.dtype)
+        return func(*unmasked(args), **unmasked(kwargs or {}))
 
 
 class KnownEdges:
@@ -119,6 +162,8 @@ class EdgeMask(Tensor):
             values = func(*unmasked(args), **unmasked(kwargs))
             flipped = name in NOT and len(args) == 1 and not kwargs and first.is_as_made
             return EdgeMask.of(values, first.known, first.number, not first.alike) if flipped else values
+        if name == "__getitem__" and isinstance(args[1], EdgeMask) and _is_index(first):
+            return KnownIndex.of(func(first, listed(args[1], first.shape)), args[1], first)
         if name == "__getitem__" or (name == "__setitem__" and isinstance(args[2], Tensor)):
             return func(first, listed(args[1], first.shape), *unmasked(args[2:]))
         return func(*unmasked(args), **unmasked(kwargs))
@@ -207,9 +252,14 @@ def listed(index: Any, shape: torch.Size) -> Any:
     return found if isinstance(index, tuple) else found[0]
 
 
+def _is_index(value: Any) -> bool:
+    """Whether ``value`` is a plain list of numbers."""
+    return isinstance(value, Tensor) and not isinstance(value, EdgeTypes) and value.dtype in WHOLE and value.dim() == 1
+
+
 def unmasked(value: Any) -> Any:
     """``value``, also inside tuples, lists and dictionaries, without the marks of this file."""
-    return changed(value, lambda leaf: _plain(leaf) if isinstance(leaf, EdgeMask | EdgeTypes) else leaf)
+    return changed(value, lambda leaf: _plain(leaf) if isinstance(leaf, EdgeMask | EdgeTypes | KnownIndex) else leaf)
 
 
 def _plain(value: Tensor) -> Tensor:

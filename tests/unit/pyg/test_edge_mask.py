@@ -234,3 +234,21 @@ def test_a_model_that_knows_other_edges_gives_what_a_fresh_one_gives(name, chang
 @pytest.mark.parametrize(("name", "change"), [case for case in CASES if case not in QUICK])
 def test_every_model_that_knows_other_edges_gives_what_a_fresh_one_gives(name, change):
     check_change(name, change)
+
+
+def test_the_largest_of_picked_numbers_is_looked_up_once_while_they_are_unchanged(monkeypatch):
+    known, index = KnownEdges(), torch.tensor([5, 1, 4, 2, 9, 3])
+    mask = known.compare(torch.eq, ROW, COL)
+    assert int(index[mask].max()) == 9 and int(torch.max(index[mask])) == 9 and int(index[~mask].max()) == 5
+    looked: list[int] = []
+    largest = Tensor.max
+    monkeypatch.setattr(Tensor, "max", lambda *given: looked.append(1) or largest(*given))
+    picked = index[known.compare(torch.eq, ROW, COL)]
+    assert int(torch.max(picked)) == 9 and not looked
+    index[1] = 20
+    assert int(torch.max(index[mask])) == 20 and looked
+    picked = index[mask]
+    picked[0] = 30
+    assert int(torch.max(picked)) == 30
+    assert int(torch.max(index[mask & (COL < 0)], torch.tensor(2)).numel()) == 0
+    assert type(unmasked(picked)) is Tensor and type(picked + 1) is Tensor
