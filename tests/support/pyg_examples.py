@@ -126,7 +126,8 @@ REFUSED = [
         NO_TEST),
     Row("`contrib/graphwavenet/`", "not tried: it learns a matrix of all pairs of nodes", NO_TEST),
     Row("`explain/`, `contrib/pgm_explainer_node_classification.py`", "explainers are refused; gradients of "
-        "`edge_weight` and attention weights are let in, see the habits", f"{UNIT}/test_changed_model.py::test_an_explainer_is_refused_with_what_to_do"),
+        "`edge_weight` and attention weights are let in, see the habits",
+        f"{UNIT}/test_changed_model.py::test_an_explainer_is_refused_with_what_to_do"),
     Row("`rdl.py`, `graphland.py`, `hetero/load_csv.py`, `datapipe.py`", "not tried: what they show is how data "
         "are read", NO_TEST),
     Row("`multi_gpu/`, `quiver/`, `argo.py`, `distributed/`, `pytorch_lightning/`, `ogbn_train_cugraph.py`", "other "

@@ -21,7 +21,7 @@ from halowire.pyg.edge_forms import ALL_EDGES, EdgeForm
 from halowire.pyg.leaves import changed, leaves
 from halowire.pyg.model_pass import ModelPass
 from halowire.pyg.row_mixing import LOSSES, mixes_rows
-from halowire.pyg.row_picks import picked_rows
+from halowire.pyg.row_picks import kept_places, picked_rows
 
 FINDING = {"nonzero", "argwhere", "where"}
 """Functions that give the places where a mask is true."""
@@ -119,7 +119,9 @@ class _Marked(Tensor):
     def _called(
         cls, name: str, func: Callable[..., Any], types: Sequence[type], args: tuple[Any, ...], kwargs: Any
     ) -> Any:
-        """What ``func`` gives for the plain tensors."""
+        """What ``func`` gives for the plain tensors; masks of rows pick by their places."""
+        if name == "__getitem__" and len(args) == 2 and all(isinstance(value, OwnRows) for value in args):
+            args = args[0], kept_places(*args, plain(args[1]))
         if name in COPYING or not set(types) <= KINDS:
             # Other classes of tensors, such as edges, have rules of their own and see plain rows.
             return func(*plain(args), **plain(kwargs))
