@@ -196,13 +196,13 @@ HABITS = [
         "tests/parity/test_typed_links.py::test_three_steps_equal_plain_pyg"),
     Row("a model made with `data.num_nodes` or `data.num_edges` after the cut", "refused; before the cut, or with "
         "`data.num_whole_nodes`",
-        f"{UNIT}/test_ways_out.py::test_weights_that_count_the_rows_of_a_part_are_refused_with_the_number_of_all"),
+        "tests/parity/test_ways_out.py::test_weights_that_count_the_rows_of_a_part_are_refused_with_the_number_of_all"),
     Row("a parameter with a value for each edge", "refused in the model; outside of it, `nn.Parameter(torch.rand("
         "data.num_whole_edges)[data.edge_rows])`, and an argument of the model",
-        f"{UNIT}/test_ways_out.py::test_a_weight_for_each_edge_is_refused_in_the_model_and_learns_outside_of_it"),
+        "tests/parity/test_ways_out.py::test_a_weight_for_each_edge_is_refused_in_the_model_and_learns_outside_of_it"),
     Row("a second list of edges: `data.edge_index2`, `data.hop2_edge_index`", "refused; one `edge_index` with an "
         "`edge_type`, parted in forward: `edge_index[:, edge_type == 1]`",
-        f"{UNIT}/test_ways_out.py::test_a_second_list_of_edges_is_refused_and_is_right_in_one_list"),
+        "tests/parity/test_ways_out.py::test_a_second_list_of_edges_is_refused_and_is_right_in_one_list"),
     Row("`model.reset_parameters()` for each run", "`torch.manual_seed(run)` right before it; else refused",
         f"{UNIT}/test_same_weights.py::test_weights_that_were_drawn_anew_are_refused_in_backward"),
     Row("the best state, `ReduceLROnPlateau`, early stopping", "by `data.mean(pred[mask] == y[mask])`; else refused",
