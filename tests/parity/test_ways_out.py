@@ -41,6 +41,13 @@ class TwoLists(nn.Module):
         return self.two(self.one(x, edge_index).relu(), second)
 
 
+class Named(TwoLists):
+    """The same, called by the names that the lists have in data, so that ``distribute`` itself refuses it."""
+
+    def forward(self, x: Tensor, edge_index: Tensor, hop2_edge_index: Tensor) -> Tensor:
+        return super().forward(x, edge_index, hop2_edge_index)
+
+
 class OneList(TwoLists):
     """The same with both lists in one."""
 
@@ -100,6 +107,8 @@ def test_a_second_list_of_edges_is_refused_and_is_right_in_one_list(workers):
 
     def here(transport):
         two_lists = cut_data(graph | {"hop2_edge_index": second}, make_owner(workers), transport)
+        with pytest.raises(InputError, match=r"hop2_edge_index.*put all edges into edge_index.*edge_type == 0"):
+            halowire.distribute(Named(), two_lists)
         model = halowire.distribute(copy.deepcopy(plain), two_lists)
         with pytest.raises(InputError, match=r"hop2_edge_index.*put all edges into edge_index.*edge_type == 0"):
             model(two_lists.x, two_lists.edge_index, two_lists.hop2_edge_index)

@@ -20,7 +20,7 @@ from halowire.pyg.autoencoders import spread_autoencoder
 from halowire.pyg.changed_model import follow, refuse_again, refuse_replaced
 from halowire.pyg.data_part import ShardData, part_of
 from halowire.pyg.edge_mask import unmasked
-from halowire.pyg.entries import MethodEntry, ModuleEntry, own_methods
+from halowire.pyg.entries import MethodEntry, ModuleEntry, own_methods, told
 from halowire.pyg.fast_path import LayerPath, use_fast_paths
 from halowire.pyg.fitting_rows import refuse_unfitting
 from halowire.pyg.hetero_data import HeteroShardData
@@ -264,7 +264,7 @@ class Attachment:
             else:
                 return guess
         if any(not isinstance(error, UncheckableError) for error in failures):
-            raise failures[0]
+            raise told(failures[0], (args, {}))
         return self._guess(untried)  # the plain model may fail with the required inputs alone; the first call may not
 
     def _guess(self, weights: NodeWeights) -> NodeWeights:

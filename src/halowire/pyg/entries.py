@@ -104,9 +104,16 @@ def _begin(passes: Passes, entry: str, args: tuple[Any, ...], kwargs: dict[str, 
     try:
         return passes.begin(entry, args, kwargs)
     except InputError as error:
-        if isinstance(error, UncheckableError) or any(words in str(error) for words in SHOWN):
-            raise explained(error, (args, kwargs)) from error
-        raise
+        found = told(error, (args, kwargs))
+        if found is error:
+            raise
+        raise found from error
+
+
+def told(error: InputError, given: tuple[tuple[Any, ...], dict[str, Any]]) -> InputError:
+    """``error`` of a rehearsal, with what to call instead where the inputs ``given`` show it."""
+    shows = isinstance(error, UncheckableError) or any(words in str(error) for words in SHOWN)
+    return explained(error, given) if shows else error
 
 
 def own_methods(model: nn.Module) -> Iterator[str]:
