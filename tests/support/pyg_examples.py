@@ -144,6 +144,15 @@ HABITS = [
         f"{UNIT}/test_row_mixing.py::test_what_needs_all_rows_is_refused_outside_of_a_model"),
     Row("values of edges added up at their targets: `scatter(data.edge_weight, data.edge_index[1], 0, data.num_nodes)`",
         "nothing", f"{UNIT}/test_row_wise.py::test_values_of_edges_are_changed_picked_added_up_and_gathered"),
+    Row("`degree(data.edge_index[1], data.num_nodes)`, `gcn_norm` before the model", "nothing",
+        f"{UNIT}/test_edge_ends.py::test_edges_are_normalised_as_on_the_whole_graph"),
+    Row("the distribution of degrees that `PNAConv` asks for, counted on the part", "refused; before the cut, or of "
+        "`data.gather(degree(...))`",
+        f"{UNIT}/test_edge_ends.py::test_a_layer_with_the_in_degrees_of_one_worker_is_refused"),
+    Row("`dropout_edge(data.edge_index)` before the model", "refused; `halowire.DropEdges` in the model",
+        f"{UNIT}/test_edge_ends.py::test_draws_and_shares_of_all_edges_are_refused"),
+    Row("`homophily(data.edge_index, data.y)`", "refused; before the cut",
+        f"{UNIT}/test_edge_ends.py::test_draws_and_shares_of_all_edges_are_refused"),
     Row("`int((pred[mask] == data.y[mask]).sum()) / int(mask.sum())`, `loss.item()` of the part's rows",
         "a warning: they are this worker's; `data.mean(pred[mask] == data.y[mask])`", f"{UNIT}/test_row_mixing.py::"
         "test_a_number_of_one_worker_is_named_once_where_it_is_read"),

@@ -81,6 +81,7 @@ class ShardData(AsksFirst, Gathering, Losses):
         cut = cut_number({"": shard.rows}, bridge.transport)
         self.owner = Owner(shard.num_owned, shard.num_nodes, bridge.passing, rows=shard.rows, cut=cut)
         self.edge_owner = Owner(edge_index.shape[1], shard.num_nodes, bridge.passing, targets=self.owner)
+        bridge.edge_owner = self.edge_owner
         for name, value in tensors.items():
             self.tensors[name] = self._rows(name, value)
         if isinstance(x := tensors.get("x"), Tensor):

@@ -85,6 +85,7 @@ class HeteroShardData(AsksFirst, HeteroGathering, Losses):
         """Mark the tensors of one edge type that have a row for each of this worker's edges."""
         count, store = self.shard.relations[kind].edges.numel(), self.store[kind]
         owner = Owner(count, self.shard.num_nodes[kind[2]], self.passing, kind=kind, targets=self.owners[kind[2]])
+        self.bridges[kind].edge_owner = owner
         paired = pair_names(dict(store.items()))
         for key, value in list(store.items()):
             if type(value) is Tensor and key not in paired and value.shape[:1] == (count,) and not value.requires_grad:

@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from halowire.errors import InputError
 from halowire.pyg.cut_number import other_part
+from halowire.pyg.foreign_rows import foreign_edges, foreign_nodes, indexed_whole, refuse_shares, whole_tensor
 from halowire.pyg.leaves import changed, leaves
 from halowire.pyg.mixed_rows import mixed_rows, warn_once
 from halowire.pyg.row_call import Call
@@ -31,6 +31,8 @@ PICKING = {"view", "reshape", "flatten", "squeeze", "unsqueeze", "contiguous", "
            "detach", "__getitem__", "index_select", "masked_select", "sort", "unique", "flip", "t", "unbind", "split",
            "chunk", "expand", "repeat", "__deepcopy__"}  # fmt: skip
 """Functions whose results name the same nodes as their first argument, or some of them."""
+SHAPING_ENDS = {"view", "expand", "expand_as", "reshape", "unsqueeze", "clone", "contiguous", "to", "long", "view_as"}
+"""Functions whose results still name the targets of edges."""
 JOINING = {"cat", "concat", "concatenate", "stack", "hstack"}
 """Functions whose results name all the nodes of their arguments."""
 COPYING = {"__reduce_ex__", "__deepcopy__", "backward", "grad"}
@@ -119,6 +121,10 @@ class OwnIndex(_Marked):
     """Numbers of this worker's own rows."""
 
 
+class OwnEnds(_Marked):
+    """Numbers of the rows that this worker's edges lead to, one for each of them."""
+
+
 class OwnSome(_Marked):
     """Some of this worker's rows, or several of each: rows that were picked, joined, or made one list of numbers."""
 
@@ -137,7 +143,7 @@ class OwnMixed(_Marked):
     """Numbers each of which depends on several rows of this worker, or on their order."""
 
 
-KINDS = {OwnRows, OwnEdges, OwnIndex, OwnSome, OwnTurned, OwnNumber, OwnMixed, Tensor}
+KINDS = {OwnRows, OwnEdges, OwnIndex, OwnEnds, OwnSome, OwnTurned, OwnNumber, OwnMixed, Tensor}
 """All these marks, and no other classes of tensors."""
 
 
@@ -187,9 +193,26 @@ def _marked_result(call: Call, types: Sequence[type], out: Any) -> Any:
     if owner.passing.serves:  # every call of a model is rehearsed
         return out
     known = set(types) <= KINDS
-    if (targets := _targets(call)) is not None:
-        return OwnRows.of(out, targets)
+    if (ends := _at_ends(call, out)) is not None:
+        return ends
     return changed(out, lambda leaf: _marked(call, leaf, known) if isinstance(leaf, Tensor) else leaf)
+
+
+def _at_ends(call: Call, out: Any) -> Any:
+    """What ``call`` adds up at the targets of edges, or makes of these or of rows at these; None for all else."""
+    targets = _targets(call)
+    if targets is not None:
+        return OwnRows.of(out, targets)
+    ends = next((value for value in call.tensors if isinstance(value, OwnEnds)), None)
+    if ends is None or not isinstance(out, Tensor):
+        return None
+    targets = ends.owner.targets
+    if call.base == "bincount" and targets is not None:  # in-degrees, if there is one for each node
+        return OwnRows.of(out, targets) if out.shape == (targets.owned,) else _counted(targets, call.base, out)
+    if call.base in SHAPING_ENDS:
+        return OwnEnds.of(out, ends.owner)
+    picked = call.base in ("__getitem__", "index_select") and call.along(call.first) == {0}
+    return OwnEdges.of(out, ends.owner) if picked and out.shape[:1] == (ends.owner.owned,) else None
 
 
 def _marked(call: Call, out: Tensor, known: bool) -> Any:
@@ -249,9 +272,10 @@ def _targets(call: Call) -> Owner | None:
     """
     if call.base not in SPREADING or len(call.args) < 4 or not isinstance(call.args[0], Tensor):
         return None
-    targets = next((value.owner.targets for value in call.tensors if isinstance(value, OwnEdges)), None)
+    given = (call.args[2], call.args[3])
+    targets = next((value.owner.targets for value in given if isinstance(value, OwnEdges | OwnEnds)), None)
     fits = targets is not None and call.args[1] == 0 and call.args[0].shape[:1] == (targets.owned,)
-    return targets if fits and isinstance(call.args[3], OwnEdges) else None
+    return targets if fits else None
 
 
 def _meets_several(call: Call) -> bool:
@@ -305,11 +329,7 @@ def _refuse_whole(args: tuple[Any, ...], kwargs: dict[str, Any], error: Exceptio
     owner = owner_of((args, kwargs))
     given = [value for value in leaves((args, kwargs)) if isinstance(value, Tensor) and value.dim()]
     if owner.whole != owner.owned and any(value.shape[0] == owner.whole for value in given):
-        raise InputError(
-            f"a tensor of all {owner.whole} nodes is used with rows of this worker, which has {owner.owned} of them; "
-            f"take its part first, tensor[{_numbers_of(owner)}], or make it an attribute of data before the graph is "
-            "cut"
-        ) from error
+        raise whole_tensor(owner) from error
 
 
 def _refuse_foreign(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -327,10 +347,7 @@ def _refuse_foreign(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     elif isinstance(index, OwnIndex) and not isinstance(target, OwnIndex):
         whole = owner.whole
         if target.shape[0] == whole != owner.owned:
-            raise InputError(
-                f"a tensor of all {whole} nodes is indexed by numbers of this worker's rows; take its part first: "
-                f"tensor[{_numbers_of(owner)}]"
-            )
+            raise indexed_whole(owner)
 
 
 def _refuse_other_part(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -342,8 +359,11 @@ def _refuse_other_part(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
 
 def _refuse_index(index: Any, rows: OwnRows | OwnEdges) -> None:
     """Refuse ``index`` unless it names rows of this worker."""
-    owned, whole = rows.owner.owned, rows.owner.whole
+    owned = rows.owner.owned
     if index is None or index is Ellipsis or isinstance(index, OwnIndex):
+        return
+    if isinstance(index, OwnEnds):
+        refuse_shares()
         return
     if isinstance(index, str):
         what = index
@@ -359,24 +379,7 @@ def _refuse_index(index: Any, rows: OwnRows | OwnEdges) -> None:
         return  # edges, and other classes with rules of their own
     else:
         what = "numbers"
-    if isinstance(rows, OwnEdges):
-        raise InputError(
-            f"values of this worker's {owned} edges are picked by {what}, which would be other edges on every worker; "
-            "make a mask of the edges before the graph is cut (data.edge_mask) and pick by its part, or pick from the "
-            "values of all workers: data.gather(values)"
-        )
-    more = f", {rows.owner.kind!r}" if rows.owner.kind else ""
-    raise InputError(
-        f"rows of this worker, which has {owned} of the {whole} {rows.owner.kind or 'nodes'}, are picked by {what}, "
-        f"which would be other nodes on every worker; for numbers or a mask of the whole graph write "
-        f"rows[data.translate(index{more})] (or halowire.shard(data, node_index=['name']) for an attribute of data), "
-        f"for numbers of this worker's rows rows[data.own(index{more})]"
-    )
-
-
-def _numbers_of(owner: Owner) -> str:
-    """What gives the whole graph's numbers of the rows, as a script writes it."""
-    return f"data[{owner.kind!r}].rows" if owner.kind else "data.rows"
+    raise foreign_edges(owned, what) if isinstance(rows, OwnEdges) else foreign_nodes(rows.owner, what)
 
 
 def _whole_numbers(value: Any) -> bool:
