@@ -43,6 +43,7 @@ from halowire.launch import (
     set_threads,
     stop_wish,
     tell_launcher,
+    twins_by_rank,
 )
 from halowire.output import flush_output, prepare_output
 from halowire.partitioning import Shard, read_links, read_manifest, read_shard
@@ -73,6 +74,7 @@ from halowire.training import (
     forget_earlier,
     free_memory,
     gather_predictions,
+    gather_words,
     job_facts,
     least,
     mesh_of,
@@ -159,7 +161,7 @@ def train_worker(job: Job, prepare: Callable[[bytes], None] | None = None) -> di
         if prepare is not None:
             prepare_together(job, prepare, place, transport)
         console.line(f"workers     {transport.size} on {device_words(device)}, threads of each: {threads}; {network}")
-        _say_kernels(device, place, console)
+        _say_kernels(device, transport, console)
         goes_on = job.resume or place.restarts > 0
         whole = read_part(job, transport)
         part = read_part(job, transport, train=True) if job.config.task.inductive else whole
@@ -193,7 +195,7 @@ def fit_worker(job: Job, folder: Path) -> dict[str, Any]:
         agree(job_facts(job, transport.size, device, cuts=False), transport)
         if device.type != "cpu":
             console.line(f"workers     {transport.size} on {device_words(device)}; {network}")
-        _say_kernels(device, place, console)
+        _say_kernels(device, transport, console)
         # Dropout of a PyG model draws from torch's generator, so its stream differs by worker, not from run to run.
         torch.manual_seed(stream_key(job.config.seed, 0, 0, transport.rank) >> 1)
         part = read_part(job, transport)
@@ -304,13 +306,17 @@ def _say_where(trainer: Trainer, place: Place, console: Console) -> None:
         console.line(f"resume      {text}")
 
 
-def _say_kernels(device: torch.device, place: Place, console: Console) -> None:
-    """Say once, for all workers, that a GPU has to do without kernels of its own."""
+def _say_kernels(device: torch.device, transport: Transport, console: Console) -> None:
+    """Say once, for all workers, which GPUs have to do without kernels of their own, and why."""
+    if device.type == "cpu":
+        return
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what follows says it, and in one line
         kernels = kernels_in_use(device)
-    if device.type != "cpu" and kernels == "torch" and place.rank == 0:
-        console.warn(f"torch's operations stand in for halowire's kernels on {device}: {why_twins(device)}")
+    mine = why_twins(device) or "" if kernels == "torch" else ""
+    for why, where in twins_by_rank(gather_words(mine, transport, "kernels of all workers", account=None)).items():
+        if transport.rank == 0:
+            console.warn(f"torch's operations stand in for halowire's kernels {where or f'on {device.type}'}: {why}")
 
 
 def _silent(text: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 from halowire.errors import WorkerError
 from halowire.launch import run_local
 from halowire.proving import kernel_proof
-from halowire.proving.recipe_proof import prove_recipes
+from halowire.proving.recipe_proof import NOT_COUNTED, prove_recipe, small_runs
 from halowire.training import RECIPES
 from halowire.training.flat import FlatGradients
 from halowire.wire import Transport
@@ -87,6 +87,27 @@ def test_a_wrong_byte_of_another_rank_is_named_too(capfd):
     assert lines[-1] == "result          comparisons failed: 1 on rank 1"
 
 
+def test_what_fails_is_a_finding_and_the_rest_is_examined(capfd):
+    with pytest.raises(WorkerError, match="doctor ended with 1"):
+        run_local(2, SCRIPT, ["fails", "exact", "half"])
+    lines = capfd.readouterr().out.splitlines()
+    for line in (
+        "kernels against the CPU's: 32 of 33 agree",
+        "  WRONG: pack 1-bit minmax, 48 columns: failed: ValueError: no such instruction",
+        "recipes against the CPU, 2 workers over Gloo: 1 of 2 agree",
+        "  WRONG: rate of product: failed: RuntimeError: out of registers",
+        "WRONG on rank 1: exact, gat: failed: RuntimeError: only this rank",
+        "rates of kernels:",
+        "links:",
+        "result          comparisons failed: 6 on rank 0, 3 on rank 1",
+    ):
+        assert lines.count(line) == 1, line
+    assert any(line.startswith("  WRONG: exact, gat: failed: LateError: rank 0 gave up waiting") for line in lines)
+    assert any(line.startswith("  half, ") for line in lines), "the next recipe is compared on new connections"
+    assert f"  WRONG: exact: {NOT_COUNTED}" in lines
+    assert any(line.startswith("  Gloo, all to all, each worker: ") for line in lines)
+
+
 def _kernel_fault(rank: int) -> list[str]:
     with Simulation() as simulation, pytest.MonkeyPatch.context() as patch:
         cases = kernel_proof.kernel_cases
@@ -106,8 +127,10 @@ def _recipe_fault(rank: int) -> list[str]:
 
     with Simulation() as simulation, pytest.MonkeyPatch.context() as patch:
         patch.setattr(FlatGradients, "reduce", wrong)
-        found = prove_recipes(Transport(deadline=60), replace(sim_subject(simulation), recipes=("exact",)))
-        return [one.name for one in found if not one.good]
+        subject = replace(sim_subject(simulation), recipes=("exact",))
+        (config,) = small_runs(subject, 2)
+        found = prove_recipe(config, Transport(deadline=60), subject)
+        return [] if found.good else [found.name]
 
 
 def test_faults_are_found(on_sim: Callable[..., list[Any]]) -> None:

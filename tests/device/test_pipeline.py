@@ -11,6 +11,7 @@ import torch
 
 from halowire.layers import MODELS, Rows
 from halowire.schedules import ChunkSums
+from halowire.training import RECIPES
 from halowire.wire import MEASURE_EVERY
 from tests.support.allowed import refused
 from tests.support.device_case import config_of, few_waits, same_run, train_both, train_on
@@ -51,7 +52,8 @@ def test_stages_and_chunks_on_a_device(on_sim: Callable[..., list[Any]], case: C
 SPLIT = [name for name, model in MODELS.items() if model.can_split]
 MESHES: list[tuple[str, dict[str, Any]]] = [
     ("gnnpipe", {}),
-    ("gnnpipe", {"mesh__chunks": 1, "mesh__keep": "aggregates"}),
+    ("pipeline", {}),
+    ("pipeline", {"mesh__chunks": 1, "mesh__keep": "aggregates"}),
     ("gnnpipe-1bit", {}),
     ("exact", HYBRID),
     ("exact", {**HYBRID, "mesh__keep": "aggregates", "mesh__gradient_rule": "position", "mesh__history": 3}),
@@ -68,7 +70,7 @@ def test_every_model_and_mesh(on_sim: Callable[..., list[Any]], case: Case) -> N
 LARGE: list[Case] = [
     (model, recipe, {"model__layers": 5, "mesh__chunks": 4})
     for model in SPLIT
-    for recipe in ("gnnpipe", "gnnpipe-1bit", "hybrid")
+    for recipe in ("gnnpipe", "pipeline", "gnnpipe-1bit", "hybrid")
 ]
 """Four stages of one part; two stages of two parts."""
 
@@ -79,13 +81,21 @@ def test_four_workers(on_sim: Callable[..., list[Any]], case: Case) -> None:
     _check(on_sim, case, workers=4)
 
 
+OF_TASKS = ["gnnpipe", "pipeline", "gnnpipe-1bit", "exact", "hybrid"]
+
+
+def _of_task(model: str, mesh: str) -> tuple[Case, int]:
+    """A case of a mesh, and its number of workers."""
+    return (model, mesh, {"model__layers": 4, **(HYBRID if mesh == "exact" else {})}), 4 if mesh == "hybrid" else 2
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["labels", "values", "words", "inductive"])
-@pytest.mark.parametrize("mesh", ["gnnpipe", "gnnpipe-1bit", "exact"])
+@pytest.mark.parametrize("mesh", OF_TASKS)
 @pytest.mark.parametrize("model", SPLIT)
 def test_every_model_and_task(on_sim: Callable[..., list[Any]], model: str, mesh: str, kind: str) -> None:
-    more = HYBRID if mesh == "exact" else {}
-    _check(on_sim, (model, mesh, {"model__layers": 4, **more}), kind, task__inductive=kind == "inductive")
+    case, workers = _of_task(model, mesh)
+    _check(on_sim, case, kind, workers, task__inductive=kind == "inductive")
 
 
 WIRES: list[tuple[str, dict[str, Any]]] = [
@@ -140,3 +150,13 @@ def test_every_case_is_allowed() -> None:
     wires = [(model, recipe, {"model__layers": 4, **more}) for model in ("sage", "gcnii") for recipe, more in WIRES]
     assert not refused(config_of(model, recipe, **more) for model, recipe, more in [*QUICK, *WHOLE, *wires])
     assert not refused((config_of(model, recipe, **more) for model, recipe, more in LARGE), workers=4)
+    tasks = [_of_task(model, mesh) for model in SPLIT for mesh in OF_TASKS]
+    for (model, recipe, more), workers in tasks:
+        assert not refused([config_of(model, recipe, **more)], workers)
+
+
+def test_every_recipe_of_stages_is_in_each_matrix() -> None:
+    staged = {name for name, recipe in RECIPES.items() if recipe.config.mesh.stages != 1}  # others: test_training.py
+    assert staged <= {recipe for _, recipe, _ in [*WHOLE, *LARGE]}
+    assert staged <= {recipe for _, recipe, _ in LARGE}
+    assert staged <= set(OF_TASKS)

@@ -23,13 +23,7 @@ from tests.support.three_layers import KINDS
 
 MOST_WAITS = 6
 MORE_WAITS = {
-    # A mean of its own for each of 8 edge types: each is read.
-    "typed edges: scores of all types": 9,
-    # Two losses of several means, each with a backward pass of its own.
-    "autoencoder: ARGA": 7,
-    "autoencoder: ARGVA": 8,
     # PyG lays the rows out as a batch of dense matrices, for which it reads sizes and masks in every pass.
-    "batches: SGFormer": 7,
     "batches: Polynormer": 7,
     # New edges in every pass, which two layers drop, part from self loops, and sort.
     "model: DropEdges": 12,
@@ -37,11 +31,6 @@ MORE_WAITS = {
     # which is read to tell whose rows the edges name, and the layer picks each type by a mask.
     "types: edge features and DropEdges": 10,
     "types: joined in forward": 27,
-    # Masks as indices, in the model's own words or PyG's.
-    "listed: CorrectAndSmooth": 13,
-    "listed: MaskLabel": 8,
-    # PyG asks for the largest target of each of 3 edge types, in both layers.
-    "drawn: RGATConv multiplicative": 8,
 }
 """Uses that read more in every epoch: what they do needs numbers that only the device knows."""
 QUICK = ["weights: embedding by number", "LightGCN: ranking", "precision: bf16"]

@@ -107,10 +107,12 @@ def test_python_compiles(page):
         compile(block, name_of(page), "exec")
 
 
-def test_every_recipe_has_a_row():
+def test_every_recipe_has_a_row_and_the_readme_counts_them():
     text = (ROOT / "docs" / "recipes.md").read_text()
-    for name in RECIPES:
-        assert re.search(rf"^\| `{name}` \|", text, re.MULTILINE), name
+    shown = text[text.index("\n## All recipes\n") : text.index("\nWhat need not travel")]
+    assert sorted(re.findall(r"^\| `([\w-]+)` \|", shown, re.MULTILINE)) == sorted(RECIPES)
+    words = {17: "seventeen", 18: "eighteen", 19: "nineteen", 20: "twenty", 21: "twenty-one"}
+    assert f"docs/recipes.md) has all {words[len(RECIPES)]} and how to choose" in (ROOT / "README.md").read_text()
 
 
 def test_the_reference_has_every_public_name_and_no_other():

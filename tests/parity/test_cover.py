@@ -32,6 +32,12 @@ def test_workers_equal_the_dense_reference(on_workers, workers, model, method, c
     compare_dense(on_workers(workers, train_here, case, method, config), case, config)
 
 
+def test_workers_whose_features_are_sparse_and_others_whose_are_not(on_workers):
+    """All agree on what stands for the features of the halo: rows, since partial sums are made of dense ones."""
+    config = covered(make_config("sage"))
+    compare_dense(on_workers(2, train_here, "half sparse", "equal ranges", config), "half sparse", config)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["metis", "random", "hypergraph"])
 @pytest.mark.parametrize("model", ["gcn", "sage"])

@@ -10,6 +10,7 @@ import pytest
 from halowire.training import policy_of
 from tests.support.epochs import EXACT, compare
 from tests.support.exact_case import compare_dense, make_config, train_here
+from tests.support.parity_graphs import ZEROS
 from tests.support.stage_case import deep_epochs
 from tests.support.stage_case import make_config as make_deep
 from tests.support.steady import steady
@@ -59,6 +60,15 @@ def test_with_partial_sums_in_later_layers(on_workers, workers, model, case):
     else:
         config = make_config(model).replace(both)
         compare_dense(on_workers(workers, train_here, case, "random", config), case, config)
+
+
+@pytest.mark.parametrize("settings", [{}, LOCAL], ids=["rows travel", "local"])
+@pytest.mark.parametrize("model", ["gcn", "sage"])
+@pytest.mark.parametrize("case", ZEROS)
+def test_zeros_that_are_stored_stay_zeros(on_workers, case, model, settings):
+    """Of sparse features and of edges; what is sent once says only of ones that they need no value."""
+    config = make_config(model).replace(settings)
+    compare_dense(on_workers(2, train_here, case, "random", config), case, config)
 
 
 @pytest.mark.parametrize("case", ["lane", "islands"])

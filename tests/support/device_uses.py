@@ -83,7 +83,7 @@ def sums(step: Callable[[Any, Any], tuple[list[Tensor], list[Tensor]]]) -> Step:
 
     def whole(model: Any, data: Any) -> Iterator[tuple[Tensor, list[Tensor]]]:
         found, values = step(model, data)
-        terms = [data.mean(value) for value in values]
+        terms = data.means(values)
         yield sum(terms[1:], terms[0]), found
 
     return whole

@@ -6,6 +6,7 @@ import json
 import math
 import random
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +140,21 @@ def summary(recipe: str, workers: int, epochs: int, seed: int) -> dict[str, Any]
             "warnings": [],
         },
     }  # fmt: skip
+
+
+def write_recut_run(folder: Path, epoch: int = 20) -> Path:
+    """A run of 4 workers that was resumed with 2 after ``epoch``; the files of the others stay behind."""
+    run = write_run(folder, workers=4)
+
+    def change(event: dict[str, Any], rank: int) -> dict[str, Any] | None:
+        if event["event"] == "start":
+            return event if rank > 1 else event | {"workers": 2}
+        return None if rank > 1 and event.get("epoch", epoch) >= epoch else event
+
+    for rank in range(4):
+        rewrite(run / f"events-{rank}.jsonl", partial(change, rank=rank))
+    run.joinpath("summary.json").write_text(json.dumps(summary("exact", 2, 60, 0)))
+    return run
 
 
 def rewrite(path: Path, change: Callable[[dict[str, Any]], dict[str, Any] | None]) -> None:

@@ -14,6 +14,7 @@ from halowire.partitioning import Shard, cut, partition
 
 NODES, EDGES, FEATURES, CLASSES = 300, 2400, 12, 5
 LANES = ("lane", "directed lane", "islands")
+ZEROS = ("stored zeros", "edges of weight 0")
 
 
 def node_tensors(graph: Graph) -> dict[str, Any]:
@@ -44,17 +45,22 @@ def make_lane(case: str) -> Graph:
 def make_graph(case: str) -> Graph:
     """``plain``, ``multi-label``, ``sparse`` features, ``words`` (zeros and ones), or one of ``LANES``.
 
-    Also ``directed`` and ``directed-weighted``.
+    In ``half sparse`` the first half of the nodes has features so full that a worker makes them dense.
+    Also ``directed`` and ``directed-weighted``, and those of `make_zeros`.
     """
     if case in LANES:
         return make_lane(case)
+    if case in ZEROS:
+        return make_zeros(case)
     graph = block_model(NODES, EDGES, FEATURES, CLASSES, seed=3, multi_label=case == "multi-label")
     nodes = node_tensors(graph)
-    if case == "sparse":
+    if case in ("sparse", "half sparse"):
         # Few enough to stay sparse: fuller rows are multiplied as a dense matrix.
-        rows, cols = (graph.x > graph.x.quantile(0.85)).nonzero(as_tuple=True)
+        kept = graph.x > graph.x.quantile(0.85)
+        kept[: NODES // 2] |= graph.x[: NODES // 2] > (0 if case == "half sparse" else torch.inf)
+        rows, cols = kept.nonzero(as_tuple=True)
         nodes["x"] = Csr.from_edges(rows, cols, NODES, FEATURES, graph.x[rows, cols])
-        graph = Graph.from_edge_index(graph.edge_index(), NODES, **nodes, name="sparse")
+        graph = Graph.from_edge_index(graph.edge_index(), NODES, **nodes, name=case)
     if case == "words":
         # Dense, but as rows far smaller than as partial sums, which are fractions.
         graph = Graph.from_edge_index(graph.edge_index(), NODES, **nodes | {"x": (graph.x > 0).float()}, name=case)
@@ -67,6 +73,24 @@ def make_graph(case: str) -> Graph:
         nodes["ids"] = torch.arange(NODES) * 7 + 1_000_000_007
         graph = Graph.from_edge_index(edge_index, NODES, **nodes, name="directed")
     return graph
+
+
+def make_zeros(case: str) -> Graph:
+    """Sparse ones, and zeros that are stored beside them; or so in the sums of features over edges, of which one each
+    has weight 1 and the others 0.
+    """
+    graph = block_model(NODES, EDGES, FEATURES, CLASSES, seed=3)
+    edges, values = graph.edge_index(), graph.x
+    kept = values > values.quantile(0.9)
+    stored = kept | (values < values.quantile(0.1)) if case == "stored zeros" else kept
+    row, column = stored.nonzero(as_tuple=True)
+    nodes = node_tensors(graph)
+    nodes["x"] = Csr.from_edges(row, column, NODES, FEATURES, kept[row, column].float())
+    if case == "edges of weight 0":
+        weight = torch.ones(edges.shape[1])
+        weight[1:] = (edges[1, 1:] != edges[1, :-1]).float()
+        nodes["edge_weight"] = weight
+    return Graph.from_edge_index(edges, NODES, **nodes, name=case)
 
 
 def cut_graph(graph: Graph, parts: int, method: str = "random") -> Sequence[Shard]:

@@ -20,12 +20,16 @@ from halowire.worker import roundtrip_worker
 PACKAGES = ("halowire", "torch", "numpy", "safetensors", "pymetis", "torch-geometric", "tensorboard")
 
 
+WORKERS = 2
+"""Local workers of the round trip, unless the flag says otherwise."""
+
+
 @dataclass(frozen=True)
 class Arguments:
     """Show what halowire finds on this machine, and measure a round trip between all workers."""
 
-    workers: int = 2
-    """number of local workers for the round trip; under torchrun its own workers are measured"""
+    workers: int | None = None
+    """number of local workers for the round trip, by default 2; under torchrun its own workers are measured"""
     gpu: bool = False
     """compare kernels and recipes on this machine's GPUs with the CPU, and measure them, instead of the round trip;
     takes about a minute, and prints a block of text for a report"""
@@ -37,10 +41,16 @@ def run(argv: list[str], subject: Subject | None = None) -> int:
     ``subject`` is the device that is proven instead of a GPU.
     """
     arguments = parse(Arguments, "doctor", argv)
-    if arguments.workers < 1:
-        raise InputError(f"--workers is {arguments.workers}; at least one worker is needed")
-    refuse_crowd(arguments.workers)
-    workers = proving_workers() if arguments.gpu and subject is None else arguments.workers
+    if arguments.gpu and arguments.workers is not None:
+        raise InputError(
+            f"--workers is {arguments.workers}, but --gpu starts as many as the GPUs need, at most 4; "
+            "leave --workers out, or start other workers with torchrun"
+        )
+    workers = WORKERS if arguments.workers is None else arguments.workers
+    if workers < 1:
+        raise InputError(f"--workers is {workers}; at least one worker is needed")
+    refuse_crowd(workers)
+    workers = proving_workers() if arguments.gpu and subject is None else workers
     if Place.here().rank == 0:
         print("\n".join(_facts()), flush=True)
     if launched() or (arguments.gpu and workers == 1):

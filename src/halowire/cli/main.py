@@ -90,9 +90,15 @@ def _guarded(verb: Callable[[list[str]], int], arguments: list[str], wish: _Inte
             return _say("interrupted", INTERRUPTED)
         if wants_traceback():
             traceback.print_exc()
-        code, message = explain(error) or (FAILED, str(internal_error(error)))
+        code, message = explain(error) or (FAILED, str(internal_error(error, rank=_rank())))
         return _say(message, code, isinstance(error, PlaceError))
     return code
+
+
+def _rank() -> int:
+    """The rank that a launcher gave this process, 0 without one."""
+    text = os.environ.get("RANK", "")
+    return int(text) if text.isdecimal() else 0
 
 
 def _print(lines: list[str]) -> int:

@@ -78,7 +78,7 @@ def one_line(box: str) -> str:
         return f"{found[2]} is {found[1]!r}; expected one of {found[3].replace(chr(39), '')}"
     if found := re.match(r"Error parsing (\S+): .*?'([^']*)'\]?\.?$", message):
         kind = {"INT": "a whole number", "FLOAT": "a number"}.get(
-            flags[0].split()[-1] if flags else "", "another value"
+            flags[0].split()[-1].rpartition("|")[2] if flags else "", "another value"
         )
         return f"{found[1]} is {found[2]!r}; expected {kind}"
     return message

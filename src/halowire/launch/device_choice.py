@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -32,7 +33,7 @@ class Means(NamedTuple):
 def choose_device(setting: str, place: Place) -> torch.device:
     """The device of the setting ``cpu``, ``cuda`` or ``auto``: CUDA where every worker of this machine has a GPU.
 
-    The worker with local rank ``r`` gets GPU ``r``.
+    The worker with local rank ``r`` gets GPU ``r``. Where no local ranks are known, it is torch's current GPU.
     """
     if setting not in SETTINGS:
         raise InputError(
@@ -40,14 +41,31 @@ def choose_device(setting: str, place: Place) -> torch.device:
             "rank, and CUDA_VISIBLE_DEVICES says which GPUs there are"
         )
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if setting == "cuda" and count < place.local_size:
+    # Not every launcher that gives local ranks says how many there are.
+    needed = max(place.local_size, place.local_rank + 1)
+    if setting == "cuda" and count < needed:
         fewer = f"start at most {count} workers on this machine, or " if count else ""
         raise InputError(
-            f"--device cuda needs a GPU for every worker here ({place.local_size}), but torch sees {count}; {fewer}use "
+            f"--device cuda needs a GPU for every worker here ({needed}), but torch sees {count}; {fewer}use "
             "--device cpu"
         )
-    enough = count >= place.local_size
-    return torch.device("cuda", place.local_rank) if enough and setting != "cpu" else torch.device("cpu")
+    if setting == "cpu" or count < needed:
+        return torch.device("cpu")
+    return torch.device("cuda", _number_of_gpu(place, count))
+
+
+def _number_of_gpu(place: Place, count: int) -> int:
+    """Which of the ``count`` GPUs that torch sees is the one of this worker."""
+    if place.size == 1 or place.local_size > 1 or "LOCAL_RANK" in os.environ:
+        return place.local_rank
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]  # by a script that has set it
+        return torch.cuda.current_device()
+    if count > 1:
+        raise InputError(
+            f"torch sees {count} GPUs, and nothing says which of them is rank {place.rank}'s; set LOCAL_RANK, as "
+            "torchrun does, or call torch.cuda.set_device first, or use --device cpu"
+        )
+    return 0
 
 
 def device_words(device: torch.device) -> str:
@@ -110,6 +128,12 @@ def _disagreement(kinds: Sequence[str], refusals: Sequence[str]) -> InputError:
     if all(refusals):
         return InputError(refusals[first])
     return InputError(f"rank {first} cannot start ({kinds_by_rank(kinds)}): {refusals[first]}")
+
+
+def refuse_other_kinds(kinds: Sequence[str]) -> None:
+    """Refuse to go on where the workers' devices, of these ``kinds``, differ."""
+    if len(set(kinds)) > 1:
+        raise _disagreement(kinds, [""] * len(kinds))
 
 
 def kinds_by_rank(kinds: Sequence[str]) -> str:

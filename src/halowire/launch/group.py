@@ -1,9 +1,7 @@
-"""Joining the other workers, for a block or for the rest of the program, and measuring the network between them."""
+"""Joining the other workers for a block, and measuring the network between them."""
 
 from __future__ import annotations
 
-import atexit
-import contextlib
 import itertools
 import sys
 import time
@@ -12,7 +10,6 @@ from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
 from typing import NamedTuple
-from weakref import WeakKeyDictionary
 
 import torch
 import torch.distributed as dist
@@ -21,22 +18,20 @@ from torch.distributed.distributed_c10d import PrefixStore
 
 from halowire.errors import LateError, without_source
 from halowire.launch.carrier import carrier_words
-from halowire.launch.device_choice import Means, agree_on_means, choose_device, means_of
+from halowire.launch.device_choice import Means, agree_on_means, means_of
 from halowire.launch.failure import tell_launcher
 from halowire.launch.joining import Joining
 from halowire.launch.meeting import meeting_place, open_store
-from halowire.launch.place import Place, launched
+from halowire.launch.place import Place
 from halowire.launch.token import prove, token_here
 from halowire.launch.whereabouts import find_machines, machine_words
 from halowire.schedules import forget_circles
-from halowire.wire import NcclTransport, PinnedTransport, Transport, hold_watchdog, leave_group, transport_on
+from halowire.wire import NcclTransport, Transport, hold_watchdog, leave_group, transport_on
 
 PINGS = 20
 PAYLOAD = 4 << 20
 # How often this process has joined the others.
 _JOINED = itertools.count()
-# The transport of each process group, which all parts of a script share: their messages are numbered together.
-_TRANSPORTS: WeakKeyDictionary[dist.ProcessGroup, Transport] = WeakKeyDictionary()
 
 
 class Joined(NamedTuple):
@@ -111,62 +106,6 @@ def _last_words(text: str) -> None:
     """Tell the launcher, or else the user, why this process ends."""
     if not tell_launcher(text, lost=True):
         print(f"error: {text}", file=sys.stderr, flush=True)
-
-
-def join(wanted: str | torch.device, deadline: float = 600.0) -> Transport:
-    """The transport to the other workers, for scripts that have their own training loop, on the device ``wanted``.
-
-    It uses the existing process group, or else a new one. All calls share one transport, and the groups end with the
-    program, before the interpreter does.
-    """
-    if not dist.is_initialized() and not launched():
-        return Transport(deadline=deadline)
-    world = dist.group.WORLD if dist.is_initialized() else None
-    if world is not None and world in _TRANSPORTS:
-        return _TRANSPORTS[world]
-    stack = contextlib.ExitStack()
-    if world is None:
-        transport = stack.enter_context(joined(wanted, deadline)).transport
-    else:
-        device = wanted if isinstance(wanted, torch.device) else choose_device(wanted, Place.here())
-        transport = stack.enter_context(_left_at_the_end(_on_own_group(device, deadline)))
-    if (group := dist.group.WORLD) is not None:
-        _TRANSPORTS[group] = transport
-
-    def leave() -> None:
-        if getattr(sys, "last_value", None) is not None:
-            # After an error the others may never take what was sent to them.
-            transport.forget()
-        stack.close()
-
-    atexit.register(leave)
-    return transport
-
-
-def _on_own_group(device: torch.device, deadline: float) -> Transport:
-    """The transport on the script's own process group; where it goes by way of the host, rank 0 says so."""
-    transport = transport_on(device, deadline)
-    if launched():
-        transport.machines = find_machines(transport, Place.here(), 0)
-    if isinstance(transport, PinnedTransport) and transport.rank == 0:
-        print(f"halowire: {carrier_words('gloo', device).removeprefix('; ')}", file=sys.stderr, flush=True)
-    return transport
-
-
-@contextmanager
-def _left_at_the_end(transport: Transport) -> Iterator[Transport]:
-    """Leave the script's own process group after the block, also where the script has destroyed it already.
-
-    A group that outlives the interpreter has threads that let go of tensors when it is too late, which aborts.
-    """
-    try:
-        yield transport
-        if dist.is_initialized():
-            transport.settle()
-    finally:
-        transport.forget()
-        if dist.is_initialized():
-            leave_group()
 
 
 def measure_pairs(transport: Transport) -> list[tuple[int, int, float, float]]:

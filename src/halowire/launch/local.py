@@ -62,7 +62,9 @@ def run_workers(workers: int, arguments: Sequence[str], max_restarts: int = 0) -
 def torch_kept() -> Iterator[None]:
     """Put back torch's random numbers and number of threads at the end of the block."""
     threads = torch.get_num_threads()
-    with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
+    # Generators of GPUs exist where this process uses them; to ask for their states would begin to use them.
+    gpus = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()  # type: ignore[no-untyped-call]
+    with torch.random.fork_rng(devices=gpus):
         try:
             yield
         finally:

@@ -13,7 +13,7 @@ from halowire.kernels import Csr, row_range, side_by_side, sparse_product, stack
 from halowire.layers.aggregation import Aggregation, Sum
 from halowire.layers.dense import affine, gradient_of
 from halowire.partitioning import Shard
-from halowire.wire import Arrival, HaloExchange
+from halowire.wire import Arrival, HaloExchange, any_worker
 
 WIDEST_CACHE = 4096
 """A cached aggregate of more columns than this costs more memory than the product it saves is worth."""
@@ -181,9 +181,10 @@ def _fetch(x: Tensor | Csr, exchange: HaloExchange, themselves: bool) -> tuple[T
     """The features of the halo, and whether they are those of its rows ``[h, F]`` themselves.
 
     Under a cover, partial sums may stand for rows of dense features, where they are smaller than the rows in their
-    smallest exact form; not so if the rows ``themselves`` are needed.
+    smallest exact form; not so if the rows ``themselves`` are needed, or some worker's own rows stay sparse.
     """
-    if isinstance(x, Tensor) and exchange.policy.cover and not themselves:
+    if exchange.policy.cover and not themselves and not any_worker(isinstance(x, Csr), exchange.transport):
+        assert isinstance(x, Tensor)
         return exchange.fetch_fewest(x)
     return exchange.fetch_once(x), True
 

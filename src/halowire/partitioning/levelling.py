@@ -43,8 +43,9 @@ def levelled(graph: Graph, owner: Tensor, parts: int, widths: Sequence[int]) -> 
 
 
 def goal(graph: Graph, load: PartLoad) -> float:
-    """How large a part may be over the mean of ``load``: 1.15, or a tenth above what the graph forces."""
-    return max(LARGEST_PART, LEEWAY * least_largest(graph, load))
+    """How large a part may be over the mean of ``load``: 1.15; where the graph forbids it, a tenth above its least."""
+    least = least_largest(graph, load)
+    return LARGEST_PART if least <= LARGEST_PART else LEEWAY * least
 
 
 def least_largest(graph: Graph, load: PartLoad) -> float:

@@ -1,6 +1,7 @@
 """Weightings of nodes and edges: a partitioner cuts by one after another until no part is much larger than the mean.
 
-Where none of them is good enough, nodes are moved out of the largest parts of every cut, see ``levelling.py``.
+The first such cut is kept. Where there is none, nodes are moved out of the largest parts of every cut, see
+``levelling.py``; of the cuts that are then good enough the one with the fewest halo rows is kept.
 """
 
 from __future__ import annotations
@@ -96,11 +97,13 @@ class _Choice:
 def _level(graph: Graph, before: Tensor, parts: int, widths: Sequence[int], edges: float) -> _Choice:
     owner = levelled(graph, before, parts, widths)
     load = PartLoad.of(graph, owner, parts, widths)
-    largest, least = load.largest(), least_largest(graph, load)
+    largest, least, bound = load.largest(), least_largest(graph, load), goal(graph, load)
     words = (
         f"{largest:.2f} with edges that weigh {edges:g} is kept, after {int((owner != before).sum()):,} nodes moved "
         "out of the largest parts"
     )
     if least > LARGEST_PART:
         words += f"; the part that owns the node with the most in-edges has at least {least:.2f}"
-    return _Choice(owner, largest, largest <= goal(graph, load), sum(load.halo_rows), words)
+    if largest > bound:
+        words += f"; it should be at most {bound:.2f}, but no other node that could be moved made it smaller"
+    return _Choice(owner, largest, largest <= bound, sum(load.halo_rows), words)

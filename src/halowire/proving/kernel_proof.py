@@ -9,8 +9,8 @@ import torch
 
 from halowire.events import clock_of
 from halowire.kernels import Csr, Packing, activate, aggregate_packed, pack_rows, unpack_rows
-from halowire.proving.finding import Finding
-from halowire.proving.kernel_cases import CLOSE, STREAM, difference, kernel_cases
+from halowire.proving.finding import Finding, error_words
+from halowire.proving.kernel_cases import CLOSE, STREAM, KernelCase, difference, kernel_cases
 from halowire.proving.subject import Subject
 
 COLUMNS = 128
@@ -19,20 +19,30 @@ REPEATS = 5
 
 
 def prove_kernels(subject: Subject) -> list[Finding]:
-    """Every kernel of the device, twice: the results must repeat, and be those of the CPU's kernel."""
-    device, found = subject.device, []
-    for width in subject.widths:
-        for case in kernel_cases(width):
-            first, again = case.on(device), case.on(device)
-            apart = difference(first, case.call(), case.exact)
-            repeats = difference(again, first, exact=True) == 0
-            allowed = 0.0 if case.exact else CLOSE
-            found.append(Finding(f"{case.name}, {width} columns", apart, allowed, "" if repeats else "does not repeat"))
-    return found
+    """Every kernel of the device; one that ends with an error is a finding, and the others are compared as well."""
+    return [
+        _compared(case, f"{case.name}, {width} columns", subject.device)
+        for width in subject.widths
+        for case in kernel_cases(width)
+    ]
 
 
-def kernel_rates(subject: Subject) -> dict[str, float]:
-    """Bytes per second, read and written, of some kernels on many rows; random sources, so that nothing is cached."""
+def _compared(case: KernelCase, name: str, device: torch.device) -> Finding:
+    """The kernel twice: the results must repeat, and be those of the CPU's kernel."""
+    try:
+        first, again = case.on(device), case.on(device)
+        apart = difference(first, case.call(), case.exact)
+        repeats = difference(again, first, exact=True) == 0
+    except Exception as error:
+        return Finding.of_failure(name, error_words(error))
+    return Finding(name, apart, 0.0 if case.exact else CLOSE, "" if repeats else "does not repeat")
+
+
+def kernel_rates(subject: Subject) -> dict[str, float | str]:
+    """Bytes per second, read and written, of some kernels on many rows; random sources, so that nothing is cached.
+
+    Of a kernel that ends with an error, the error in words.
+    """
     device, rows = subject.device, subject.rows
     generator = torch.Generator().manual_seed(1)
     packing = Packing(1)
@@ -56,7 +66,15 @@ def kernel_rates(subject: Subject) -> dict[str, float]:
         ),
         "activation": (lambda: activate(x, weight[0], weight[1], True, None, out=out), 2 * once),
     }
-    return {name: nbytes / seconds_of(device, work) for name, (work, nbytes) in timed.items()}
+    return {name: rate_of(device, work, nbytes) for name, (work, nbytes) in timed.items()}
+
+
+def rate_of(device: torch.device, work: Callable[[], object], nbytes: int) -> float | str:
+    """Bytes per second of ``work``, which reads and writes ``nbytes``; where it ends with an error, the error."""
+    try:
+        return nbytes / seconds_of(device, work)
+    except Exception as error:
+        return error_words(error)
 
 
 def seconds_of(device: torch.device, work: Callable[[], object]) -> float:

@@ -8,7 +8,7 @@ from statistics import median
 import torch
 
 from halowire.errors import MessageError
-from halowire.proving.kernel_proof import seconds_of
+from halowire.proving.kernel_proof import rate_of
 from halowire.wire import Transport
 
 PAYLOAD = 16 << 20
@@ -16,13 +16,13 @@ TURNS = 5
 SHORT = 1024
 
 
-def host_rates(device: torch.device) -> dict[str, float]:
-    """Bytes per second between the memory of ``device`` and pinned memory of the host."""
+def host_rates(device: torch.device) -> dict[str, float | str]:
+    """Bytes per second between the memory of ``device`` and pinned memory of the host, or why there are none."""
     there = torch.empty(PAYLOAD, dtype=torch.uint8, device=device)
     here = torch.empty(PAYLOAD, dtype=torch.uint8, pin_memory=device.type == "cuda")
     return {
-        "host to device": PAYLOAD / seconds_of(device, lambda: there.copy_(here, non_blocking=True)),
-        "device to host": PAYLOAD / seconds_of(device, lambda: here.copy_(there, non_blocking=True)),
+        "host to device": rate_of(device, lambda: there.copy_(here, non_blocking=True), PAYLOAD),
+        "device to host": rate_of(device, lambda: here.copy_(there, non_blocking=True), PAYLOAD),
     }
 
 

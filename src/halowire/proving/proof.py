@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+
 import torch
 
 from halowire.errors import InputError, TrainingError
-from halowire.launch import Place, joined
-from halowire.proving.examination import examine
+from halowire.launch import Place, joined, told_by_store
+from halowire.proving.examination import Examination
+from halowire.proving.finding import Finding, error_words
+from halowire.proving.steps import PATIENCE, Step, take_steps
 from halowire.proving.subject import Subject, this_gpu
-from halowire.training import gather_words
 from halowire.wire import Transport
 
 DEADLINE = 120.0
@@ -16,8 +23,6 @@ MOST_WORKERS = 4
 """Workers of a hybrid of two stages and two parts."""
 FEWEST_WORKERS = 2
 """Workers between whom rows travel."""
-MOST_SAID = 16_384
-"""Most bytes of its wrong comparisons that a worker tells rank 0: all but those of a device that fails throughout."""
 
 
 def proving_workers() -> int:
@@ -40,25 +45,41 @@ def prove_worker(subject: Subject | None = None) -> None:
     ``subject`` is the device, by default the GPU of this worker's local rank. Each GPU may be wrong in its own way, so
     the block names the comparisons that failed on every other worker too.
     """
-    subject = subject or this_gpu(Place.here())
-    with joined(subject.device, DEADLINE, "gloo" if subject.shared else "auto") as (transport, *_):
-        found = examine(transport, subject)
-        failed = _failures(len(found.wrong), transport)
-        told = gather_words("\n".join(found.wrong), transport, "wrong comparisons", account=None, longest=MOST_SAID)
-        if transport.rank == 0:
-            print("\n".join([*found.lines, *_others(told), *_verdict(failed)]), flush=True)
+    place = Place.here()
+    subject = subject or this_gpu(place)
+    found, told = Examination(subject), Told([])
+    steps = deque([*found.steps(place.size), Step("findings", found.failures, partial(told.tell, found))])
+    try:
+        take_steps(steps, partial(_joined, subject))
+    except Exception as error:  # what was found is not lost where the workers cannot meet again
+        if not found.kernels:
+            raise
+        found.failures.append(Finding.of_failure("connection of the workers", error_words(error)))
+    said = told.words or ["\n".join(found.wrong())]
+    failed = [len(words.splitlines()) for words in said]
+    if place.rank == 0:
+        print("\n".join([*found.lines(), *_others(said), *_verdict(failed)]), flush=True)
     if any(failed):
         raise TrainingError(
             f"{sum(failed)} comparisons of the GPU with the CPU failed; please report the text above in an issue"
         )
 
 
-def _failures(mine: int, transport: Transport) -> list[int]:
-    """How many comparisons failed on every worker."""
-    each = torch.zeros(transport.size, dtype=torch.int64)
-    each[transport.rank] = mine
-    counts: list[int] = transport.all_reduce(each, "findings", account=None).tolist()
-    return counts
+@contextmanager
+def _joined(subject: Subject) -> Iterator[Transport]:
+    with joined(subject.device, DEADLINE, "gloo" if subject.shared else "auto") as (transport, *_):
+        yield transport
+
+
+@dataclass
+class Told:
+    """What every worker has found to be wrong, a line for each finding, in the words that all have told each other."""
+
+    words: list[str]
+
+    def tell(self, found: Examination, transport: Transport) -> None:
+        """Tell the others, and hear them."""
+        self.words = told_by_store("\n".join(found.wrong()), PATIENCE * transport.deadline)
 
 
 def _others(told: list[str]) -> list[str]:

@@ -44,23 +44,25 @@ FLIPS = 3e-2
 WAITING = ("exact", "sylvie-a", "halowire", "halowire-late")
 """Recipes whose host waits are counted: plain messages, late ones, changes, and late changes that are corrected."""
 MOST_WAITS = 3
+NOT_COUNTED = "not counted: the profiler saw no wait in an epoch, though every epoch reads its loss"
 
 
-def prove_recipes(transport: Transport, subject: Subject) -> list[Finding]:
-    """All recipes that so many workers can run, each with one of the library's models in turn.
+def small_runs(subject: Subject, workers: int) -> list[Config]:
+    """The small runs of all recipes that so many ``workers`` can run, each with one of the library's models in turn."""
+    runs = (small_run(recipe, number, workers) for number, recipe in enumerate(subject.recipes))
+    return [config for config in runs if config is not None]
 
-    All workers call this together.
-    """
-    found = []
-    for number, recipe in enumerate(subject.recipes):
-        config = small_run(recipe, number, transport.size)
-        if config is None:
-            continue
-        there, here = (gradients(transport, config, where) for where in (subject.device, torch.device("cpu")))
-        coded = config.rate.bits < 32
-        apart = max(_apart(*passes) for passes in zip(there, here, strict=True))
-        found.append(Finding(f"{recipe}, {config.model.name}", apart, FLIPS if coded else ROUNDING))
-    return found
+
+def run_name(config: Config) -> str:
+    """What the block calls a small run."""
+    return f"{config.recipe}, {config.model.name}"
+
+
+def prove_recipe(config: Config, transport: Transport, subject: Subject) -> Finding:
+    """A small run on the device against the same on the CPU; all workers call this together."""
+    there, here = (gradients(transport, config, where) for where in (subject.device, torch.device("cpu")))
+    apart = max(_apart(*passes) for passes in zip(there, here, strict=True))
+    return Finding(run_name(config), apart, FLIPS if config.rate.bits < 32 else ROUNDING)
 
 
 def small_run(recipe: str, number: int, workers: int) -> Config | None:
@@ -114,24 +116,28 @@ def small_shards(parts: int) -> list[Shard]:
     return cut(graph, partition(graph, parts, method="random", seed=4))
 
 
-def count_waits(transport: Transport, subject: Subject) -> list[Finding]:
-    """How often the host waits in an epoch of some recipes: the largest number of all epochs but the first.
+def count_waits(recipe: str, transport: Transport, subject: Subject) -> Finding:
+    """How often the host waits in an epoch of ``recipe``: the largest number of all epochs but the first.
 
-    Where rows travel through the host's memory, every copy there is waited for too.
+    Where rows travel through the host's memory, every copy there is waited for too. All workers call this together.
     """
-    found = []
-    for recipe in (name for name in WAITING if name in subject.recipes):
-        config = small_run(recipe, 0, transport.size)
-        assert config is not None, "recipes of graph parallelism run on any number of workers"
-        before = transport.host_copies
-        with tempfile.TemporaryDirectory() as folder:
-            trainer = Trainer(small_runner(transport, config, subject.device), config, transport, Path(folder))
-            with subject.watch() as watch:
-                trainer.run(Hooks(watch, keep=False))
-        copies = math.ceil((transport.host_copies - before) / config.epochs)
-        # A copy that one epoch asks for may be waited for, in a thread of its own, in the next one.
-        found.append(Finding(recipe, max(watch.per_epoch[1:]), MOST_WAITS + 2 * copies))
-    return found
+    config = small_run(recipe, 0, transport.size)
+    assert config is not None, "recipes of graph parallelism run on any number of workers"
+    before = transport.host_copies
+    with tempfile.TemporaryDirectory() as folder:
+        trainer = Trainer(small_runner(transport, config, subject.device), config, transport, Path(folder))
+        with subject.watch() as watch:
+            trainer.run(Hooks(watch, keep=False))
+    copies = math.ceil((transport.host_copies - before) / config.epochs)
+    # A copy that one epoch asks for may be waited for, in a thread of its own, in the next one.
+    return waits_found(recipe, watch.per_epoch[1:], MOST_WAITS + 2 * copies)
+
+
+def waits_found(recipe: str, per_epoch: list[int], allowed: int) -> Finding:
+    """The finding about the waits of every epoch; an epoch without any was not observed, for each reads its loss."""
+    if not per_epoch or min(per_epoch) == 0:
+        return Finding(recipe, math.inf, allowed, failure=NOT_COUNTED)
+    return Finding(recipe, max(per_epoch), allowed)
 
 
 def _apart(there: list[Tensor], here: list[Tensor]) -> float:

@@ -13,8 +13,11 @@ from torch.profiler import ProfilerActivity, profile, record_function
 from halowire.launch import Place
 from halowire.training import RECIPES
 
-WAITS = ("StreamSynchronize", "EventSynchronize", "DeviceSynchronize")
-"""How the names of the driver's calls end by which the host waits for the device: CUDA's and HIP's."""
+WAITS = ("StreamSynchronize", "EventSynchronize", "DeviceSynchronize", "MemcpyWithStream")
+"""How the names of the driver's calls end by which the host waits for the device: CUDA's and HIP's.
+
+ROCm's build of torch copies to the host by ``hipMemcpyWithStream``, which waits itself.
+"""
 END = "halowire: end of an epoch"
 
 

@@ -96,7 +96,8 @@ class DiscriminatorLoss:
         """The loss of the discriminator, which learns to tell noise from the rows ``z``."""
         real = torch.sigmoid(self._model.discriminator(self._noise.like(z)))
         fake = torch.sigmoid(self._model.discriminator(z.detach()))
-        return self._data.mean(-torch.log(real + EPSILON)) + self._data.mean(-torch.log(1 - fake + EPSILON))
+        known, told = self._data.means([-torch.log(real + EPSILON), -torch.log(1 - fake + EPSILON)])
+        return known + told
 
 
 class ReconstructionLoss:
@@ -120,9 +121,10 @@ class ReconstructionLoss:
         if neg_edge_index is None:
             count = data.transport.all_reduce(torch.tensor([positive.shape[1]]), "count of the edges", account=None)
             neg_edge_index = data.negative_sampling(int(count))
-        found = -torch.log(decoder(z, positive, sigmoid=True) + EPSILON)
-        other = -torch.log(1 - decoder(z, neg_edge_index, sigmoid=True) + EPSILON)
-        return data.mean(found) + data.mean(other)
+        kept = -torch.log(decoder(z, positive, sigmoid=True) + EPSILON)
+        drawn = -torch.log(1 - decoder(z, neg_edge_index, sigmoid=True) + EPSILON)
+        found, other = data.means([kept, drawn])
+        return found + other
 
 
 class DivergenceLoss:

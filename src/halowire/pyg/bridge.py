@@ -47,6 +47,7 @@ class Bridge:
         self.num_halo = shard.num_halo
         self.num_targets = shard.num_owned if targets is None else targets.numel()
         self.known = KnownEdges()
+        self.masks = KnownEdges()
         self._exact = HaloExchange(shard, passing.transport, passing.device, Policy())
         self._target_ids = shard.ids if targets is None else targets
         self.agreed: list[Any] = []  # the partial sums that layers agreed on

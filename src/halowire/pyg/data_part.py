@@ -18,6 +18,7 @@ from halowire.pyg.before_cut import AsksFirst, refuse_in_pyg
 from halowire.pyg.bridge import Bridge
 from halowire.pyg.cut_number import cut_number
 from halowire.pyg.data_habits import whole_only
+from halowire.pyg.edge_mask import with_masks, with_types
 from halowire.pyg.edges import Edges
 from halowire.pyg.gathering import Gathering
 from halowire.pyg.hetero_data import HeteroShardData
@@ -218,6 +219,11 @@ class ShardData(AsksFirst, Gathering, Losses):
     def num_local_edges(self) -> int:
         """The edges into this worker's rows."""
         return self.num_edges
+
+    def known(self, value: Any) -> Any:
+        """What a model is called with, whose types of edges and masks of nodes know what is known of them."""
+        typed = with_types(value, self.bridge.known, self.num_local_edges)
+        return with_masks(typed, self.bridge.masks, self.shard.num_owned)
 
     @property
     def most_nodes(self) -> int:

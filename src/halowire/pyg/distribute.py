@@ -17,7 +17,7 @@ from halowire.pyg.adjacency import take_adjacency
 from halowire.pyg.autoencoders import spread_autoencoder
 from halowire.pyg.changed_model import follow, refuse_again, refuse_replaced
 from halowire.pyg.data_part import ShardData, part_of
-from halowire.pyg.edge_mask import unmasked, with_types
+from halowire.pyg.edge_mask import unmasked
 from halowire.pyg.entries import MethodEntry, ModuleEntry, own_methods
 from halowire.pyg.fast_path import LayerPath, use_fast_paths
 from halowire.pyg.fitting_rows import refuse_unfitting
@@ -304,7 +304,7 @@ class Attachment:
         self.epoch += training
         given = plain((args, kwargs)) if is_marked((args, kwargs)) else (args, kwargs)
         if isinstance(self._part, ShardData):
-            given = with_types(given, self._part.bridge.known, self._part.num_local_edges)
+            given = self._part.known(given)
         return tuple(given if home is None else home.welcome(given))
 
     def end(self, out: Any) -> Any:

@@ -6,7 +6,8 @@ Layers of PyG take the self loops out of their edges by ``row != col``, and pick
     edges[:, row != col]  ->  edges[:, places]         with ``places`` found in the first pass
 
 The places depend on the edges alone. They are kept while these stay the same memory, unchanged, and found anew where
-they do not; the mask itself is computed in every pass, which needs no wait.
+they do not; the mask itself is computed in every pass, which needs no wait. Those of a mask of nodes that a model is
+called with, such as ``train_mask``, are kept in the same way.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import torch
 from torch import Tensor
 
 from halowire.pyg.leaves import changed, leaves
-from halowire.pyg.seen import Seen
+from halowire.pyg.seen import Seen, version_of
 
 MOST_KNOWN = 4
 """Lists of edges, or of their types, that are known at a time: most models have one of each."""
@@ -34,6 +35,7 @@ class Known:
     def __init__(self, tensors: tuple[Tensor, ...]) -> None:
         self._seen = tuple(Seen.now(values) for values in tensors)
         self._places: dict[tuple[Number, bool], Tensor] = {}
+        self._largest_of: dict[tuple[Number, bool], tuple[Seen, int]] = {}
         self._largest: dict[tuple[int, Number, bool], int] = {}
 
     def serves(self, tensors: tuple[Tensor, ...]) -> bool:
@@ -47,6 +49,15 @@ class Known:
             self._places[number, alike] = mask.nonzero().view(-1)
         return self._places[number, alike]
 
+    def largest_of(self, mask: EdgeMask, source: Tensor, picked: Tensor) -> int:
+        """The largest of the entries ``picked`` by ``mask`` of any ``source``, while that is the same, unchanged."""
+        key = mask.number, mask.alike
+        seen, largest = self._largest_of.get(key, (None, 0))
+        if seen is None or not seen.still(source):
+            largest = int(picked.max())
+            self._largest_of[key] = Seen.now(source), largest
+        return largest
+
     def largest(self, number: Number, alike: bool, tensor: Tensor, picked: Tensor) -> int | None:
         """The largest of the entries ``picked`` of ``tensor``, -1 for none; None for a tensor that is not known."""
         side = next((side for side, seen in enumerate(self._seen) if seen.still(tensor)), None)
@@ -58,6 +69,39 @@ class Known:
         return self._largest[key]
 
 
+class KnownIndex(Tensor):
+    """Whole numbers that a mask has picked, such as the targets of one type of edges; their largest is kept.
+
+    PyG's softmax asks for it in every pass, to know how many nodes there are.
+    """
+
+    mask: EdgeMask
+    source: Tensor
+    made: int
+
+    @staticmethod
+    def of(picked: Tensor, mask: EdgeMask, source: Tensor) -> Tensor:
+        """``picked`` by ``mask`` from ``source``."""
+        index: KnownIndex = picked.as_subclass(KnownIndex)
+        index.mask = mask
+        index.source = source
+        index.made = version_of(picked)
+        return index
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Callable[..., Any], types: Sequence[type], args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        """Call ``func`` on plain numbers, but for their largest."""
+        first: Any = args[0] if args else None
+        alone = len(args) == 1 and not kwargs and isinstance(first, KnownIndex)
+        if alone and func in (Tensor.max, torch.max, Tensor.amax):
+            bare = _plain(first)
+            if bare.numel() and version_of(bare) == first.made >= 0 and first.mask.is_as_made:
+                return torch.tensor(first.mask.known.largest_of(first.mask, first.source, bare), dtype=bare.dtype)
+        return func(*unmasked(args), **unmasked(kwargs or {}))
+
+
 class KnownEdges:
     """What is known of lists of edges, and of their types; those that are asked for again stay longest."""
 
@@ -67,6 +111,14 @@ class KnownEdges:
     def compare(self, func: Callable[..., Any], first: Tensor, second: Tensor | float) -> Tensor:
         """``first == second`` or ``first != second``, as ``func`` says, as a mask that knows its places."""
         tensors, number = ((first, second), None) if isinstance(second, Tensor) else ((first,), second)
+        return EdgeMask.of(func(first, second), self._of(tensors), number, func.__name__ in EQUAL)
+
+    def mask(self, values: Tensor) -> Tensor:
+        """The mask ``values`` as one that knows its places."""
+        return EdgeMask.of(values, self._of((values,)), None, True)
+
+    def _of(self, tensors: tuple[Tensor, ...]) -> Known:
+        """What is known of ``tensors``, which are asked for now."""
         known = next((known for known in self._known if known.serves(tensors)), None)
         if known is None:
             known = Known(tensors)
@@ -74,7 +126,7 @@ class KnownEdges:
         else:
             self._known.remove(known)
             self._known.insert(0, known)
-        return EdgeMask.of(func(first, second), known, number, func.__name__ in EQUAL)
+        return known
 
 
 class EdgeMask(Tensor):
@@ -96,7 +148,7 @@ class EdgeMask(Tensor):
         mask.known = known
         mask.number = number
         mask.alike = alike
-        mask.made = values._version
+        mask.made = version_of(values)
         return mask
 
     @classmethod
@@ -110,6 +162,8 @@ class EdgeMask(Tensor):
             values = func(*unmasked(args), **unmasked(kwargs))
             flipped = name in NOT and len(args) == 1 and not kwargs and first.is_as_made
             return EdgeMask.of(values, first.known, first.number, not first.alike) if flipped else values
+        if name == "__getitem__" and isinstance(args[1], EdgeMask) and _is_index(first):
+            return KnownIndex.of(func(first, listed(args[1], first.shape)), args[1], first)
         if name == "__getitem__" or (name == "__setitem__" and isinstance(args[2], Tensor)):
             return func(first, listed(args[1], first.shape), *unmasked(args[2:]))
         return func(*unmasked(args), **unmasked(kwargs))
@@ -122,7 +176,7 @@ class EdgeMask(Tensor):
     @property
     def is_as_made(self) -> bool:
         """Whether the mask was not changed in place."""
-        return self.bare._version == self.made
+        return version_of(self.bare) == self.made >= 0
 
     @property
     def places(self) -> Tensor:
@@ -160,6 +214,17 @@ class EdgeTypes(Tensor):
         return func(*plain, **unmasked(kwargs or {}))
 
 
+def with_masks(value: Any, masks: KnownEdges, count: int) -> Any:
+    """``value``, also inside tuples, lists and dictionaries, where masks of ``count`` nodes know their places."""
+
+    def fits(leaf: Any) -> bool:
+        return isinstance(leaf, Tensor) and leaf.dtype == torch.bool and leaf.shape == (count,)
+
+    if not any(fits(leaf) for leaf in leaves(value)):
+        return value
+    return changed(value, lambda leaf: masks.mask(leaf) if fits(leaf) else leaf)
+
+
 def with_types(value: Any, edges: KnownEdges, count: int) -> Any:
     """``value``, also inside tuples, lists and dictionaries, with marks on whole numbers of ``count`` edges."""
 
@@ -187,9 +252,14 @@ def listed(index: Any, shape: torch.Size) -> Any:
     return found if isinstance(index, tuple) else found[0]
 
 
+def _is_index(value: Any) -> bool:
+    """Whether ``value`` is a plain list of numbers."""
+    return isinstance(value, Tensor) and not isinstance(value, EdgeTypes) and value.dtype in WHOLE and value.dim() == 1
+
+
 def unmasked(value: Any) -> Any:
     """``value``, also inside tuples, lists and dictionaries, without the marks of this file."""
-    return changed(value, lambda leaf: _plain(leaf) if isinstance(leaf, EdgeMask | EdgeTypes) else leaf)
+    return changed(value, lambda leaf: _plain(leaf) if isinstance(leaf, EdgeMask | EdgeTypes | KnownIndex) else leaf)
 
 
 def _plain(value: Tensor) -> Tensor:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from halowire.errors import InputError
 from halowire.pyg.model_pass import ModelPass
+from halowire.pyg.seen import Seen
 
 EPSILON = 1e-6
 
@@ -28,6 +30,33 @@ def sgformer(module: Any, passing: ModelPass, x: Tensor, mask: Tensor | None = N
     below = torch.einsum("bnhm,bhm->bnh", query, total)[..., None] + count
     found: Tensor = (above / below).mean(2)
     return found
+
+
+class OneGraph:
+    """PyG's ``SGModule`` for one graph, whose rows need not be sorted by graph nor laid out as a dense batch.
+
+    On a device both make the host wait in every pass. Whether there is one graph is looked up once, while ``batch`` is
+    the same tensor, unchanged.
+    """
+
+    def __init__(self, module: Any) -> None:
+        self._module = module
+        self._single: Seen | None = None
+
+    def __call__(self, x: Tensor, batch: Tensor) -> Tensor:
+        """The rows of the last layer, ``[n, F]``."""
+        module = self._module
+        if self._single is None or not self._single.still(batch):
+            if not batch.numel() or int(batch.max()) > 0:
+                found: Tensor = type(module).forward(module, x, batch)
+                return found
+            self._single = Seen.now(batch)
+        rows = x[None]
+        for number, norm in enumerate(module.bns):
+            before = rows
+            rows = module.fcs[0](rows) if number == 0 else (module.attns[number - 1](rows, None) + before) / 2.0
+            rows = F.dropout(module.activation(norm(rows)), p=module.dropout, training=module.training)
+        return rows[0]
 
 
 def polynormer(module: Any, passing: ModelPass, x: Tensor, mask: Tensor | None = None) -> Tensor:

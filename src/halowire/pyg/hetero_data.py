@@ -29,6 +29,7 @@ from halowire.pyg.model_pass import ModelPass
 from halowire.pyg.node_index import names_nodes
 from halowire.pyg.own_rows import OwnEdges, OwnRows, plain
 from halowire.pyg.pairs import pair_names
+from halowire.pyg.part_device import bytes_of, refuse_crowded
 from halowire.pyg.row_owner import Owner
 from halowire.pyg.same_graph import require_same_graph
 from halowire.pyg.whole_loss import Reduction
@@ -245,7 +246,20 @@ def _local(
     data: Any, owner: Mapping[str, Tensor], transport: Transport, device: torch.device, node_index: Sequence[str] = ()
 ) -> tuple[TypedPart, Any]:
     part = cut_types(edges_of(data), owner, transport.rank, transport.size)
+    if device.type != "cpu":
+        refuse_crowded(*_shares(data, part), device, transport.rank)
     return part, local_store(data, part, device, node_index)
+
+
+def _shares(data: Any, part: TypedPart) -> tuple[int, int]:
+    """The bytes of this worker's share of what nodes have, and of what edges have and their two ends."""
+    nodes = [(data[name], rows.numel(), part.num_nodes[name]) for name, rows in part.rows.items()]
+    edges = [
+        (data[kind], relation.edges.numel(), data[kind].edge_index.shape[1])
+        for kind, relation in part.relations.items()
+    ]
+    found = [sum(bytes_of(store.values()) * few // max(all_, 1) for store, few, all_ in of) for of in (nodes, edges)]
+    return found[0], found[1]
 
 
 def local_store(data: Any, part: TypedPart, device: torch.device, node_index: Sequence[str] = ()) -> Any:

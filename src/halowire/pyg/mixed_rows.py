@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 from halowire.errors import InputError
@@ -22,14 +23,14 @@ def mixed_rows(call: Call, owner: Owner, counted: str) -> InputError:
     )
 
 
-def refuse_mixed(values: Any, penalty: Any) -> None:
-    """Refuse ``values`` of a mean, or a ``penalty`` on weights, that depend on several rows of this worker at once."""
-    counted, owner = getattr(values, "counted", ""), getattr(values, "owner", None)
-    if counted and owner is not None and values.dim():
+def refuse_mixed(terms: Sequence[Any], penalty: Any) -> None:
+    """Refuse values of means, or a ``penalty`` on weights, that depend on several rows of this worker at once."""
+    found = next((values for values in terms if getattr(values, "counted", "") and values.dim()), None)
+    if found is not None:
         raise InputError(
-            f"data.mean is given what {counted} made of several rows of this worker at once, which has {_all(owner)}, "
-            f"or of their order; give it values that depend on one row each (if {counted} does so, call it in the "
-            "model's forward, which is checked)"
+            f"data.mean is given what {found.counted} made of several rows of this worker at once, which has "
+            f"{_all(found.owner)}, or of their order; give it values that depend on one row each (if {found.counted} "
+            "does so, call it in the model's forward, which is checked)"
         )
     if getattr(penalty, "counted", ""):
         raise InputError(

@@ -21,7 +21,7 @@ from halowire.pyg.row_call import Call
 from halowire.pyg.row_dims import dims_after
 from halowire.pyg.row_mixing import SPREADING, mixes_rows
 from halowire.pyg.row_owner import Owner
-from halowire.pyg.row_picks import picked_rows
+from halowire.pyg.row_picks import kept_places, picked_rows
 from halowire.pyg.row_wise import is_pointwise
 from halowire.pyg.view_dims import Dims
 
@@ -97,7 +97,9 @@ class _Marked(Tensor):
     def _called(
         cls, name: str, func: Callable[..., Any], types: Sequence[type], args: tuple[Any, ...], kwargs: Any
     ) -> Any:
-        """What ``func`` gives for the plain tensors."""
+        """What ``func`` gives for the plain tensors; masks of rows pick by their places."""
+        if name == "__getitem__" and len(args) == 2 and all(isinstance(value, OwnRows) for value in args):
+            args = args[0], kept_places(*args, plain(args[1]))
         if name in COPYING or not set(types) <= KINDS:
             # Other classes of tensors, such as edges, have rules of their own and see plain rows.
             return func(*plain(args), **plain(kwargs))

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor
+
+from halowire.pyg.seen import Seen
 
 INDEXED = {"index_select", "index_add", "index_copy", "index_fill", "index_reduce", "gather", "take_along_dim",
            "scatter", "scatter_add", "scatter_reduce"}  # fmt: skip
@@ -33,6 +36,20 @@ def picked_rows(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tup
     target = argument(args, kwargs, 0, "input")
     by = _by_places(name, args, kwargs, target) if name in PLACED else _by_index(name, args, kwargs, target)
     return None if by is None else (target, by)
+
+
+def kept_places(rows: Tensor, mask: Tensor, bare: Tensor) -> Tensor:
+    """The places at which ``mask`` ``[n]`` of ``rows`` is true; ``mask`` itself where it is no such mask.
+
+    On a device the host waits wherever a mask picks rows. The places are kept with the mask while ``bare``, the mask
+    without marks, is unchanged.
+    """
+    if bare.dtype != torch.bool or bare.device.type == "cpu" or bare.shape != rows.shape[:1]:
+        return mask
+    kept: tuple[Seen, Tensor] | None = vars(mask).get("kept_places")
+    if kept is None or not kept[0].still(bare):
+        kept = vars(mask)["kept_places"] = Seen.now(bare), bare.nonzero()[:, 0]
+    return kept[1]
 
 
 def _by_index(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], target: Tensor) -> Any:

@@ -13,7 +13,7 @@ from halowire.errors import InputError
 from halowire.events import SETUP
 from halowire.graph import Graph, homogeneous, is_hetero, load
 from halowire.kernels import Csr
-from halowire.launch import Place, choose_device, join
+from halowire.launch import join
 from halowire.partitioning import Partition, Shard, cut, cut_links, is_shard_folder, owned_edges, partition, read_shard
 from halowire.pyg.adjacency import NAMES as SPARSE
 from halowire.pyg.adjacency import Adjacency, with_edges
@@ -25,6 +25,7 @@ from halowire.pyg.kept_cuts import KeptCut
 from halowire.pyg.model_pass import ModelPass
 from halowire.pyg.node_index import names_nodes
 from halowire.pyg.pairs import pair_names
+from halowire.pyg.part_device import bytes_of, part_device, refuse_crowded_together
 from halowire.pyg.same_graph import require_same_graph
 from halowire.training import Config, Decoder, LinkTask, Situation, agreed, dot_product, hold_out, refuse
 from halowire.wire import Transport
@@ -80,7 +81,7 @@ def shard(
         transport: the connection to the other workers; left out, the process joins them, until it ends.
     """
     transport = transport or join(device)
-    place = agreed(lambda: choose_device(device, Place.here()), transport, "choice of the devices")
+    place = part_device(device, transport)
     folder = isinstance(data, str | Path) and is_shard_folder(Path(data))
     if like is not None and (folder or is_hetero(data)):
         raise InputError(
@@ -134,7 +135,7 @@ def shard_links(
     config = Config().replace({**(settings or {}), "task.kind": "link"})
     refuse(config, Situation(caller="pairs", given=tuple(settings or {})))
     transport = transport or join(device)
-    place = agreed(lambda: choose_device(device, Place.here()), transport, "choice of the devices")
+    place = part_device(device, transport)
     tensors, num_nodes = agreed(lambda: tensors_of(data), transport, "reading of the graph")
     require_same_graph(tensors, num_nodes, transport)
     split = agreed(lambda: hold_out(tensors["edge_index"].cpu(), num_nodes, config), transport, "split of the edges")
@@ -254,6 +255,9 @@ def place_data(
     node_index: Sequence[str] = (),
 ) -> ShardData:
     """The part of a graph made of ``tensors``, as `local_tensors` gives them, connected to the other workers."""
+    if device.type != "cpu":
+        edges = bytes_of(value for name, value in tensors.items() if name.startswith("edge_"))
+        refuse_crowded_together(bytes_of(tensors.values()) - edges, edges, device, transport)
     bridge = Bridge(shard, ModelPass(transport, device))
     edge_rows = tensors.get("edge_rows")
     placed = {

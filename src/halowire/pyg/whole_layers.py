@@ -16,7 +16,7 @@ from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
 from halowire.errors import InputError
 from halowire.pyg.edge_lists import pad_alike
-from halowire.pyg.global_attention import polynormer, sgformer
+from halowire.pyg.global_attention import OneGraph, polynormer, sgformer
 from halowire.pyg.graph_norms import BATCH_NORMS, GraphMeans
 from halowire.pyg.label_propagation import propagate_labels
 from halowire.pyg.model_pass import ModelPass
@@ -97,6 +97,7 @@ def spread_norms(model: nn.Module, passing: ModelPass) -> None:
         whole = {package.HeteroBatchNorm: typed_batch_norm, package.LabelPropagation: propagate_labels}
     if (attentions := sys.modules.get("torch_geometric.nn.attention")) is not None:
         whole |= {attentions.SGFormerAttention: sgformer, attentions.PolynormerAttention: polynormer}
+    models = sys.modules.get("torch_geometric.nn.models.sgformer")
     for module in model.modules():
         if type(module) in known:
             # An attribute of the instance comes before the method of its class; parameters and buffers stay.
@@ -105,6 +106,8 @@ def spread_norms(model: nn.Module, passing: ModelPass) -> None:
             module.forward = partial(whole[type(module)], module, passing)
         elif package is not None and type(module) is package.HANConv:
             module.forward = WholeHan(module, passing)
+        elif models is not None and type(module) is models.SGModule:
+            module.forward = OneGraph(module)
         elif (padded := pad_alike(module, passing)) is not None:
             module.forward = padded
 

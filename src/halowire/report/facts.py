@@ -82,7 +82,7 @@ def from_events(run: RunFiles) -> Json:
         values = series.known(points)
         result[f"{key}_per_epoch"] = fmean(values) if values else math.nan
         result[f"{key}_total"] = sum(values) if values else math.nan
-    memory = finite(number(rank.end.get("peak_memory_bytes")) for rank in run.ranks)
+    memory = finite(number(rank.end.get("peak_memory_bytes")) for rank in run.present)
     result["device"] = start.get("device")
     result["peak_memory_bytes"] = max(memory) if memory else math.nan
     return result
@@ -124,7 +124,7 @@ def notes(one: ShownRun) -> list[str]:
             f"The loss was not a number in epoch {lost[0]}{more}: lower the learning rate (--optim.lr) or "
             "clip the gradients (--optim.clip)."
         )
-    there = {rank.rank for rank in run.ranks}
+    there = {rank.rank for rank in run.present}
     missing = [rank for rank in range(workers_said(one.facts) or 1) if rank not in there]
     if missing:
         names = ", ".join(f"events-{rank}.jsonl" for rank in missing[:4]) + (", …" if len(missing) > 4 else "")

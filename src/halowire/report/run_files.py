@@ -62,6 +62,13 @@ class RunFiles:
         """The events of the lowest rank, which have the metrics."""
         return self.ranks[0] if self.ranks else RankEvents(0)
 
+    @property
+    def present(self) -> tuple[RankEvents, ...]:
+        """The ranks that the run had when it was last started; after a resume with fewer workers others are gone."""
+        workers = number(self.first.start.get("workers"))
+        # Where the start says no number, workers is NaN, and all ranks count.
+        return tuple(rank for rank in self.ranks if not rank.rank >= workers)
+
     def epochs(self) -> list[int]:
         """Every epoch that some rank finished, in ascending order."""
         return sorted({epoch for rank in self.ranks for epoch in rank.epochs})

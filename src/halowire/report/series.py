@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from itertools import chain
 from pathlib import Path
 from statistics import fmean
 
@@ -116,14 +117,14 @@ def exchange_totals(run: RunFiles) -> list[tuple[int, str, float, float]]:
     """(layer, direction, bytes per epoch of all ranks, mean seconds a rank waited per epoch) of every exchange."""
     sent: dict[tuple[int, str], float] = {}
     late: dict[tuple[int, str], float] = {}
-    for rank in run.ranks:
-        events = steady(rank)
-        for event in events:
-            for item in exchanges_of(event):
-                layer = number(item.get("layer"))
-                key = (int(layer) if math.isfinite(layer) else 0, str(item.get("direction", "")))
-                sent[key] = sent.get(key, 0.0) + (number(item.get("bytes", 0)) / len(events))
-                late[key] = late.get(key, 0.0) + (number(item.get("wait", 0)) / len(events) / len(run.ranks))
+    found = [steady(rank) for rank in run.ranks]
+    # Ranks that a resumed run no longer has sent in fewer epochs, and count so much less.
+    every, most = sum(map(len, found)), max(map(len, found), default=0)
+    for item in chain.from_iterable(exchanges_of(event) for events in found for event in events):
+        layer = number(item.get("layer"))
+        key = (int(layer) if math.isfinite(layer) else 0, str(item.get("direction", "")))
+        sent[key] = sent.get(key, 0.0) + number(item.get("bytes", 0)) / most
+        late[key] = late.get(key, 0.0) + number(item.get("wait", 0)) / every
     order = {"forward": 0, "backward": 1, "stage forward": 2, "stage backward": 3}
     return [
         (layer, direction, sent[layer, direction], late[layer, direction])

@@ -16,7 +16,7 @@ from halowire.training.link_task import Decoder, LinkTask, PairRows, dot_product
 from halowire.training.loop import EXTRAS, Hooks, Silent, Trainer
 from halowire.training.machine_shares import Spread
 from halowire.training.marked_nodes import refuse_other_counts
-from halowire.training.memory_estimate import MemoryEstimate, estimate, least, refuse_too_large
+from halowire.training.memory_estimate import MemoryEstimate, estimate, least, placed_memory, refuse_too_large
 from halowire.training.model_setup import policy_of, travelling_widths
 from halowire.training.outcome import Run, finished, worker_error
 from halowire.training.predict import check_format, gather_predictions, predict, write_predictions
@@ -122,6 +122,7 @@ __all__ = [
     "parse_weights",
     "peak_memory",
     "pipelined",
+    "placed_memory",
     "policy_of",
     "predict",
     "recipe_config",

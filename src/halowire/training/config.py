@@ -151,7 +151,9 @@ class WireConfig:
     """rows of a layer that narrows them. `narrow`: multiplied by its weights before they travel; `hidden`: as they are,
     more bytes, but of a kind that suits one bit; `auto`: hidden with --freshness.mode late-rows, else narrow"""
     plain: bool = False
-    """all halo rows travel themselves, in every layer: neither of the above, whatever `auto` would choose"""
+    """all halo rows travel themselves, in every layer, whatever `auto` would choose: no first layer at home, no partial
+    sums, nothing deflated, and no rows once per machine unless --mesh.hosts asks for it. What is sent once before
+    training keeps its smallest exact form"""
     link: float = 0.0
     """speed in Mbit/s of the network by which a machine sends, from which --wire.first-layer auto predicts; 0: 1000
     between machines, 8000 where all workers are on one"""
@@ -231,8 +233,8 @@ class PartitionConfig:
     balance: Literal["auto", "both", "nodes"] = "auto"
     """methods `metis`, `hypergraph` and `kaminpar`: `both`: parts of equal nodes plus edges; `nodes`: of equal nodes
     alone (fewer halo rows, more uneven work); `auto`: as `both`, but where a part then has more than 1.15 of the mean
-    in predicted work or memory, edges that weigh half as much are tried too, and then nodes are moved out of the
-    largest parts"""
+    in predicted work or memory, edges that weigh half as much are tried too; if that does not help, nodes are moved out
+    of the largest parts of both cuts, and the good one with the fewest halo rows is kept"""
 
 
 @dataclass(frozen=True)

@@ -154,22 +154,23 @@ def home_price(
     crowded = around.spare is not None and memory > around.spare
     each = [0.0] * transport.size
     each[transport.rank] = memory
-    counts = torch.tensor([*own.numbers(), *sums.numbers(), *covered, crowded, *each], dtype=torch.float64)
+    sparse = stays_sparse(shard.x)
+    counts = torch.tensor([*own.numbers(), *sums.numbers(), *covered, crowded, sparse, *each], dtype=torch.float64)
     total = transport.all_reduce(counts, "reduction of the prices", SETUP).tolist()
     own, sums = Held.of(total), Held.of(total[COUNTS:])
-    over, covered_rows, crowded_workers = total[2 * COUNTS : 2 * COUNTS + 3]
+    over, covered_rows, crowded_workers, sparse_workers = total[2 * COUNTS : 2 * COUNTS + 4]
     once = [a + b for a, b in zip(own.sizes(width), sums.sizes(width), strict=True)]
     if first.kept:
         plain, row = own.sizes(width), VALUE * width
         in_sums = (row * over, row * (covered_rows - over))
-        fewer = arriving is not None and not stays_sparse(shard.x) and in_sums[0] < plain[0]
+        fewer = arriving is not None and not sparse_workers and in_sums[0] < plain[0]
         once = [a - b for a, b in zip(once, in_sums if fewer else plain, strict=True)]
     rows = sum(own.rows)
     multiplied = 3.0 * rows * first.width * first.next_width * first.multiplies
     seconds = multiplied * DENSE + rows * first.width * ACTIVATED
     for held in (sums if first.sums else None, own if first.own else None):
         if held is not None:
-            values, speed = _stored(held, shard, width)
+            values, speed = _stored(held, sparse_workers > 0, width)
             multiplied += 2 * first.width * values
             seconds += 2 * first.width * values * speed
     members = machines.count if machines.count > 1 else transport.size
@@ -188,10 +189,10 @@ def home_price(
     )
 
 
-def _stored(held: Held, shard: Shard, width: int) -> tuple[float, float]:
+def _stored(held: Held, sparse: bool, width: int) -> tuple[float, float]:
     """The values that rows are multiplied with, and the seconds of each: sparse ones, unless they are too many."""
     rows = sum(held.rows)
-    if stays_sparse(shard.x) and sum(held.entries) <= SPARSE_LIMIT * rows * width:
+    if sparse and sum(held.entries) <= SPARSE_LIMIT * rows * width:
         return sum(held.entries), SPARSE
     return rows * width, DENSE
 
@@ -203,7 +204,7 @@ def _memory(shard: Shard, first: FirstRows, own: Held, sums: Held) -> int:
     """
     needed = 0.0
     for held in (own, *((sums,) if first.sums else ())):
-        values, speed = _stored(held, shard, shard.num_features)
+        values, speed = _stored(held, stays_sparse(shard.x), shard.num_features)
         each = 2 * ENTRY if speed == SPARSE else VALUE
         needed += each * values * shard.num_halo / max(1.0, sum(held.rows))
     kept = first.width + first.next_width + (first.width if first.multiplies else 0)

@@ -240,6 +240,11 @@ def least(shard: Shard, model: nn.Module) -> MemoryEstimate:
     )
 
 
+def placed_memory(features: int, edges: int) -> MemoryEstimate:
+    """What a part needs at least whose tensors of nodes and of edges have so many bytes, in a loop of one's own."""
+    return MemoryEstimate(features=features, edges=edges, optimiser=0, whole=False)
+
+
 def refuse_too_large(found: MemoryEstimate, device: torch.device, rank: int, warn: Callable[[str], None]) -> None:
     """Refuse a run that cannot fit into the memory of ``device``, which is not the CPU; warn of one that may not.
 

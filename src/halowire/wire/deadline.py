@@ -129,7 +129,8 @@ def bounded(call: Callable[[], Result], seconds: float, what: str) -> Result:
     results: list[Result] = []
     errors: list[BaseException] = []
     done = threading.Event()
-    device = torch.cuda.current_device() if torch.cuda.is_available() else None
+    # Only where this process uses GPUs: the question alone would take memory of one.
+    device = torch.cuda.current_device() if torch.cuda.is_initialized() else None  # type: ignore[no-untyped-call]
 
     def work() -> None:
         try:

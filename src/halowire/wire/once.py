@@ -61,15 +61,25 @@ class Form:
 
 def counts_of(rows: Tensor | Csr) -> Tensor:
     """What decides on the form, int64 ``[4]``: rows, entries, whether bf16 loses something, whether not all are 1."""
-    values = rows.weight if isinstance(rows, Csr) else rows
-    lossy = values is not None and not torch.equal(values.bfloat16().float(), values)
-    weighted = values is not None and not bool(((values == 0) | (values == 1)).all())
-    return torch.tensor([rows.shape[0], entries_of(rows), lossy, weighted], dtype=torch.int64)
+    if isinstance(rows, Csr):
+        # Stored zeros travel as entries, so that only ones may go without their values. The dense form adds values of
+        # the same place, and of their sum nobody knows whether bf16 holds it.
+        values, ones = rows.weight, rows.weight is None or bool((rows.weight == 1).all())
+        repeated = rows.distinct() is not rows
+    else:
+        values, ones, repeated = rows, bool(((rows == 0) | (rows == 1)).all()), False
+    lossy = repeated or (values is not None and not torch.equal(values.bfloat16().float(), values))
+    return torch.tensor([rows.shape[0], entries_of(rows), lossy, not ones], dtype=torch.int64)
 
 
 def entries_of(rows: Tensor | Csr) -> int:
     """How many values of ``rows`` travel in a sparse form."""
     return rows.nnz if isinstance(rows, Csr) else int((rows != 0).sum())
+
+
+def any_worker(found: bool, transport: Transport) -> bool:
+    """Whether any worker ``found`` something; all workers call this together."""
+    return bool(transport.all_reduce(torch.tensor([int(found)]), WHERE, SETUP))
 
 
 def smallest_below(rows: Tensor, crossing: Tensor, others: int, transport: Transport) -> Form | None:

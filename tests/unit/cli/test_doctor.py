@@ -24,6 +24,7 @@ def gpus(monkeypatch):
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (7, 5) if device == old else (9, 0))
     monkeypatch.setattr(torch.version, "cuda", "12.9")
     monkeypatch.setattr(triton_devices, "find_spec", lambda name: name)
+    monkeypatch.setattr(triton_devices, "triton_version", lambda: "3.7.1")
     monkeypatch.setattr("halowire.cli.doctor.kernels_in_use", lambda device: "triton" if serves(device) else "torch")
     yield
     reason_against.cache_clear()

@@ -100,6 +100,14 @@ def test_a_bug_is_one_line_and_its_traceback_a_file_in_the_run_folder(halowire, 
     assert "KeyError: 'missing'" in Path("run/error-0.txt").read_text()
 
 
+def test_a_bug_under_a_launcher_names_its_worker(halowire, monkeypatch, tmp_path):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setattr("halowire.cli.inspect.load_source", lambda *_, **__: {}["missing"])
+    assert "worker 1 met a bug of halowire, KeyError: 'missing'" in halowire("inspect", SMALL).err
+
+
 def test_a_bug_outside_a_run_has_its_traceback_in_a_temporary_file(halowire, monkeypatch, tmp_path):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr("halowire.cli.train.api.train", lambda *_, **__: {}["missing"])

@@ -35,6 +35,14 @@ def test_doctor_has_no_gpu_to_prove(halowire):
     assert said.out == ""
 
 
+def test_doctor_refuses_a_number_of_workers_for_the_gpus(halowire):
+    said = halowire("doctor", "--gpu", "--workers", "4")
+    assert said.code == 2 and said.err.startswith(
+        "halowire: error: --workers is 4, but --gpu starts as many as the GPUs"
+    )
+    assert "--workers is 'x'; expected a whole number" in halowire("doctor", "--workers", "x").err
+
+
 def test_inspect_describes_a_graph(halowire):
     said = halowire("inspect", SMALL)
     assert said.code == 0 and "nodes      60" in said.out and "classes    3" in said.out

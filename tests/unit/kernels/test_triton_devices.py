@@ -23,6 +23,7 @@ def _nothing_remembered() -> None:
 def a_gpu(patch: pytest.MonkeyPatch, capability: tuple[int, int] = (8, 0), amd: str | None = None) -> None:
     """Let torch report a GPU, and triton."""
     patch.setattr(triton_devices, "find_spec", lambda name: name)
+    patch.setattr(triton_devices, "triton_version", lambda: "3.7.1")
     patch.setattr(torch.version, "hip", amd)
     patch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
     patch.setattr(torch.cuda, "get_device_properties", lambda device: SimpleNamespace(gcnArchName=amd))
@@ -61,6 +62,30 @@ def test_without_triton_the_reason_says_so(monkeypatch):
     a_gpu(monkeypatch)
     monkeypatch.setattr(triton_devices, "find_spec", lambda name: None)
     assert "triton is not installed" in str(reason_against(GPU))
+
+
+@pytest.mark.parametrize(
+    ("version", "reason"),
+    [
+        ("3.7.0", None), ("3.10.1+git5", None), ("4.0.0", None),
+        ("3.6.0", "triton is 3.6.0; the kernels are checked with 3.7 and later"),
+        ("", "triton is of no known version; the kernels"),
+    ],
+)  # fmt: skip
+def test_an_old_triton_is_left_out(monkeypatch, version, reason):
+    a_gpu(monkeypatch)
+    monkeypatch.setattr(triton_devices, "triton_version", lambda: version)
+    found = reason_against(GPU)
+    assert found is None if reason is None else str(found).startswith(reason)
+
+
+def test_a_triton_that_cannot_be_imported_is_left_out(monkeypatch):
+    def broken() -> str:
+        raise ImportError("libcuda.so")
+
+    a_gpu(monkeypatch)
+    monkeypatch.setattr(triton_devices, "triton_version", broken)
+    assert reason_against(GPU) == "triton cannot be imported (ImportError); install torch anew"
 
 
 def test_other_devices_have_no_triton_kernels():

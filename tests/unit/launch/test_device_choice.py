@@ -54,6 +54,31 @@ def test_too_few_gpus_are_refused_with_the_alternative(monkeypatch):
     assert choose_device("auto", place_of(0, 3)) == torch.device("cpu")
 
 
+def test_a_local_rank_says_how_many_gpus_are_needed_where_nothing_else_does(monkeypatch):
+    gpus(monkeypatch, 2)
+    monkeypatch.setenv("LOCAL_RANK", "3")
+    alone = Place(3, 4, 3, 1, 0)  # LOCAL_WORLD_SIZE is not set
+    with pytest.raises(InputError, match=r"needs a GPU for every worker here \(4\), but torch sees 2"):
+        choose_device("cuda", alone)
+    assert choose_device("auto", alone) == torch.device("cpu")
+
+
+def test_without_local_ranks_a_worker_takes_the_current_gpu_or_is_told_to_choose(monkeypatch):
+    gpus(monkeypatch, 2)
+    monkeypatch.delenv("LOCAL_RANK", raising=False)
+    place = Place(1, 4, 0, 1, 0)
+    for setting in ("auto", "cuda"):
+        with pytest.raises(InputError, match="which of them is rank 1's; set LOCAL_RANK, as torchrun does, or call"):
+            choose_device(setting, place)
+    assert choose_device("cpu", place) == torch.device("cpu")
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
+    assert choose_device("auto", place) == torch.device("cuda", 1)
+    gpus(monkeypatch, 1)
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: False)
+    assert choose_device("auto", place) == torch.device("cuda", 0), "a launcher may show every worker its own GPU"
+
+
 def meet(choices: list[Callable[[], Means]]) -> list[str]:
     """What every worker, which makes one of these ``choices``, hears when they meet: an error, or nothing."""
     store, heard = dist.HashStore(), [""] * len(choices)

@@ -1,4 +1,4 @@
-"""Weightings: the first one that leaves no part too large, else the one with the smallest largest part."""
+"""Weightings: the first one that leaves no part too large, else of the levelled cuts that with the fewest halo rows."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from torch import Tensor
 
 from halowire.graph import Graph
 from halowire.partitioning import measure, partition, weightings
-from halowire.partitioning.levelling import LARGEST_PART
-from halowire.partitioning.part_load import PartLoad
+from halowire.partitioning.levelling import LARGEST_PART, least_largest
+from halowire.partitioning.part_load import DEFAULT_WIDTHS, PartLoad
 from halowire.partitioning.weightings import best_weighting
 
 
@@ -69,6 +69,41 @@ def test_a_graph_that_forbids_balance_says_what_was_tried() -> None:
     assert "the part that owns the node with the most in-edges has at least " in made.choices[0]
     assert f"choice      {made.choices[0]}" in measure(graph, made).lines()
     assert partition(graph, 8, balance="both").choices == ()
+
+
+def hub_graph(degree: int, nodes: int = 4000) -> Graph:
+    """Random edges, more of them into nodes with small numbers, and a hub that reads ``degree`` nodes."""
+    draw = torch.Generator().manual_seed(0)
+    source = torch.randint(nodes, (4 * nodes,), generator=draw)
+    target = (nodes * torch.rand(4 * nodes, generator=draw) ** 2).long()
+    read = torch.randperm(nodes, generator=draw)[:degree]
+    edges = torch.stack([torch.cat([source, read]), torch.cat([target, torch.zeros_like(read)])])
+    return Graph.from_edge_index(edges, nodes, torch.randn(nodes, 16, generator=draw))
+
+
+@pytest.mark.parametrize("degree", [2850, 3000])
+def test_a_bound_that_the_graph_allows_is_kept_also_where_a_hub_comes_near_to_it(degree: int) -> None:
+    graph = hub_graph(degree)
+    made = partition(graph, 8, "metis")
+    load = PartLoad.of(graph, made.owner, 8, DEFAULT_WIDTHS)
+    assert 1 < least_largest(graph, load) < LARGEST_PART
+    assert load.largest() <= LARGEST_PART and "nodes moved" in made.choices[0]
+
+
+def test_of_levelled_cuts_that_are_good_the_one_with_fewer_halo_rows_is_kept() -> None:
+    """Both give parts of 4 and 4; in the first every second node is in the other part."""
+    cuts = {1.0: torch.tensor([0, 1, 0, 1, 0, 1, 0, 0]), 0.5: torch.tensor([0, 0, 0, 0, 0, 0, 1, 1])}
+    owner, said = best_weighting(ring(), 2, (1.0, 0.5), (8,), cuts.__getitem__, lambda line: None)
+    assert sum(PartLoad.of(ring(), owner, 2, (8,)).halo_rows) == 2
+    assert "with edges that weigh 0.5 is kept" in said[0]
+
+
+def test_a_part_that_stays_too_large_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(weightings, "levelled", lambda graph, owner, parts, widths: owner)
+    cut = cuts_of({1.0: 7, 0.5: 6}, [])
+    owner, said = best_weighting(ring(), 2, (1.0, 0.5), (8,), cut, lambda line: None)
+    assert int((owner == 0).sum()) == 6
+    assert said[0].endswith("; it should be at most 1.15, but no other node that could be moved made it smaller")
 
 
 def test_work_and_memory_counted_by_hand() -> None:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 import halowire
 from halowire.pyg.data_part import ShardData
-from halowire.pyg.edge_mask import MOST_KNOWN, EdgeMask, EdgeTypes, KnownEdges, unmasked, with_types
+from halowire.pyg.edge_mask import MOST_KNOWN, EdgeMask, EdgeTypes, KnownEdges, unmasked, with_masks, with_types
 from halowire.pyg.edges import unmarked
 from halowire.pyg.own_rows import plain
 from halowire.pyg.shard_data import cut_data
@@ -99,6 +99,25 @@ def test_places_are_found_once_and_anew_for_other_edges(monkeypatch):
     assert len(found) == 3
     types = EdgeTypes.of(col, known)
     assert torch.arange(6)[types == 3].tolist() == [3] and torch.arange(6)[types == 4].tolist() == [5]
+
+
+def test_a_mask_of_nodes_keeps_its_places_while_it_is_unchanged(monkeypatch):
+    looked: list[int] = []
+    nonzero = Tensor.nonzero
+    monkeypatch.setattr(Tensor, "nonzero", lambda mask: looked.append(1) or nonzero(mask))
+    known, mask, values = KnownEdges(), ROW == COL, COL * 10
+    for _ in range(2):
+        (given,) = with_masks((mask,), known, 6)
+        assert torch.equal(values[given], values[[1, 3, 4]]) and torch.equal(values[~given], values[[0, 2, 5]])
+    assert len(looked) == 2
+    mask[0] = True
+    (given,) = with_masks((mask,), known, 6)
+    assert torch.equal(values[given], values[[0, 1, 3, 4]])
+    assert with_masks((mask,), known, 5)[0] is mask
+    with torch.inference_mode():
+        unknown = ROW == COL
+    (given,) = with_masks((unknown,), known, 6)
+    assert torch.equal(values[given], values[[1, 3, 4]])
 
 
 def test_edges_that_come_again_stay_known(monkeypatch):
@@ -215,3 +234,21 @@ def test_a_model_that_knows_other_edges_gives_what_a_fresh_one_gives(name, chang
 @pytest.mark.parametrize(("name", "change"), [case for case in CASES if case not in QUICK])
 def test_every_model_that_knows_other_edges_gives_what_a_fresh_one_gives(name, change):
     check_change(name, change)
+
+
+def test_the_largest_of_picked_numbers_is_looked_up_once_while_they_are_unchanged(monkeypatch):
+    known, index = KnownEdges(), torch.tensor([5, 1, 4, 2, 9, 3])
+    mask = known.compare(torch.eq, ROW, COL)
+    assert int(index[mask].max()) == 9 and int(torch.max(index[mask])) == 9 and int(index[~mask].max()) == 5
+    looked: list[int] = []
+    largest = Tensor.max
+    monkeypatch.setattr(Tensor, "max", lambda *given: looked.append(1) or largest(*given))
+    picked = index[known.compare(torch.eq, ROW, COL)]
+    assert int(torch.max(picked)) == 9 and not looked
+    index[1] = 20
+    assert int(torch.max(index[mask])) == 20 and looked
+    picked = index[mask]
+    picked[0] = 30
+    assert int(torch.max(picked)) == 30
+    assert int(torch.max(index[mask & (COL < 0)], torch.tensor(2)).numel()) == 0
+    assert type(unmasked(picked)) is Tensor and type(picked + 1) is Tensor

@@ -167,3 +167,31 @@ def test_a_mean_in_a_list_of_one_is_refused():
         return float(data.mean(torch.ones(1 + transport.rank))), float(data.mean(torch.ones(1), single=True))
 
     assert run_threads(2, here) == [(1.0, 1.0)] * 2
+
+
+def test_several_means_are_those_of_single_calls_in_one_message(monkeypatch):
+    def here(transport):
+        data, own = place(transport, two(pyg.SAGEConv))
+        out = own(data.x, data.edge_index)
+        values = [out.square(), (LABELS == 1)[data.rows], out[:, 0]]
+        single = sum(data.mean(one) for one in values)
+        single.backward()
+        grads = [parameter.grad.clone() for parameter in own.parameters()]
+        own.zero_grad()
+        reduced, reduce = [], transport.all_reduce
+        with monkeypatch.context() as patch:
+            patch.setattr(transport, "all_reduce", lambda *a, **b: reduced.append(1) or reduce(*a, **b))
+            out = own(data.x, data.edge_index)
+            reduced.clear()
+            together = sum(data.means([out.square(), values[1], out[:, 0]]))
+        assert len(reduced) == 1
+        together.backward()
+        torch.testing.assert_close(together, single)
+        for grad, parameter in zip(grads, own.parameters(), strict=True):
+            torch.testing.assert_close(parameter.grad, grad)
+        with pytest.raises(InputError, match=r"data\.means got no values"):
+            data.means([])
+        with pytest.raises(InputError, match="a mean already taken"):
+            data.means([out[:, 0], out.mean()])
+
+    run_threads(2, here)

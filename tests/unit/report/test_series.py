@@ -9,7 +9,7 @@ import pytest
 
 from halowire.errors import InputError
 from halowire.report import read_run, series, write_tensorboard
-from tests.support.fake_run import rewrite
+from tests.support.fake_run import rewrite, write_recut_run
 
 
 def test_curves_combine_the_ranks(run: Path) -> None:
@@ -44,6 +44,17 @@ def test_exchanges_are_summed_over_ranks(run: Path) -> None:
     totals = series.exchange_totals(read_run(run))
     assert [row[:2] for row in totals] == [(1, "forward"), (2, "forward"), (1, "backward"), (2, "backward")]
     assert sum(row[2] for row in totals) == pytest.approx(12_900_000, rel=1e-3)
+
+
+def test_ranks_that_are_gone_count_for_the_epochs_in_which_they_sent(tmp_path: Path) -> None:
+    found = read_run(write_recut_run(tmp_path / "run"))
+    assert [rank.rank for rank in found.present] == [0, 1] and len(found.ranks) == 4
+    sent = [event["wire_bytes"] for rank in found.ranks for event in series.steady(rank)]
+    waits = [event["phases"]["wait"] for rank in found.ranks for event in series.steady(rank)]
+    totals = series.exchange_totals(found)
+    assert len(waits) == 2 * 59 + 2 * 19
+    assert sum(row[2] for row in totals) == pytest.approx(sum(sent) / 59, rel=1e-6)
+    assert sum(row[3] for row in totals) == pytest.approx(sum(waits) / len(waits))
 
 
 def test_curves_are_written_once(run: Path) -> None:

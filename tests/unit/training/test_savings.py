@@ -11,6 +11,7 @@ from halowire.errors import InputError
 from halowire.events import SETUP
 from halowire.graph import Graph
 from halowire.kernels import Csr
+from halowire.layers import stays_sparse
 from halowire.partitioning import Partition, cut, machine_rows
 from halowire.schedules import Stage
 from halowire.training import RECIPES, Config, GraphParallel, Surroundings, recipe_config, refuse
@@ -19,7 +20,7 @@ from halowire.training.home_price import EPOCHS, HomePrice
 from halowire.training.model_setup import build_model
 from halowire.training.savings import Savings, choose_savings
 from halowire.wire import HEADER_BYTES, InProcessTransport, Machines, run_threads
-from tests.support.parity_graphs import CLASSES, FEATURES, cut_graph, make_graph
+from tests.support.parity_graphs import CLASSES, FEATURES, NODES, cut_graph, make_graph
 
 OURS = {"exact", "half", "isolated", "halowire-classic", "two-levels", "delta", "pipeline", "hybrid", "gnnpipe-1bit"}
 AT_HOME = {"first-layer", "halowire", "halowire-late"}
@@ -147,6 +148,20 @@ def test_bytes_within_a_machine_are_counted_apart_and_take_less_time():
     saved = (found.saved - found.sent_once / EPOCHS) * 8e-6 / 100 / 2
     assert price(2, 1e12).saved_seconds == pytest.approx(saved, rel=1e-5)
     assert found.saved_seconds > saved
+
+
+@pytest.mark.parametrize("settings", [{"wire.cover": "on"}, {"wire.cover": "off"}])
+def test_workers_with_sparse_and_with_dense_features_choose_alike(settings):
+    shards = cut(make_graph("half sparse"), Partition(torch.arange(NODES) * 2 // NODES, 2))
+    assert [stays_sparse(shard.x) for shard in shards] == [False, True]
+    config = Config().replace({"model.hidden": 16, "wire.first_layer": "local"} | settings)
+
+    def here(transport: InProcessTransport) -> Savings:
+        stage = Stage.of(build_model(config.model, FEATURES, CLASSES, 0), 0, 3)
+        return choose_savings(shards[transport.rank], config, transport, stage, Surroundings())
+
+    one, other = run_threads(2, here)
+    assert one == other
 
 
 def test_a_slow_link_is_worth_products_and_a_fast_one_is_not():

@@ -6,8 +6,10 @@ import threading
 import time
 
 import pytest
+import torch
 
 from halowire.errors import LateError
+from halowire.launch import torch_kept
 from halowire.wire.deadline import Wait, Watch, bounded, seconds_text
 
 
@@ -36,3 +38,13 @@ def test_a_long_wait_is_announced_once_and_a_short_one_never():
 
 def test_seconds_are_readable():
     assert [seconds_text(value) for value in (600.0, 149.96, 3.0, 0.25)] == ["600 s", "150 s", "3 s", "0.2 s"]
+
+
+def test_a_process_that_uses_no_gpu_does_not_begin_to(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    for name in ("current_device", "set_device", "get_rng_state"):
+        monkeypatch.setattr(torch.cuda, name, lambda *_: pytest.fail("a GPU is asked for something"))
+    assert bounded(lambda: 7, 5.0, "nothing") == 7
+    with torch_kept():
+        pass

@@ -38,6 +38,17 @@ def expected_bytes(kind: str) -> int:
 KINDS = ["dense", "counts", "few", "few counts", "words", "nothing"]
 
 
+def arrived(rows: Csr) -> list[Csr]:
+    """What each of two workers has of the other's sparse ``rows``, which both have."""
+
+    def swap(transport: InProcessTransport) -> Any:
+        counts = [0, 0]
+        counts[1 - transport.rank] = rows.num_rows
+        return swap_once(rows, counts, counts, transport)
+
+    return run_threads(2, swap)
+
+
 def swapped(kind: str, sparse: bool, squeezed: bool) -> int:
     """Bytes that two workers sent; asserts that every row arrived as it was."""
 
@@ -74,3 +85,21 @@ def test_squeezed_rows_arrive_as_they_are_and_never_take_more_than_the_sizes_mor
     steps = {"few": 3, "few counts": 3, "words": 2, "nothing": 1}.get(kind, 1)
     # Each step tells how many bytes follow to whom: a sum of a table of 2 x 2 numbers of 8 bytes.
     assert swapped(kind, sparse, squeezed=True) <= expected_bytes(kind) + steps * 2 * 2 * 4 * 8
+
+
+@pytest.mark.parametrize("value", [1.0, 2.0])
+def test_zeros_that_are_stored_arrive_as_zeros(value: float) -> None:
+    """Only where all stored values are 1 they need not travel: a stored 0 is not one."""
+    row, column = torch.tensor([0, 0, 1, 3, 3]), torch.tensor([4, 17, 4, 0, 39])
+    rows = Csr.from_edges(row, column, ROWS, COLUMNS, torch.tensor([value, 0.0, 0.0, value, value]))
+    assert not torch.equal(rows.to_dense(), rows.with_weight(None).to_dense())
+    assert all(torch.equal(found.to_dense(), rows.to_dense()) for found in arrived(rows))
+
+
+def test_values_of_the_same_place_are_added_before_their_form_is_chosen() -> None:
+    """256 and 1 are small enough for bf16, their sum is not."""
+    row = torch.arange(ROWS).repeat_interleave(COLUMNS + 1)
+    column = torch.cat([torch.tensor([0]), torch.arange(COLUMNS)]).repeat(ROWS)
+    rows = Csr.from_edges(row, column, ROWS, COLUMNS, torch.where(column == COLUMNS - 1, 1.0, 256.0))
+    rows.weight[0] = 1.0  # type: ignore[index]
+    assert all(torch.equal(found.to_dense(), rows.to_dense()) for found in arrived(rows))

@@ -186,7 +186,7 @@ def _cut_table(quality: Json) -> Html | None:
 
 def _worker_table(one: ShownRun, quality: Json) -> Html | None:
     """What every worker owns, its halo and its memory; columns without a known value are left out."""
-    ranks = {rank.rank: rank for rank in one.files.ranks}
+    ranks = {rank.rank: rank for rank in one.files.present}
     count = workers_said(one.facts) or max(ranks, default=0) + 1
     columns: dict[str, list[str]] = {}
     for key, fallback, words in PER_PART:
@@ -237,7 +237,7 @@ def _delay(run: RunFiles) -> list[str]:
 
 def _interior(run: RunFiles, ways: dict[str, list[str]]) -> str | None:
     """How much there is to compute while boundary rows are on the wire; None if no layer ran boundary first."""
-    shares = finite(number(rank.start.get("interior_share")) for rank in run.ranks)
+    shares = finite(number(rank.start.get("interior_share")) for rank in run.present)
     if not shares or BOUNDARY_FIRST not in ways:
         return None
     least = f", {percent_text(min(shares))} on the worker with the least" if len(set(shares)) > 1 else ""

@@ -174,7 +174,7 @@ def _learning_rate(runs: list[ShownRun]) -> Html | None:
 def _phases(runs: list[ShownRun]) -> Html | None:
     """Where the time of an epoch went: a bar for every worker, or for every run the mean of its workers."""
     title = "Where the time went"
-    rows = [(one, rank.rank, spent) for one in runs for rank in one.files.ranks if (spent := series.mean_phases(rank))]
+    rows = [(one, at.rank, spent) for one in runs for at in one.files.present if (spent := series.mean_phases(at))]
     if not rows:
         return None
     names = _names(spent for *_, spent in rows)

@@ -17,26 +17,27 @@ def what_travels(one: ShownRun) -> Html | None:
     rows = _rows_per_layer(one, cover)
     if not rows and not words:
         return None
-    head = ["layer", "halo rows", "with partial sums", "travelled"]
-    shown = table(head, rows, "Rows per layer, of all workers, in one direction") if rows else None
+    head = ["layer", "halo rows", "with partial sums", "travelled", "of other machines", "across the network"]
+    caption = "Rows per layer, of all workers, in one direction"
+    shown = table(head[: len(rows[0])], rows, caption) if rows else None
     return join(*(tag("p", said) for said in words), shown, _prices(first))
 
 
 def _rows_per_layer(one: ShownRun, cover: Json) -> list[list[object]]:
-    starts = [rank.start for rank in one.files.ranks]
+    """Per layer: rows of the halo, with partial sums, those that travelled; and of them, where workers are on several
+    machines, those of other machines before and after rows cross once per machine.
+    """
+    starts = [rank.start for rank in one.files.present]
     layers = list(as_object(starts[0].get("wire_rows"))) if starts else []
     halo = sum(number(start.get("halo_rows")) for start in starts)
+    machines = [count for count in _across_machines(starts) if math.isfinite(count)]
     found: list[list[object]] = []
     for layer in layers:
         travelled = sum(number(as_object(start.get("wire_rows")).get(layer)) for start in starts)
         if not math.isfinite(travelled):
             return []
-        found.append(
-            [
-                f"layer {layer}" if layer.isdecimal() else layer,
-                *(count_text(value) for value in (halo, cover.get("covered"), travelled)),
-            ]
-        )
+        counts = halo, cover.get("covered"), travelled, *(count if travelled else 0 for count in machines)
+        found.append([f"layer {layer}" if layer.isdecimal() else layer, *map(count_text, counts)])
     return found
 
 
@@ -47,10 +48,16 @@ def _cover_words(cover: Json) -> str:
     return f"{chosen}, {cover.get('why')}."
 
 
+def _across_machines(starts: list[Json]) -> tuple[float, float]:
+    """The rows that workers needed of other machines in a layer, and those that crossed the network."""
+    needed, crossed = (sum(number(start.get(name)) for start in starts) for name in ("machine_rows", "carried_rows"))
+    return needed, crossed
+
+
 def _machine_words(one: ShownRun) -> str:
     """How many rows crossed the network where machines have several workers; empty where they do not, or all did."""
-    starts = [rank.start for rank in one.files.ranks]
-    needed, crossed = (sum(number(start.get(name)) for start in starts) for name in ("machine_rows", "carried_rows"))
+    starts = [rank.start for rank in one.files.present]
+    needed, crossed = _across_machines(starts)
     if not (starts and math.isfinite(needed + crossed) and crossed < needed):
         return ""
     return (
