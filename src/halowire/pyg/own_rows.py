@@ -81,7 +81,7 @@ class _Marked(Tensor):
         args = _without_own_numbers(name, args)
         _refuse_other_part(args, kwargs)
         _refuse_foreign(name, args, kwargs)
-        call = Call(func, asked, args, kwargs, _along, owner_of((args, kwargs)).owned)
+        call = Call.of(func, asked, args, kwargs, _along, owner_of((args, kwargs)).owned)
         mixing = name not in COPYING and _is_mixing(call, types)
         try:
             out = cls._called(name, func, types, args, kwargs)

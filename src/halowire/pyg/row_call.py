@@ -19,7 +19,11 @@ Along = Callable[[Any], Dims]
 
 @dataclass(frozen=True)
 class Call:
-    """``func(*args, **kwargs)``, where ``along`` tells which of the tensors have rows, and ``count`` how many."""
+    """``func(*args, **kwargs)``, where ``along`` tells which of the tensors have rows, and ``count`` how many.
+
+    ``base`` is the name without what says that the function changes its tensor; ``tensors`` are all that it is given,
+    ``marked`` those that have rows.
+    """
 
     func: Callable[..., Any]
     name: str
@@ -27,11 +31,18 @@ class Call:
     kwargs: dict[str, Any]
     along: Along
     count: int
+    base: str
+    tensors: tuple[Tensor, ...]
+    marked: tuple[Tensor, ...]
 
-    @property
-    def base(self) -> str:
-        """The name of the function without what says that it changes its tensor."""
-        return base_name(self.name)
+    @staticmethod
+    def of(
+        func: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any], along: Along, count: int
+    ) -> Call:
+        """The call of ``func``, which is known by ``name``."""
+        tensors = tuple(value for value in leaves((args, kwargs)) if isinstance(value, Tensor))
+        marked = tuple(value for value in tensors if along(value))
+        return Call(func, name, args, kwargs, along, count, base_name(name), tensors, marked)
 
     @property
     def first(self) -> Any:
@@ -47,16 +58,6 @@ class Call:
         rest = self.args[place:]
         found = rest[0] if len(rest) == 1 and isinstance(rest[0], tuple | list) else rest or self.kwargs.get(name, ())
         return (found,) if isinstance(found, int) else tuple(found)
-
-    @property
-    def tensors(self) -> list[Tensor]:
-        """All tensors that the function is given."""
-        return [value for value in leaves((self.args, self.kwargs)) if isinstance(value, Tensor)]
-
-    @property
-    def marked(self) -> list[Tensor]:
-        """The tensors among them that have rows."""
-        return [value for value in self.tensors if self.along(value)]
 
     def from_end(self) -> set[Dims]:
         """The dimensions with rows of each tensor that has some, counted from the last, which is -1."""

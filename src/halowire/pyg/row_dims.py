@@ -27,9 +27,9 @@ def dims_after(call: Call, out: Tensor) -> Dims | None:
 
 
 def _dims(call: Call, out: Tensor) -> Dims | None:
-    for names, rule in RULES:
-        if call.base in names:
-            return rule(call, out)
+    rule = RULE_OF.get(call.base)
+    if rule is not None:
+        return rule(call, out)
     return _broadcast(call, out) if is_pointwise(call.base) else None
 
 
@@ -155,3 +155,4 @@ RULES: tuple[tuple[Collection[str], Rule], ...] = (
     (BATCHED, _batch),
 )
 """Names of functions, and what tells where the rows of their results are."""
+RULE_OF = {name: rule for names, rule in reversed(RULES) for name in names}  # the first of two rules counts

@@ -48,7 +48,8 @@ ATTENTION = {"scaled_dot_product_attention", "multi_head_attention_forward"}
 
 def mixes_rows(call: Call) -> bool:
     """Whether the result of ``call`` depends on several of this worker's rows at once, or on their order."""
-    if len(call.from_start()) > 1 and len(call.from_end()) > 1 and call.base not in REDUCING | PRODUCTS:
+    apart = len(call.marked) > 1 and len(call.from_start()) > 1 and len(call.from_end()) > 1
+    if apart and call.base not in REDUCING and call.base not in PRODUCTS:
         return True  # rows, and rows that were turned: every pair of them meets
     if call.base in WHOLE and call.along(call.first) and call.first.dim() == 2:
         return True
@@ -56,7 +57,8 @@ def mixes_rows(call: Call) -> bool:
         return meets_others(call)
     if call.base in ("max", "min") and len(call.tensors) > 1:
         return meets_others(call)
-    return any(check(call) for names, check in CHECKS if call.base in names)
+    check = CHECK_OF.get(call.base)
+    return check is not None and check(call)
 
 
 def meets_others(call: Call) -> bool:
@@ -64,10 +66,12 @@ def meets_others(call: Call) -> bool:
 
     So they do in ``[n, 1] - [n]``, which is ``[n, n]``, and where one of the rows meets all others.
     """
+    if len(call.marked) < 2:
+        return False
     if len(call.from_end()) > 1:
         return True
     sizes = {value.shape[dim] for value in call.marked for dim in call.along(value)}
-    return len(call.marked) > 1 and 1 in sizes and len(sizes) > 1
+    return 1 in sizes and len(sizes) > 1
 
 
 def dims_of(call: Call) -> tuple[int, ...] | None:
@@ -199,3 +203,4 @@ CHECKS: tuple[tuple[Collection[str], Callable[[Call], bool]], ...] = (
     ({"rot90", "combinations", "cartesian_prod", "meshgrid"}, lambda call: bool(call.marked)),
 )
 """Names of functions, and what tells whether their calls mix rows."""
+CHECK_OF = {name: check for names, check in CHECKS for name in names}

@@ -53,6 +53,7 @@ POINTWISE_LOSSES = {
 """Losses with a value for each entry of their arguments."""
 
 
+@cache
 def base_name(name: str) -> str:
     """The name of a function without what says that it is an operator, turned round, or changes its tensor."""
     if not (name.startswith("__") and name.endswith("__")):
