@@ -152,8 +152,7 @@ class WireConfig:
     more bytes, but of a kind that suits one bit; `auto`: hidden with --freshness.mode late-rows, else narrow"""
     plain: bool = False
     """all halo rows travel themselves, in every layer, whatever `auto` would choose: no first layer at home, no partial
-    sums, nothing deflated, and no rows once per machine unless --mesh.hosts asks for it. What is sent once before
-    training keeps its smallest exact form"""
+    sums, nothing deflated, no rows once per machine without --mesh.hosts; what is sent once stays small"""
     link: float = 0.0
     """speed in Mbit/s of the network by which a machine sends, from which --wire.first-layer auto predicts; 0: 1000
     between machines, 8000 where all workers are on one"""
@@ -232,9 +231,8 @@ class PartitionConfig:
     """method `metis`: recursive bisection or k-way; `auto`: recursive up to 8 parts"""
     balance: Literal["auto", "both", "nodes"] = "auto"
     """methods `metis`, `hypergraph` and `kaminpar`: `both`: parts of equal nodes plus edges; `nodes`: of equal nodes
-    alone (fewer halo rows, more uneven work); `auto`: as `both`, but where a part then has more than 1.15 of the mean
-    in predicted work or memory, edges that weigh half as much are tried too; if that does not help, nodes are moved out
-    of the largest parts of both cuts, and the good one with the fewest halo rows is kept"""
+    alone (fewer halo rows, more uneven work); `auto`: `both`, but where a part has more than 1.15 of the mean predicted
+    work or memory, edges of half the weight are tried, then nodes leave the largest parts; fewest halo rows win"""
 
 
 @dataclass(frozen=True)
