@@ -39,6 +39,7 @@ test: lint
 
 test-slow: install
 	HYPOTHESIS_PROFILE=search $(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest $$($(BIN)/python -m tests.support.pyg_list tests)
 	HYPOTHESIS_PROFILE=search $(BIN)/python -m pytest tests/property/test_fuzz_*.py
 
 test-browser: install

@@ -75,6 +75,7 @@ def test_a_killed_worker_ends_the_others_at_once(tmp_path):
     start = time.monotonic()
     said = run(tmp_path, "killed")
     assert "rank 0 gave up waiting at set-up or evaluation, layer 2, forward after" in said
+    assert "ended after fewer steps than others: all take the same number, also over batches of their own rows" in said
     assert time.monotonic() - start < 40
 
 

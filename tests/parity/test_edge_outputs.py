@@ -19,6 +19,7 @@ from halowire.pyg.shard_data import cut_data, of_shard
 from halowire.wire import run_threads
 from tests.support.edge_output_cases import CASES, WIDTH, Scores, graph_of
 from tests.support.pyg_case import FEATURES, NODES, assert_close, make_graph, make_owner, seeded
+from tests.support.worker_counts import two_and_three
 
 QUICK = ("GATConv with its edges", "scores")
 
@@ -87,7 +88,8 @@ def test_values_of_edges_in_every_order(name, order, workers):
     check(name, order, workers)
 
 
-def test_the_importance_of_edges_is_gathered():
+@two_and_three
+def test_the_importance_of_edges_is_gathered(workers):
     """The gradient of the edges' weights, as explanations use it, and what it is compared with by hand."""
     graph = graph_of("as it is")
     model = seeded(lambda: pyg.GCNConv(FEATURES, WIDTH))
@@ -103,7 +105,7 @@ def test_the_importance_of_edges_is_gathered():
         assert torch.equal(data.gather(data.edge_index), graph["edge_index"])
         return data.gather(data.edge_weight.grad)
 
-    for found in run_threads(2, here):
+    for found in run_threads(workers, here):
         assert_close("gradient", found, weight.grad)
 
 

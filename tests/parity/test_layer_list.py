@@ -67,12 +67,13 @@ def test_every_layer_equals_plain_pyg(name, sort, parts):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sort", [False, True])
+@pytest.mark.parametrize("parts", [2, 3])
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.outcome == REFUSED])
-def test_a_refusal_says_what_to_do(name, sort):
+def test_a_refusal_says_what_to_do(name, parts, sort):
     case, graph = CASES[name], list_graph(sort)
     model = case.build()
     with pytest.raises(InputError, match=re.escape(case.words)) as caught:
-        run_threads(2, lambda transport: run_part(transport, model, graph, make_owner(2), case.inputs))
+        run_threads(parts, lambda transport: run_part(transport, model, graph, make_owner(parts), case.inputs))
     assert "\n" not in str(caught.value)
 
 

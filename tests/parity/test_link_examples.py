@@ -16,6 +16,7 @@ from halowire.pyg.shard_data import cut_data
 from halowire.wire import run_threads
 from tests.support.link_example_cases import CASES, AttractRepel, graph_of
 from tests.support.pyg_case import assert_close, make_owner, seeded
+from tests.support.worker_counts import CODED, falling
 
 
 class Whole:
@@ -63,6 +64,26 @@ def test_three_steps_equal_plain_pyg(name, workers):
         for one, value in zip(found, want, strict=True):
             assert_close("gradient", one, value, floor=0.01 * scale)
     assert_close("scores", got, scores)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recipe", CODED)
+@pytest.mark.parametrize("name", CASES)
+def test_an_example_learns_by_coded_recipes(name, recipe):
+    make, step = CASES[name]
+    model, graph = seeded(make), graph_of()
+    if name == "rgcn_link_pred.py":
+        graph["false_edge_index"] = torch.stack([graph["train_edge_index"][0], graph["train_edge_index"][1].flip(0)])
+
+    def here(transport):
+        data = cut_data(graph, make_owner(transport.size), transport)
+        own = halowire.distribute(copy.deepcopy(model), data, recipe)
+        losses = falling(own, lambda: step(own, data, data)[0])
+        transport.settle()
+        return losses
+
+    first, second = run_threads(2, here)
+    assert first == second and sum(first[-3:]) < sum(first[:3])
 
 
 class Picky(AttractRepel):

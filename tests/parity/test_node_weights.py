@@ -16,6 +16,7 @@ from halowire.pyg.shard_data import cut_data
 from halowire.wire import Transport, run_threads
 from tests.support.node_weight_models import NODE_WEIGHTS, build
 from tests.support.pyg_case import NODES, assert_close, make_graph, make_owner, weights_of
+from tests.support.worker_counts import two_and_three
 
 STEPS = 3
 
@@ -135,7 +136,8 @@ def test_gradients_are_clipped_by_the_norm_of_all_rows():
             assert_close(key, grad, dict(plain.named_parameters())[key].grad, floor=0.01 * scale)
 
 
-def test_weights_that_drift_apart_are_refused():
+@two_and_three
+def test_weights_that_drift_apart_are_refused(workers):
     given = build("LINKX")
 
     def work(transport: Transport) -> str:
@@ -148,7 +150,7 @@ def test_weights_that_drift_apart_are_refused():
             data.mean(model(*inputs).square()).backward()
         return str(caught.value)
 
-    assert all("halowire.clip_grad_norm_" in words for words in run_threads(2, work))
+    assert all("halowire.clip_grad_norm_" in words for words in run_threads(workers, work))
 
 
 def test_the_optimizer_state_goes_to_another_number_of_workers_and_to_plain_pyg():

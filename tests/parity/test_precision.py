@@ -17,6 +17,7 @@ from halowire.pyg.shard_data import cut_data
 from halowire.wire import HEADER_BYTES, Transport, run_threads
 from tests.support.precision_cases import CASES, HIDDEN, Mode, Net, Reversible, graph_of
 from tests.support.pyg_case import CLASSES, NODES, make_graph, make_owner, seeded, weights_of
+from tests.support.worker_counts import two_and_three
 
 STEPS = 3
 
@@ -125,7 +126,8 @@ def test_coded_rows_learn(make):
     assert losses[-1] < 0.6 * losses[0]
 
 
-def test_evaluation_in_inference_mode_before_and_between_training():
+@two_and_three
+def test_evaluation_in_inference_mode_before_and_between_training(workers):
     model, graph = seeded(lambda: Net(pyg.GCNConv)), make_graph()
 
     def evaluated(own: nn.Module, *inputs: Tensor) -> Tensor:
@@ -145,7 +147,7 @@ def test_evaluation_in_inference_mode_before_and_between_training():
     plain.train()(graph["x"], graph["edge_index"]).square().mean().backward()
     torch.optim.SGD(plain.parameters(), lr=0.1).step()
     want.append(evaluated(plain, graph["x"], graph["edge_index"]))
-    for rows, found in run_threads(2, work):
+    for rows, found in run_threads(workers, work):
         for got, value in zip(found, want, strict=True):
             close("the output", got, value[rows], 1e-4)
 
@@ -161,7 +163,8 @@ class Lazy(nn.Module):
         return self.last(self.norm(self.conv(x, edge_index)))
 
 
-def test_lazy_layers_get_their_shapes_from_the_graph():
+@two_and_three
+def test_lazy_layers_get_their_shapes_from_the_graph(workers):
     def work(transport: Transport) -> dict[str, Tensor]:
         data = cut_data(make_graph(), make_owner(transport.size), transport)
         own = halowire.distribute(Lazy(), data)
@@ -169,10 +172,10 @@ def test_lazy_layers_get_their_shapes_from_the_graph():
         data.mean(own(data.x, data.edge_index).square()).backward()
         return before
 
-    first, second = run_threads(2, work)
+    first, *others = run_threads(workers, work)
     assert first["last.weight"].shape == (CLASSES, HIDDEN)
     assert int(first["norm.num_batches_tracked"]) == 0
-    assert all(torch.equal(value, second[name]) for name, value in first.items())
+    assert all(torch.equal(value, other[name]) for other in others for name, value in first.items())
 
 
 def compiled_here(rank: int, folder: str) -> str:
@@ -194,6 +197,6 @@ def compiled_here(rank: int, folder: str) -> str:
     return str(unsaved.value)
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [1, 2, pytest.param(3, marks=pytest.mark.slow)])
 def test_what_cannot_be_saved_or_compiled_says_what_can(on_workers, workers, tmp_path):
     assert all("model.state_dict()" in words for words in on_workers(workers, compiled_here, str(tmp_path)))

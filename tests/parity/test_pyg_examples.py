@@ -16,6 +16,7 @@ from halowire.errors import InputError
 from halowire.pyg.shard_data import cut_data
 from halowire.wire import run_threads
 from tests.support.pyg_case import CLASSES, FEATURES, NODES, assert_close, make_graph, make_owner, seeded
+from tests.support.worker_counts import CODED, falling, two_and_three
 
 WIDTH = 8
 LABELS = torch.arange(NODES) % CLASSES
@@ -95,6 +96,20 @@ class Jumping(nn.Module):
         return self.last(self.join([x, self.second(x, edge_index).relu()]))
 
 
+class Shadow(nn.Module):
+    """``shadow.py``: beside the rows of the nodes stands the mean of the graph that is theirs."""
+
+    def __init__(self, every: bool = False) -> None:
+        super().__init__()
+        self.conv, self.last = pyg.SAGEConv(FEATURES, WIDTH), nn.Linear(2 * WIDTH, CLASSES)
+        self.every = every
+
+    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor, root_n_id: Tensor) -> Tensor:
+        x = self.conv(x, edge_index).relu()
+        pooled = pyg.global_mean_pool(x, batch)
+        return self.last(torch.cat([x, pooled[batch]] if self.every else [x[root_n_id], pooled], dim=-1))
+
+
 def mean_both_ways(a: int, b: int) -> nn.Module:
     return pyg.DirGNNConv(pyg.SAGEConv(a, b))
 
@@ -121,7 +136,9 @@ MODELS: dict[str, Any] = {
     "jumping knowledge": Jumping,
 }  # fmt: skip
 REFUSED: dict[str, Any] = {
-    "graph_unet.py": lambda: pyg.GraphUNet(FEATURES, WIDTH, CLASSES, 2),
+    "graph_unet.py": (lambda: pyg.GraphUNet(FEATURES, WIDTH, CLASSES, 2), r"cannot run on a shard: .*; "),
+    "shadow.py": (Shadow, r"write x, not x\[n_id\]"),
+    "shadow.py, all nodes": (lambda: Shadow(every=True), "looks at all nodes at once .pooling"),
 }
 
 
@@ -161,11 +178,33 @@ def test_an_example_learns_as_in_plain_pyg(name, workers):
             assert_close("gradient or weight", got, value, floor=0.01 * scale)
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_an_example_is_refused_with_the_way_out(name):
-    def here(transport):
-        data = cut_data(make_graph(), make_owner(2), transport)
-        with pytest.raises(InputError, match=r"cannot run on a shard: .*; "):
-            halowire.distribute(REFUSED[name](), data)
+@pytest.mark.slow
+@pytest.mark.parametrize("recipe", CODED)
+@pytest.mark.parametrize("name", MODELS)
+def test_an_example_learns_by_coded_recipes(name, recipe):
+    graph = {key: make_graph()[key] for key in ("x", "edge_index")} | {"train_mask": MASK}
+    graph["y"] = graph["x"][:, :CLASSES].argmax(1)  # which can be learnt, also from coded rows
+    model = seeded(MODELS[name])
 
-    run_threads(2, here)
+    def here(transport):
+        data = cut_data(graph, make_owner(transport.size), transport)
+        own = halowire.distribute(copy.deepcopy(model), data, recipe)
+        losses = falling(own, lambda: data.cross_entropy(own(data.x, data.edge_index), data.y, data.train_mask))
+        transport.settle()
+        return losses
+
+    first, second = run_threads(2, here)
+    assert first == second and sum(first[-3:]) < sum(first[:3])
+
+
+@two_and_three
+@pytest.mark.parametrize("name", REFUSED)
+def test_an_example_is_refused_with_the_way_out(name, workers):
+    def here(transport):
+        numbers = {"batch": torch.zeros(NODES, dtype=torch.int64), "root_n_id": torch.arange(NODES)}
+        data = cut_data(make_graph() | numbers, make_owner(workers), transport)
+        with pytest.raises(InputError, match=REFUSED[name][1]):
+            model = halowire.distribute(REFUSED[name][0](), data)
+            model(data.x, data.edge_index, data.batch, data.root_n_id)
+
+    run_threads(workers, here)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -25,7 +26,18 @@ from halowire.wire import Machines, run_threads
 from tests.support.fit_case import make_data
 from tests.support.hetero_case import build_hetero, make_hetero, make_owners
 from tests.support.home_models import HIDDEN, LOCAL, Net, Sorted, train_here
-from tests.support.pyg_case import CLASSES, FEATURES, assert_close, compare, make_graph, owners, run_plain, seeded
+from tests.support.pyg_case import (
+    CLASSES,
+    FEATURES,
+    assert_close,
+    compare,
+    make_graph,
+    owners,
+    run_plain,
+    seeded,
+    weights_of,
+)
+from tests.support.worker_counts import two_and_three
 
 SLOW_LINK, FAST_LINK = {"wire.link": 1.0}, {"wire.link": 1e7}
 EXCHANGE = {"wire.first_layer": "exchange"}
@@ -187,6 +199,58 @@ def test_sums_of_features_come_once_for_every_list_of_edges():
 
     for marks, trained in run_threads(2, work):
         assert marks[0] == marks[1] == marks[2] and trained == 0
+
+
+CHANGES = {
+    "scaled": lambda data: data.x * 1.1,
+    "copied": lambda data: data.x.clone(),
+    "set anew": lambda data: setattr(data, "x", data.x * 1.1) or data.x,
+}
+
+
+@two_and_three
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("layer", [pyg.GCNConv, pyg.SAGEConv])
+def test_features_that_are_made_outside_of_the_model_travel_and_those_of_the_graph_do_not(layer, change, workers):
+    """Calls with data.x and with other features take turns; each has the exchanges that it was checked with."""
+    model, given = seeded(lambda: Net(layer)), make_graph()
+    x = given["x"] * (1.0 if change == "copied" else 1.1)
+    want = run_plain(model, given | {"x": x}, ("x", "edge_index"))
+
+    def work(transport: Any) -> dict[str, Any]:
+        data = cut_data(given, owners("random", workers), transport)
+        own, marks, x = halowire.distribute(copy.deepcopy(model), data, "exact", ON_WIRE), [], data.x
+        for features in (x, CHANGES[change](data), x, CHANGES[change](SimpleNamespace(x=x))):
+            own.train().zero_grad()
+            before = transport.ledger.totals[TRAIN]
+            out = own(features, data.edge_index)
+            loss = data.mean((out * weights_of(want["out"])[data.rows]).square())
+            loss.backward()
+            marks.append(transport.ledger.totals[TRAIN] - before)
+        assert marks[2] == 0 < marks[3], "after the first pass, which exchanges degrees"
+        with torch.no_grad():
+            outs = {"out": out.detach(), "loss": loss.detach(), "eval": own.eval()(features, data.edge_index)}
+        grads = {name: value.grad for name, value in own.named_parameters()}
+        return outs | {"rows": data.rows, "grads": grads, "state": own.state_dict()}
+
+    compare(run_threads(workers, work), want)
+
+
+class Optional(Net):
+    """Forward has an argument that makes another kind of call."""
+
+    def forward(self, x: torch.Tensor, edge_index: torch.Tensor, flag: bool = False) -> torch.Tensor:
+        return super().forward(x, edge_index)
+
+
+def test_features_that_some_workers_copy_are_refused_on_all():
+    def work(transport: Any) -> None:
+        data = cut_data(make_graph(), owners("random", 2), transport)
+        own = halowire.distribute(Optional(pyg.SAGEConv), data)
+        with pytest.raises(InputError, match=r"data\.x\.clone\(\)\).*on all workers, or on none"):
+            own(data.x if transport.rank else data.x.clone(), data.edge_index, flag=True)
+
+    run_threads(2, work)
 
 
 def test_a_copied_model_has_the_sums_of_its_original():

@@ -25,7 +25,7 @@ from tests.support.pyg_case import (
     seeded,
 )  # fmt: skip
 from tests.support.pyg_examples import EXAMPLES, HABITS, REFUSED
-from tests.support.pyg_list import PAGE, updated
+from tests.support.pyg_list import PAGE, listed_tests, updated
 
 ROOT = Path(__file__).parents[2]
 
@@ -46,6 +46,12 @@ def test_only_what_is_not_let_in_has_no_test():
 def test_every_row_has_a_test(row):
     file, _, function = row.test.partition("::")
     assert f"def {function}(" in (ROOT / file).read_text()
+
+
+def test_the_slow_suite_runs_the_test_of_every_row():
+    listed = listed_tests()
+    assert {row.test for row in PROVEN} <= set(listed) and len(listed) == len(set(listed))
+    assert "-m pytest $$($(BIN)/python -m tests.support.pyg_list tests)" in (ROOT / "Makefile").read_text()
 
 
 class Gcn(nn.Module):

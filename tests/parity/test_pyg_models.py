@@ -7,14 +7,16 @@ import pytest
 from halowire.wire import Transport, run_threads
 from tests.support.pyg_case import compare, make_graph, make_owner, run_part, run_plain
 from tests.support.pyg_models import MODELS, build
+from tests.support.worker_counts import three_and_two
 
 
+@three_and_two
 @pytest.mark.parametrize("name", MODELS)
-def test_three_parts_equal_the_whole(name):
+def test_parts_equal_the_whole_model(name, workers):
     model, inputs = build(name)
-    graph, owner = make_graph(), make_owner(3)
+    graph, owner = make_graph(), make_owner(workers)
     want = run_plain(model, graph, inputs)
-    compare(run_threads(3, lambda transport: run_part(transport, model, graph, owner, inputs)), want)
+    compare(run_threads(workers, lambda transport: run_part(transport, model, graph, owner, inputs)), want)
 
 
 CHEAP = ["GCNConv weighted", "SAGEConv mean", "SAGEConv max", "GATConv concat", "GraphConv", "GINConv", "APPNP",

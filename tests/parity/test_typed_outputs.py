@@ -17,6 +17,7 @@ from halowire.wire import run_threads
 from tests.support.hetero_case import COUNTS, LINKS, build_hetero, make_hetero, make_owners
 from tests.support.pyg_case import assert_close, seeded
 from tests.support.typed_output_cases import CASES, Scores, graph_of
+from tests.support.worker_counts import two_and_three
 
 
 class Plain:
@@ -134,8 +135,9 @@ WRONG = {
 }
 
 
+@two_and_three
 @pytest.mark.parametrize("name", WRONG)
-def test_an_index_of_the_whole_graph_is_refused_by_type(name):
+def test_an_index_of_the_whole_graph_is_refused_by_type(name, workers):
     model = build_hetero("by hand")
     kind = "author" if name in ("a slice", "numbers on features by type") else "paper"
     words = (
@@ -143,13 +145,13 @@ def test_an_index_of_the_whole_graph_is_refused_by_type(name):
     )
 
     def here(transport):
-        data = cut_hetero(make_hetero(), make_owners(2), transport)
+        data = cut_hetero(make_hetero(), make_owners(workers), transport)
         out = halowire.distribute(copy.deepcopy(model), data)(data.x_dict, data.edge_index_dict)
         with pytest.raises(InputError, match=words):
             WRONG[name](data, out)
         transport.settle()
 
-    run_threads(2, here)
+    run_threads(workers, here)
 
 
 def test_what_names_own_rows_picks_them():

@@ -38,7 +38,7 @@ EXAMPLES = [
         "`unimp_arxiv.py`", f"{THREE}", MODELS),
     Row("`pmlp.py`", f"{THREE}; `model(data.x, data.edge_index)` also while training, which ignores the edges",
         f"{UNIT}/test_picked_inputs.py::test_pmlp_learns_with_edges_as_without"),
-    Row("`film.py`, `geniepath.py`, `gcn2_ppi.py`", BATCH, MODELS),
+    Row("`film.py`, `geniepath.py`, `gcn2_ppi.py`, `cluster_gcn_ppi.py`", BATCH, MODELS),
     Row("`rect.py`", f"{THREE}; `get_semantic_labels` before the cut", LAYERS),
     Row("`label_prop.py`", "`shard`, `distribute`; a mask in place of `train_idx`",
         f"{UNIT}/test_picked_inputs.py::test_labels_have_a_column_for_every_class_of_all_workers"),
@@ -55,14 +55,18 @@ EXAMPLES = [
         "tests/parity/test_node_weights.py::test_three_steps_equal_plain_pyg_row_by_row"),
     Row("`rev_gnn.py`", "nothing beside `shard`, `distribute` and the loss, if trained on the whole graph",
         "tests/parity/test_precision.py::test_three_steps_equal_plain_pyg"),
-    Row("`ogbn_train.py` (SAGE, GAT), `reddit.py`, `cluster_gcn_reddit.py`, `cluster_gcn_ppi.py`, `graph_saint.py`, "
-        "`hierarchical_sampling.py`, `shadow.py`, `graph_sage_unsup.py`, `graph_sage_unsup_ppi.py`, `datapipe.py`",
+    Row("`ogbn_train.py` (SAGE, GAT), `reddit.py`, `cluster_gcn_reddit.py`, `graph_saint.py`, "
+        "`hierarchical_sampling.py`",
         WHOLE, MODELS),
     Row("`ogbn_train.py` (SGFormer, Polynormer)", "nothing beside `shard`, `distribute` and the loss, for one graph",
         "tests/parity/test_graph_batches.py::test_equal_to_plain_pyg"),
     Row("`ogbn_proteins_deepgcn.py`", WHOLE, LAYERS),
     Row("`link_pred.py`", "`shard` of each split, `data.negative_sampling(count)`, "
         "`data.binary_cross_entropy_with_logits`; scores of all workers by `data.gather`",
+        f"{UNIT}/test_pairs.py::test_links_are_learnt_and_scored_as_in_plain_pyg"),
+    Row("`graph_sage_unsup.py`, `graph_sage_unsup_ppi.py` (one `Batch`)", "as `link_pred.py`: `data.pairs(index)` of "
+        "the edges and `data.negative_sampling(count)` in place of the loader; the classifier learns from "
+        "`data.gather(out)`",
         f"{UNIT}/test_pairs.py::test_links_are_learnt_and_scored_as_in_plain_pyg"),
     Row("`ar_link_pred.py`", "as `link_pred.py`; a model whose forward takes the pairs is let in too", LINKS),
     Row("`rgcn_link_pred.py`", "`shard`, `distribute`, the loss; `train_edge_index` and `train_edge_type` are cut as "
@@ -92,6 +96,9 @@ REFUSED = [
         "summary of `data.gather(z)`, which gives it no gradient", LAYERS),
     Row("`graph_unet.py`", "refused: its pooling makes another graph; leave it out, or train on one worker",
         "tests/parity/test_pyg_examples.py::test_an_example_is_refused_with_the_way_out"),
+    Row("`shadow.py`", "refused: every node has a graph of its own, which forward pools and picks the node of "
+        "(`root_n_id`); its `SAGEConv` layers alone are let in",
+        "tests/parity/test_pyg_examples.py::test_an_example_is_refused_with_the_way_out"),
     Row("`node2vec.py`, `hetero/metapath2vec.py`", "not for halowire: they learn from drawn walks; use a model of "
         "(x, edge_index)", NO_TEST),
     Row("`hetero/dmgi_unsup.py`", "refused: it shuffles nodes in forward; `halowire.Random` draws for one node type",
@@ -105,11 +112,26 @@ REFUSED = [
     Row("`lpformer.py`, `kge_fb15k_237.py`, `renet.py`, `tgn.py`", "not tried: a matrix of all pairs of nodes, rows "
         "without messages, or events in time", NO_TEST),
     Row("`ogc.py`", "not tried: it propagates by a matrix that its own code keeps", NO_TEST),
-    Row("`explain/`", "explainers are refused; gradients of `edge_weight` and attention weights are let in, see the "
-        "habits", f"{UNIT}/test_changed_model.py::test_an_explainer_is_refused_with_what_to_do"),
-    Row("`rdl.py`, `graphland.py`, `hetero/load_csv.py`", "not tried: what they show is how data are read", NO_TEST),
-    Row("`multi_gpu/`, `distributed/`, `pytorch_lightning/`, `ogbn_train_cugraph.py`", "other ways to train on several "
-        "devices, in place of halowire", NO_TEST),
+    Row("`dgcnn_segmentation.py`, `pointnet2_segmentation.py`, `point_transformer_segmentation.py`, "
+        "`randlanet_segmentation.py`", "not for halowire: neighbours are found inside of forward, in many small clouds "
+        "of points", NO_TEST),
+    Row("`faust.py`", "not tried: `SplineConv` needs torch_spline_conv; many meshes, whose nodes are the classes",
+        NO_TEST),
+    Row("`llm/glem.py`", "not tried: a language model learns in turns with the GNN, which alone is that of "
+        "`ogbn_train.py`", NO_TEST),
+    Row("`contrib/rbcd_attack.py`, `contrib/rbcd_attack_poisoning.py`", "not tried: attacks draw edges of the whole "
+        "graph; attack a plain model that `model.state_dict()` is loaded into", NO_TEST),
+    Row("`contrib/flag_node_classification.py`", "not tried: it perturbs the features of sampled batches", NO_TEST),
+    Row("`contrib/graph_lottery_ticket.py`", "not tried: it learns masks of the weights and edges, and prunes both",
+        NO_TEST),
+    Row("`contrib/graphwavenet/`", "not tried: it learns a matrix of all pairs of nodes", NO_TEST),
+    Row("`explain/`, `contrib/pgm_explainer_node_classification.py`", "explainers are refused; gradients of "
+        "`edge_weight` and attention weights are let in, see the habits",
+        f"{UNIT}/test_changed_model.py::test_an_explainer_is_refused_with_what_to_do"),
+    Row("`rdl.py`, `graphland.py`, `hetero/load_csv.py`, `datapipe.py`", "not tried: what they show is how data "
+        "are read", NO_TEST),
+    Row("`multi_gpu/`, `quiver/`, `argo.py`, `distributed/`, `pytorch_lightning/`, `ogbn_train_cugraph.py`", "other "
+        "ways to train on several devices or cores, in place of halowire", NO_TEST),
 ]  # fmt: skip
 """PyG's ``examples/`` for nodes and links that are refused or not tried; examples of whole graphs are left out."""
 
@@ -158,6 +180,10 @@ HABITS = [
         "test_a_number_of_one_worker_is_named_once_where_it_is_read"),
     Row("`mask.nonzero(as_tuple=False).view(-1)`, `log_p[torch.arange(data.num_nodes), data.y]`", "nothing",
         f"{UNIT}/test_own_rows.py::test_an_index_of_nodes_gives_the_gradients_of_the_whole_graph"),
+    Row("features changed outside of the model: `model(data.x * 1.1, ...)`, `data.x.clone()`, `data.x = f(data.x)`",
+        "nothing; rows of such features travel, those of `data.x` from before do not",
+        "tests/parity/test_pyg_home_choice.py::"
+        "test_features_that_are_made_outside_of_the_model_travel_and_those_of_the_graph_do_not"),
     Row("a head or a learnt mask beside the model", "nothing, if all workers seed alike; else refused",
         f"{UNIT}/test_outside_weights.py::test_a_head_and_a_learnt_mask_learn_as_in_one_process"),
     Row("`BatchNorm1d` in a head beside the model", "refused; make it part of the model",
@@ -166,6 +192,12 @@ HABITS = [
         f"{UNIT}/test_losses.py::test_a_loss_equals_torchs_on_the_whole_graph"),
     Row("`1 / data.y.bincount()` as class weights", "refused; `data.gather(data.y).bincount()`",
         f"{UNIT}/test_losses.py::test_weights_of_classes_that_were_counted_on_a_part_are_refused_on_all_workers"),
+    Row("`F.kl_div(..., reduction=\"batchmean\")`", "`data.mean(F.kl_div(..., reduction=\"none\").sum(-1))`",
+        f"{UNIT}/test_losses.py::test_a_mean_over_rows_of_a_loss_with_a_value_for_each_class_has_its_way_out"),
+    Row("mini-batches of this worker's rows: `DataLoader(index)`, `index.split(n)` of `data.train_mask.nonzero()`",
+        "as many on all workers, the last ones empty: `for first in range(0, int(data.gather(torch.tensor("
+        "[len(index)])).max()), n)`, `index[first : first + n]`; else the worker with more of them says that another "
+        "is gone", f"{UNIT}/test_losses.py::test_batches_of_own_rows_are_as_many_on_every_worker"),
     Row("`data.mean` of a mean", "refused; one value per row",
         f"{UNIT}/test_losses.py::test_a_single_number_is_refused_unless_it_is_said_to_be_one"),
     Row("a loss divided by `data.num_nodes`", "refused; `data.num_whole_nodes`",
@@ -187,10 +219,24 @@ HABITS = [
         f"{UNIT}/test_written.py::test_a_refusal_names_the_line_of_the_script"),
     Row("`nn.Embedding(num_nodes, ...)`, a row of weights for each node", "nothing; all workers call `state_dict()`",
         "tests/parity/test_node_weights.py::test_three_steps_equal_plain_pyg_row_by_row"),
+    Row("`nn.Embedding` or a parameter with a row for each node of a type, on a `HeteroData`",
+        "nothing; every worker keeps all rows of it",
+        "tests/parity/test_typed_links.py::test_three_steps_equal_plain_pyg"),
+    Row("a model made with `data.num_nodes` or `data.num_edges` after the cut", "refused; before the cut, or with "
+        "`data.num_whole_nodes`",
+        "tests/parity/test_ways_out.py::test_weights_that_count_the_rows_of_a_part_are_refused_with_the_number_of_all"),
+    Row("a parameter with a value for each edge", "refused in the model; outside of it, `nn.Parameter(torch.rand("
+        "data.num_whole_edges)[data.edge_rows])`, and an argument of the model",
+        "tests/parity/test_ways_out.py::test_a_weight_for_each_edge_is_refused_in_the_model_and_learns_outside_of_it"),
+    Row("a second list of edges: `data.edge_index2`, `data.hop2_edge_index`", "refused; one `edge_index` with an "
+        "`edge_type`, parted in forward: `edge_index[:, edge_type == 1]`",
+        "tests/parity/test_ways_out.py::test_a_second_list_of_edges_is_refused_and_is_right_in_one_list"),
     Row("`model.reset_parameters()` for each run", "`torch.manual_seed(run)` right before it; else refused",
         f"{UNIT}/test_same_weights.py::test_weights_that_were_drawn_anew_are_refused_in_backward"),
     Row("the best state, `ReduceLROnPlateau`, early stopping", "by `data.mean(pred[mask] == y[mask])`; else refused",
         f"{UNIT}/test_same_weights.py::test_a_best_state_of_each_worker_is_refused_in_evaluation"),
+    Row("a state that rank 0 alone loads before `data.gather(model(...))`", "refused; `load_state_dict` on all workers",
+        f"{UNIT}/test_same_weights.py::test_a_state_that_one_worker_loads_is_refused_where_outputs_are_gathered"),
     Row("`clip_grad_norm_` with a row of weights for each node", "`halowire.clip_grad_norm_`; torch's own is refused",
         "tests/parity/test_node_weights.py::test_weights_that_drift_apart_are_refused"),
     Row("float64, bf16, autocast, `torch.utils.checkpoint`", "nothing",
@@ -211,6 +257,9 @@ HABITS = [
         f"{UNIT}/test_changed_model.py::test_an_explainer_is_refused_with_what_to_do"),
     Row("a layer put in after `distribute` (`model.norm = BatchNorm1d(64)`)", "refused; `distribute` comes after it",
         f"{UNIT}/test_changed_model.py::test_a_layer_that_was_put_in_later_is_refused"),
+    Row("a flag, text or enum of the model that is changed later: `model.stage = \"b\"`, `model.cfg[\"mode\"]`",
+        "nothing: checked anew; counters, buffers and globals are not seen",
+        f"{UNIT}/test_modes.py::test_modes_by_turns_equal_plain_pyg_and_each_is_rehearsed_once"),
     Row("hooks on layers", "nothing, if they look only; hooks that change values come before `distribute`",
         f"{UNIT}/test_changed_model.py::test_a_later_hook_may_look_and_not_change"),
     Row("gradients of `edge_weight`, as explanations use them", "`data.gather(data.edge_weight.grad)`",
@@ -225,6 +274,6 @@ HABITS = [
     Row("`negative_sampling` by the pairs of this part", "refused; the number of all pairs, before the cut",
         f"{UNIT}/test_pairs.py::test_numbers_and_lists_of_pairs_that_differ_are_refused_on_all_workers"),
     Row("`halowire.DropEdges`, `dropout_edge`", "`DropEdges` is equal, `dropout_edge` is refused",
-        "tests/parity/test_pyg_models.py::test_three_parts_equal_the_whole"),
+        "tests/parity/test_pyg_models.py::test_parts_equal_the_whole_model"),
 ]  # fmt: skip
 """What users do in scripts."""

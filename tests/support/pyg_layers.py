@@ -124,7 +124,7 @@ LAYERS: dict[str, Case] = {
     "LGConv without normalize": Case(lambda: One(pyg.LGConv(normalize=False)), WEIGHT),
     "MFConv": Case(lambda: two(pyg.MFConv)),
     "MeshCNNConv": refused(lambda: One(pyg.MeshCNNConv(HIDDEN, HIDDEN)), "use EdgeConv or train on one worker"),
-    "MessagePassing": elsewhere("tests/parity/test_pyg_models.py::test_three_parts_equal_the_whole"),
+    "MessagePassing": elsewhere("tests/parity/test_pyg_models.py::test_parts_equal_the_whole_model"),
     "MixHopConv": Case(lambda: One(pyg.MixHopConv(HIDDEN, HIDDEN), 3 * HIDDEN), WEIGHT),
     "NNConv": Case(lambda: two(lambda a, b: pyg.NNConv(a, b, nn.Linear(3, a * b))), ATTR),
     "NNConv mean": Case(lambda: two(lambda a, b: pyg.NNConv(a, b, nn.Linear(3, a * b), aggr="mean")), ATTR),

@@ -1,13 +1,16 @@
 """The tables of docs/coming-from-pyg.md: PyG's layers, examples and users' habits on many workers.
 
-``python -m tests.support.pyg_list`` writes them; a test keeps them up to date.
+``python -m tests.support.pyg_list`` writes them; a test keeps them up to date. ``python -m tests.support.pyg_list
+tests`` prints the tests of all rows, for pytest.
 """
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
-from tests.support.layer_tables import layer_lines
+from tests.support.layer_tables import TABLES, layer_lines
+from tests.support.list_case import ELSEWHERE
 from tests.support.pyg_examples import EXAMPLES, HABITS, REFUSED, Row
 
 PAGE = Path(__file__).parents[2] / "docs" / "coming-from-pyg.md"
@@ -23,6 +26,12 @@ def tables() -> str:
     return "\n".join([*lines, "", ""])
 
 
+def listed_tests() -> list[str]:
+    """The tests of all examples and habits, and of the layers that have tests of their own, as pytest names them."""
+    of_layers = {case.words for table in TABLES.values() for case in table.values() if case.outcome == ELSEWHERE}
+    return sorted(of_layers | {row.test for row in (*EXAMPLES, *REFUSED, *HABITS) if row.test})
+
+
 def _line(row: Row) -> str:
     return f"| {row.name} | {row.change} |"
 
@@ -35,4 +44,7 @@ def updated(page: str) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(updated(PAGE.read_text()))
+    if sys.argv[1:] == ["tests"]:
+        print("\n".join(listed_tests()))
+    else:
+        PAGE.write_text(updated(PAGE.read_text()))

@@ -105,9 +105,16 @@ class Bridge:
         kept = self._up_to_date(values)
         return None if kept is None else kept.halo
 
+    def keeps(self, values: Tensor) -> bool:
+        """Whether the halo's rows of ``values`` are kept, so that ``values`` are read without a message."""
+        return self._kept_of(values) is not None and not values.requires_grad
+
+    def _kept_of(self, values: Tensor) -> KeptRows | None:
+        return next((kept for kept in self._kept if kept.rows is values), None)
+
     def _up_to_date(self, values: Tensor) -> KeptRows | None:
         """What is kept of ``values``, if anything is; the halo's rows are fetched again if ``values`` were changed."""
-        kept = next((kept for kept in self._kept if kept.rows is values), None)
+        kept = self._kept_of(values)
         if kept is None or carries_gradient(values):
             return None
         if kept.rows._version != kept.version:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -12,8 +13,9 @@ from torch import Tensor, nn
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
 from halowire.errors import InputError
-from halowire.events import EVAL, SETUP, TRAIN
+from halowire.events import EVAL, TRAIN
 from halowire.pyg.adjacency import take_adjacency
+from halowire.pyg.agreed_rehearsal import agreed_rehearsal
 from halowire.pyg.autoencoders import spread_autoencoder
 from halowire.pyg.changed_model import follow, refuse_again, refuse_replaced
 from halowire.pyg.data_part import ShardData, part_of
@@ -22,16 +24,16 @@ from halowire.pyg.entries import MethodEntry, ModuleEntry, own_methods
 from halowire.pyg.fast_path import LayerPath, use_fast_paths
 from halowire.pyg.fitting_rows import refuse_unfitting
 from halowire.pyg.hetero_data import HeteroShardData
-from halowire.pyg.home_choice import rehearsed_at_home, settled_first
 from halowire.pyg.home_rows import Home, bare
 from halowire.pyg.leaves import changed
 from halowire.pyg.light_gcn import rows_entry, spread_light_gcn
 from halowire.pyg.model_pass import ModelPass
+from halowire.pyg.modes import Modes
 from halowire.pyg.node_weights import NodeWeights, WholeTables, guesses
 from halowire.pyg.outputs import NODES, Belongs
 from halowire.pyg.own_rows import is_marked, plain
 from halowire.pyg.own_savings import own_savings, travelling
-from halowire.pyg.rehearsal import UncheckableError, call_on_random, in_thread
+from halowire.pyg.rehearsal import UncheckableError, call_on_random
 from halowire.pyg.trial import Call, Rehearsed, needed_inputs
 from halowire.pyg.whole_layers import refuse_unsupported, refuse_wrapped, spread_norms
 from halowire.pyg.whole_loss import Guarded
@@ -40,7 +42,6 @@ from halowire.training import (
     Savings,
     Situation,
     agree,
-    agreed,
     mesh_for_hosts,
     model_facts,
     policy_of,
@@ -196,6 +197,7 @@ class Attachment:
         self._forms: tuple[Belongs, ...] = ()
         self._heard = data.reduction.heard
         self._around = contextlib.ExitStack()
+        self._modes = Modes(model)
         self.weights = self._tried(node_weights)  # before anything is changed: a refused model is as it was
         data.reduction.share(model, "broadcast of the weights")
         if isinstance(data, ShardData):
@@ -218,6 +220,7 @@ class Attachment:
         for name in (*own_methods(model), *([rows] if rows else [])):
             # An attribute of the instance is found before the method of its class; parameters and buffers stay.
             object.__setattr__(model, name, MethodEntry(self, name, model))
+        self._modes = Modes(model)  # anew, since some of halowire's own layers have other attributes
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Attachment:
         """Copy for a copied model: the same shard, exchanges of its own, and no second rehearsal."""
@@ -229,6 +232,7 @@ class Attachment:
         twin._model = memo[id(self._model)]
         twin._checked = dict(self._checked)
         twin._exchanges = {}
+        twin._modes = copy.deepcopy(self._modes)
         twin._around = contextlib.ExitStack()
         return twin
 
@@ -309,6 +313,7 @@ class Attachment:
 
     def end(self, out: Any) -> Any:
         """End a pass of the model, also where it failed and ``out`` is None."""
+        self._modes.after(self._model)
         self._part.passing.end()
         self._around.close()
         forms = iter(self._forms)
@@ -338,9 +343,12 @@ class Attachment:
         follow(self._pristine, self._model)
         call = Call.of(args, kwargs, self._part, entry)
         trained = [parameter.requires_grad for parameter in self._model.parameters()]
-        key = f"{call.key()} {trained}"
+        key = f"{call.key()} {trained} {self._modes.before(self._model)}"
         if key not in self._checked:
-            self._checked[key] = self._agreed_rehearsal(call, trained)
+            pristine = self._modes.applied(self._pristine, self._model)
+            for parameter, is_trained in zip(pristine.parameters(), trained, strict=True):
+                parameter.requires_grad_(is_trained)
+            self._checked[key] = agreed_rehearsal(pristine, call, self.weights, self._config, self._codec)
         return self._checked[key]
 
     def _exchange(self, known: Rehearsed) -> HaloExchanges:
@@ -358,43 +366,3 @@ class Attachment:
             self._exchanges[part.passing, known] = part.exchanges(policy, summing)
             part.reduction.watch(self._exchanges[part.passing, known])
         return self._exchanges[part.passing, known]
-
-    def _total(self, count: int) -> int:
-        """The sum of all workers' ``count``."""
-        return int(self.data.transport.all_reduce(torch.tensor([count]), "reduction of the sizes", SETUP))
-
-    def _agreed_rehearsal(self, call: Call, trained: Sequence[bool]) -> Rehearsed:
-        """Rehearse ``call`` on every worker; if one worker cannot go on, raise on all of them."""
-        failure: InputError | None = None
-        known = Rehearsed((), False)
-        most = self._part.most_nodes + self._total(self._part.num_local_edges)
-        for parameter, is_trained in zip(self._pristine.parameters(), trained, strict=True):
-            parameter.requires_grad_(is_trained)
-        try:
-            if call.doubt is not None:
-                raise call.doubt
-            # A thread of its own has none of the modes that the caller is in, such as autocast and inference mode.
-            known = in_thread(lambda: rehearsed_at_home(self._pristine, call, most, self.weights, self._config))
-        except InputError as error:
-            failure = error
-        uncheckable = isinstance(failure, UncheckableError)
-        failures = torch.tensor([float(failure is not None and not uncheckable), float(uncheckable)])
-        self.data.transport.all_reduce(failures, "check of the model", SETUP)
-        refused, unchecked = (float(count) > 0 for count in failures)
-        if not refused and not unchecked:
-            return settled_first(known, call, self._config, self._codec)
-        telling = failure if refused != uncheckable else None
-        raise self._shared(telling, InputError if refused else UncheckableError) from failure
-
-    def _shared(self, failure: InputError | None, kind: type[InputError]) -> InputError:
-        """The error to raise on all workers: it says what the first worker that has a ``failure`` says."""
-
-        def tell() -> None:
-            if failure is not None:
-                raise failure
-
-        try:
-            agreed(tell, self.data.transport, "refusal of the model")
-        except InputError as error:
-            return kind(str(error))
-        raise AssertionError("no worker has a reason to refuse the model")

@@ -20,7 +20,7 @@ from halowire.pyg.rehearsal import UncheckableError
 
 LIBRARIES = ("torch.", "torch_geometric.", "builtins")
 """Packages whose methods are no entries: they call modules, which are."""
-SHOWN = ("not on a shard", "self._index_select(")
+SHOWN = ("not on a shard", "self._index_select(", "joined with other numbers")
 """Parts of refusals that the inputs may explain; PyG looks at the numbers of edges only where reading rows failed."""
 
 

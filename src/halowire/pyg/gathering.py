@@ -18,7 +18,10 @@ from halowire.pyg.pair_habits import PairHabits
 from halowire.pyg.row_owner import Owner
 
 if TYPE_CHECKING:
+    from halowire.pyg.whole_loss import Reduction
     from halowire.wire import Transport
+
+COUNTING = "counts of gathered rows"
 
 
 class Gathering(DataHabits, PairHabits):
@@ -26,6 +29,7 @@ class Gathering(DataHabits, PairHabits):
 
     rows: Tensor
     owner: Owner
+    reduction: Reduction
 
     def gather(self, values: Tensor) -> Tensor:
         """All workers' ``values``, the same on every worker and without gradients.
@@ -39,16 +43,14 @@ class Gathering(DataHabits, PairHabits):
             >>> out, (edge_index, alpha) = model(data.x, data.edge_index)  # with return_attention_weights=True
             >>> edge_index, alpha = data.gather(edge_index), data.gather(alpha)  # [2, E + N] and [E + N, heads]
         """
-        transport = self.passing.transport
         if isinstance(values, Edges):
             ends = self._numbers(unmarked(values).cpu()).t()
             return self._in_order(ends, values.form).t()
         if isinstance(values, OwnEdges):
             return self._in_order(bare(values), values.owner.form)
         values = bare(values)
-        counts = torch.zeros(3, transport.size, dtype=torch.int64)
-        counts[:, transport.rank] = torch.tensor([values.shape[0], self.num_nodes, self.num_edges])
-        first, nodes, edges = transport.all_reduce(counts, "counts of gathered rows", EVAL)
+        transport, here = self.passing.transport, [values.shape[0], self.num_nodes, self.num_edges]
+        first, nodes, edges = self.reduction.counted(here, COUNTING)
         if not torch.equal(first, nodes) and torch.equal(first, edges):
             return self._in_order(values, ALL_EDGES)
         before = int(first[: transport.rank].sum())
@@ -84,7 +86,7 @@ class Gathering(DataHabits, PairHabits):
         """The values of all workers' edges, in the order of the list ``form`` of the whole graph."""
         edges = unmarked(self.tensors["edge_index"])
         keys = form.keys(edges, self.edge_rows, self.rows, self.num_whole_edges)
-        return in_order(values, keys, self.passing.transport)
+        return in_order(values, keys, self.reduction)
 
     def _numbered_edges(self) -> Tensor:
         """Number the edges of all workers by target, then by source; parallel edges in the order of the part."""
@@ -114,11 +116,10 @@ def edges_of_model(value: Tensor, owner: Owner) -> Any:
     return OwnEdges.of(value, owner)
 
 
-def in_order(values: Tensor, keys: Tensor, transport: Transport) -> Tensor:
+def in_order(values: Tensor, keys: Tensor, reduction: Reduction) -> Tensor:
     """The values of all workers' edges, in the order of their ``keys``, which are those of the whole graph."""
-    counts = torch.zeros(2, transport.size, dtype=torch.int64)
-    counts[:, transport.rank] = torch.tensor([values.shape[0], keys.numel()])
-    first, wanted = transport.all_reduce(counts, "counts of gathered rows", EVAL)
+    transport = reduction.transport
+    first, wanted = reduction.counted([values.shape[0], keys.numel()], COUNTING)
     if not torch.equal(first, wanted):
         raise InputError(
             f"values of edges are gathered, {int(first.sum())} on all workers together, but the list that they "

@@ -9,10 +9,9 @@ import torch
 from torch import Tensor
 
 from halowire.errors import InputError
-from halowire.events import EVAL
 from halowire.pyg.edge_forms import ALL_EDGES, EdgeForm
 from halowire.pyg.edges import Edges, unmarked
-from halowire.pyg.gathering import bare, edges_of_model, in_order, joined
+from halowire.pyg.gathering import COUNTING, bare, edges_of_model, in_order, joined
 from halowire.pyg.held_edges import HeldEdges
 from halowire.pyg.node_index import refuse_no_index, row_places, translated
 from halowire.pyg.outputs import Belongs
@@ -22,12 +21,14 @@ from halowire.pyg.typed_pairs import TypedPairs
 
 if TYPE_CHECKING:
     from halowire.partitioning import EdgeType
+    from halowire.pyg.whole_loss import Reduction
 
 
 class HeteroGathering(TypedPairs):
     """How a part marks its rows by type, and puts the rows of all workers together."""
 
     owners: dict[str, Owner]
+    reduction: Reduction
 
     def gather(self, values: Tensor, kind: Any = None) -> Tensor:
         """All workers' ``values``, the same on every worker and without gradients.
@@ -46,7 +47,7 @@ class HeteroGathering(TypedPairs):
         if isinstance(values, Edges):
             relation, ends = self._type_of(values), unmarked(values).cpu()
             held = self._held(relation)
-            return in_order(held.numbered(ends), held.keys(values.form), self.passing.transport).t()
+            return in_order(held.numbered(ends), held.keys(values.form), self.reduction).t()
         if isinstance(values, OwnEdges) and isinstance(values.owner.kind, tuple):
             return self._edges_in_order(bare(values), values.owner.kind, values.owner.form)
         if isinstance(values, OwnRows) and isinstance(values.owner.kind, str):
@@ -99,10 +100,8 @@ class HeteroGathering(TypedPairs):
     def _nodes_in_order(self, values: Tensor, name: str | None) -> Tensor:
         """Rows in the order of the user's nodes of type ``name``; without it, worker after worker."""
         transport = self.passing.transport
-        counts = torch.zeros(2, transport.size, dtype=torch.int64)
         owned = -1 if name is None else self.owners[name].owned
-        counts[:, transport.rank] = torch.tensor([values.shape[0], owned])
-        first, wanted = transport.all_reduce(counts, "counts of gathered rows", EVAL)
+        first, wanted = self.reduction.counted([values.shape[0], owned], COUNTING)
         if name is not None and not torch.equal(first, wanted):
             raise InputError(
                 f"rows of {name!r} are gathered, {int(first.sum())} on all workers together, but there are "
@@ -113,7 +112,7 @@ class HeteroGathering(TypedPairs):
         return joined(values, places, int(first.sum()), transport)
 
     def _edges_in_order(self, values: Tensor, kind: EdgeType, form: EdgeForm) -> Tensor:
-        return in_order(values, self._held(kind).keys(form), self.passing.transport)
+        return in_order(values, self._held(kind).keys(form), self.reduction)
 
     def _held(self, kind: EdgeType) -> HeldEdges:
         return next(held for held in HeldEdges.of_types(self) if held.kind == kind)

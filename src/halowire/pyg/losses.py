@@ -95,6 +95,12 @@ class Losses:
             penalty: a number that depends on weights alone.
             options: further arguments of ``function``.
         """
+        if options.get("reduction") == "batchmean":
+            name = getattr(function, "__name__", "kl_div")
+            raise InputError(
+                "the loss is given reduction='batchmean', the mean over rows of sums over their values; write "
+                f"data.mean(F.{name}(out, y, reduction='none').sum(-1))"
+            )
         if "reduction" in options:
             raise InputError(
                 f"the loss is given reduction={options['reduction']!r}; halowire takes the mean over the rows of all "

@@ -28,9 +28,9 @@ def explained(error: InputError, given: tuple[tuple[Any, ...], dict[str, Any]]) 
         )
     if Pairs in kinds:
         return InputError(
-            f"{error}; it is called with pairs of nodes, such as data.neg_edge_index, and messages pass along "
-            "edge_index alone: put all edges into edge_index, with a tensor of the edges that tells them apart, and "
-            "part them in forward: edge_index[:, edge_type == 0]"
+            f"{error}; it is called with pairs of nodes, such as data.neg_edge_index or data.hop2_edge_index, and "
+            "messages pass along edge_index alone: put all edges into edge_index, with a tensor of the edges that "
+            "tells them apart, and part them in forward: edge_index[:, edge_type == 0]"
         )
     if any(inspect.isroutine(value) for value in (*args, *kwargs.values())):
         return InputError(

@@ -55,7 +55,8 @@ def refuse_other_weights(weights: Sequence[Tensor], transport: Transport) -> Non
         raise InputError(
             f"{len(differing)} of the {len(weights)} weights that all workers share (shape {', '.join(differing[:3])}) "
             "are no longer the same on all of them, since something was done by a number or a draw that only this "
-            "worker knows; call torch.manual_seed(run) right before model.reset_parameters(), take learning rates, "
+            "worker knows; call load_state_dict on all workers, torch.manual_seed(run) right before "
+            "model.reset_parameters(), take learning rates, "
             "best states and the end of training from data.mean(pred[mask] == data.y[mask]), which is the same on all "
             "workers, and clip with halowire.clip_grad_norm_(model, max_norm)"
         )

@@ -48,6 +48,7 @@ class Links:
 
     def metrics(self, rows: Tensor) -> dict[str, float]:
         """The metric as ``train``, ``val`` and ``test``, and further metrics as ``val_...`` and ``test_...``."""
+        self._data.reduction.counted([rows.shape[0]], "comparison of the weights")
         return self._task.evaluate(rows, self._data.transport)
 
 
@@ -318,6 +319,12 @@ def tensor_kinds(
             likely, extent = ("edge", num_edges) if value.shape[0] == num_edges != num_nodes else ("node", num_nodes)
         if value.shape[0] == extent:
             kinds[name] = likely
+        elif name.startswith("edge_") and value.dim() == 2 and value.shape[0] == 2 and value.dtype == torch.int64:
+            raise InputError(
+                f"{name} {list(value.shape)} looks like a second list of edges, but messages pass along edge_index "
+                "alone: put all edges into edge_index, with an edge_type [E] that tells them apart, and part them in "
+                "forward, edge_index[:, edge_type == 1]; a list of pairs to score is named edge_label_index"
+            )
         elif name in ("x", "y") or name.startswith("edge_"):
             raise InputError(f"{name} has {value.shape[0]} rows, expected one for each of the {extent} {likely}s")
     return kinds

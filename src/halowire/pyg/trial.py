@@ -93,12 +93,15 @@ class Call:
         return found
 
     def key(self) -> str:
-        """A text that is equal for calls that differ only in the values of their tensors and numbers."""
+        """A text that is equal for calls that differ only in the values of their tensors and numbers.
+
+        Features that never change need no exchange, and others do, so that they make other calls.
+        """
         shapes = {
             name: (kind, value.dtype, *shape_of(kind, value), value.requires_grad)
             for name, (kind, value) in self.samples.items()
         }
-        return repr((self.entry, str(self.doubt), form(self.args), form(self.kwargs), shapes))
+        return repr((self.entry, str(self.doubt), form(self.args), form(self.kwargs), shapes, self.kept_names))
 
     @property
     def with_gradient(self) -> dict[str, str]:
@@ -116,7 +119,7 @@ class Call:
         """Names of the graph's tensors whose halo rows are kept: features that never change."""
         if not isinstance(self.data, ShardData):
             return []
-        return [name for name, (_, value) in self.samples.items() if self.data.bridge.kept_halo(value) is not None]
+        return [name for name, (_, value) in self.samples.items() if self.data.bridge.keeps(value)]
 
     def on(self, graph: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """``args`` and ``kwargs`` with the tensors of another ``graph``, which has them as attributes."""

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.autograd import Function, Variable
 
 from halowire.errors import InputError
-from halowire.events import SETUP, TRAIN
+from halowire.events import EVAL, SETUP, TRAIN
 from halowire.pyg.leaves import changed, leaves
 from halowire.pyg.outside_weights import RowTensors, leaf_tensors, told_apart
 from halowire.pyg.same_weights import WORD, all_alike, digest, refuse_other_weights
@@ -112,7 +112,26 @@ class Reduction:
         A best state that every worker chose by itself is found here, since no backward may follow.
         """
         # Not by the values, which one worker without rows may make without a gradient.
-        if self.transport.size == 1 or self.handed_over or torch.is_grad_enabled():
+        if torch.is_grad_enabled():
+            return torch.zeros(0, dtype=torch.float64, device=device)
+        return self._said(device)
+
+    def counted(self, here: Sequence[int], where: str) -> Tensor:
+        """The numbers of ``here`` of every worker, int64 ``[k, workers]``, on the CPU.
+
+        They go before rows that are put together, which must be those of one model: the same message compares weights.
+        """
+        counts = torch.zeros(len(here), self.transport.size, dtype=torch.int64)
+        counts[:, self.transport.rank] = torch.tensor(here, dtype=torch.int64)
+        device = self._parameters[0].device if self._parameters else counts.device
+        told = torch.cat([counts.view(-1), self._said(device).cpu().long()])
+        sums = self.transport.all_reduce(told, where, EVAL)
+        self.hear_weights(sums[counts.numel() :].tolist())
+        return sums[: counts.numel()].view_as(counts)
+
+    def _said(self, device: torch.device) -> Tensor:
+        """The digest of the weights and its squares, float64; empty where another loop compares them."""
+        if self.transport.size == 1 or self.handed_over:
             return torch.zeros(0, dtype=torch.float64, device=device)
         said = digest(self._parameters, device)
         return torch.cat([said, said.square()]).double()

@@ -32,6 +32,13 @@ Instead of the setting ``device``, the device in use is compared. The run folder
 no settings of the run, and are not compared either. All other settings are.
 """
 BY_METIS = ("auto", "metis")
+WEIGHT = "parameter "
+"""How the facts about the weights of a model begin."""
+WEIGHTS = (
+    "; a model whose weights count nodes is made before halowire.shard, or with data.num_whole_nodes instead of "
+    "data.num_nodes, and a weight of data.num_edges values outside of the model, which is called with it"
+)
+"""The way out where the weights differ, as they do where their number is that of a part's rows."""
 WHERE = "agreement of the workers"
 DIGEST_BYTES = 32
 MOST_BYTES = 1 << 20
@@ -56,7 +63,10 @@ def agree(facts: Facts, transport: Transport) -> None:
     transport.all_reduce(lengths, WHERE, SETUP)
     told = gather_bytes(said[:MOST_BYTES], int(lengths.max()), transport, WHERE)
     found = differences([_read(one[: int(length)]) for one, length in zip(told, lengths, strict=True)])
-    raise InputError(f"the workers disagree: {'; '.join(found)}; start all with the same settings, files and versions")
+    more = WEIGHTS if any(each.startswith(WEIGHT) for each in found) else ""
+    raise InputError(
+        f"the workers disagree: {'; '.join(found)}; start all with the same settings, files and versions{more}"
+    )
 
 
 def differences(facts: Sequence[Facts]) -> list[str]:
@@ -94,7 +104,7 @@ def model_facts(model: nn.Module, config: Config, device: torch.device, codec: o
     """
     facts = setting_facts(config) | version_facts() | {"device": device.type, "model": type(model).__name__}
     facts |= {"codec": "none" if codec is None else type(codec).__name__}
-    facts |= {f"parameter {name}": _shape(value) for name, value in model.named_parameters()}
+    facts |= {f"{WEIGHT}{name}": _shape(value) for name, value in model.named_parameters()}
     return facts | {f"in-degrees given to {name}": found for name, found in _degrees(model)}
 
 

@@ -26,6 +26,11 @@ WARN_AFTER = 0.25
 """Share of the deadline after which a wait is announced."""
 LONGEST_NAP = 5.0
 """Most seconds between two looks at the waits."""
+GONE = (
+    "a worker that is gone has failed, or has ended after fewer steps than others: all take the same number, also over "
+    "batches of their own rows"
+)
+"""The usual causes where a connection is closed, as it is where a script's loop is over."""
 Result = TypeVar("Result")
 
 
@@ -162,10 +167,11 @@ def who_is_late(wait: Wait, error: RuntimeError) -> str:
         seen = bounded(lambda: _others_waiting(mine, others, wait.where), STORE_SECONDS, "a question to the store")
     except RuntimeError:
         whom = "the other workers" if wait.rank is None else f"rank {wait.rank}"
-        return f"rank {mine} gave up waiting at {wait.where} for {whom} after {seconds}, and reaches no one: {reason}"
+        what = f"rank {mine} gave up waiting at {wait.where} for {whom} after {seconds}, and reaches no one"
+        return f"{what}; {GONE}: {reason}"
     silent = [rank for rank in others if rank not in seen]
     also = "".join(f"; rank {rank} waits at {place}" for rank, place in seen.items())
-    late = f"; no word from rank {', '.join(map(str, silent))}: late or gone" if silent else ""
+    late = f"; no word from rank {', '.join(map(str, silent))}: late or gone; {GONE}" if silent else ""
     return f"rank {mine} gave up waiting at {wait.where} after {seconds}{late}{also} ({reason})"
 
 

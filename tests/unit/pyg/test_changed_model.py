@@ -15,9 +15,11 @@ from halowire.pyg.shard_data import cut_data
 from halowire.wire import run_threads
 from tests.support.pyg_case import assert_close, make_graph, make_owner, place, seeded
 from tests.support.pyg_models import two
+from tests.support.worker_counts import two_and_three
 
 
-def test_an_explainer_is_refused_with_what_to_do():
+@two_and_three
+def test_an_explainer_is_refused_with_what_to_do(workers):
     def here(transport):
         data, model = place(transport, seeded(lambda: two(pyg.GCNConv)))
         explainer = Explainer(
@@ -27,11 +29,12 @@ def test_an_explainer_is_refused_with_what_to_do():
         with pytest.raises(InputError, match="explain a plain model"):
             explainer(data.x, data.edge_index)
 
-    run_threads(2, here)
+    run_threads(workers, here)
 
 
+@two_and_three
 @pytest.mark.parametrize("layer", [pyg.GCNConv, pyg.GATConv], ids=["GCNConv", "GATConv"])
-def test_double_after_distribute(layer):
+def test_double_after_distribute(layer, workers):
     """Outputs and gradients are those of plain PyG, after a pass in float32."""
     graph = make_graph()
     plain = seeded(lambda: two(layer))
@@ -40,7 +43,7 @@ def test_double_after_distribute(layer):
     want.square().mean().backward()
 
     def here(transport):
-        data = cut_data(graph, make_owner(2), transport)
+        data = cut_data(graph, make_owner(workers), transport)
         model = halowire.distribute(copy.deepcopy(plain), data)
         model(data.x, data.edge_index)
         model.double()
@@ -48,7 +51,7 @@ def test_double_after_distribute(layer):
         data.mean(out.square()).backward()
         return data.gather(out), [value.grad for value in model.parameters()]
 
-    for out, grads in run_threads(2, here):
+    for out, grads in run_threads(workers, here):
         assert out.dtype == torch.float64
         assert_close("output", out, want.detach())
         for got, value in zip(grads, twin.parameters(), strict=True):
@@ -66,7 +69,8 @@ class WithNorm(torch.nn.Module):
         return self.out(self.norm(self.conv(x, edge_index)).relu(), edge_index)
 
 
-def test_a_layer_that_was_put_in_later_is_refused():
+@two_and_three
+def test_a_layer_that_was_put_in_later_is_refused(workers):
     """A new norm of the same shape would take the statistics of this worker's rows alone."""
 
     def here(transport):
@@ -80,10 +84,11 @@ def test_a_layer_that_was_put_in_later_is_refused():
         with pytest.raises(InputError, match=r"load model\.state_dict"):
             twin(data.x, data.edge_index)
 
-    run_threads(2, here)
+    run_threads(workers, here)
 
 
-def test_a_later_hook_may_look_and_not_change():
+@two_and_three
+def test_a_later_hook_may_look_and_not_change(workers):
     plain = seeded(WithNorm)
     graph = make_graph()
     want = plain(graph["x"], graph["edge_index"]).detach()
@@ -99,12 +104,12 @@ def test_a_later_hook_may_look_and_not_change():
         with pytest.raises(InputError, match=r"a hook of layer .norm. .*add it before"):
             model(data.x, data.edge_index)
         handle.remove()
-        model.conv.register_forward_pre_hook(lambda module, args: (args[0] * 2, args[1]))
+        model.conv.register_forward_pre_hook(lambda module, args: (args[0] * workers, args[1]))
         with pytest.raises(InputError, match="a hook of layer 'conv'"):
             model(data.x, data.edge_index)
         return data.gather(out.detach())
 
-    for out in run_threads(2, here):
+    for out in run_threads(workers, here):
         assert_close("output", out, want)
 
 

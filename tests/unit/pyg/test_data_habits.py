@@ -12,6 +12,7 @@ from halowire.errors import InputError
 from halowire.pyg.shard_data import cut_data
 from halowire.wire import run_threads
 from tests.support.pyg_case import NODES, make_graph, make_owner
+from tests.support.worker_counts import three_and_two
 
 LABELS = torch.arange(NODES) % 7
 
@@ -53,8 +54,9 @@ QUESTIONS = ("num_features", "num_node_features", "num_edge_features", "num_node
 WHOLE = ("has_self_loops", "has_isolated_nodes", "is_undirected", "is_directed", "contains_self_loops")
 
 
+@three_and_two
 @pytest.mark.parametrize("name", GRAPHS)
-def test_questions_have_the_answers_of_the_whole_graph(name):
+def test_questions_have_the_answers_of_the_whole_graph(name, workers):
     graph = GRAPHS[name]()
     whole = Data(**graph)
     nodes = whole.num_nodes
@@ -65,7 +67,7 @@ def test_questions_have_the_answers_of_the_whole_graph(name):
         return [getattr(data, name) for name in QUESTIONS] + [getattr(data, name)() for name in WHOLE]
 
     want = [getattr(whole, name) for name in QUESTIONS] + [getattr(whole, name)() for name in WHOLE]
-    assert run_threads(3, here) == [want] * 3
+    assert run_threads(workers, here) == [want] * workers
 
 
 def test_names_and_tensors_are_reached_as_in_pyg():

@@ -17,6 +17,7 @@ from halowire.pyg.shard_data import cut_data
 from halowire.wire import Transport, run_threads
 from tests.support.pyg_case import FEATURES, assert_close, make_graph, make_owner, place, plain_gradients, seeded
 from tests.support.pyg_models import HIDDEN, two
+from tests.support.worker_counts import two_and_three
 
 Pair = namedtuple("Pair", ["first", "second"])
 
@@ -110,8 +111,9 @@ def test_rows_with_a_gradient_outside_of_the_model_are_refused():
     run_threads(2, here)
 
 
-def test_a_wrapped_model_is_refused(on_workers):
-    assert on_workers(2, wrapped_here) == ["leave the wrapper out"] * 2
+@two_and_three
+def test_a_wrapped_model_is_refused(on_workers, workers):
+    assert on_workers(workers, wrapped_here) == ["leave the wrapper out"] * workers
 
 
 def wrapped_here(rank: int) -> str:

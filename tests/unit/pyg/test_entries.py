@@ -16,6 +16,7 @@ from halowire.pyg.shard_data import cut_data
 from halowire.wire import run_threads
 from tests.support.pyg_case import CLASSES, FEATURES, NODES, assert_close, make_graph, make_owner, seeded
 from tests.support.pyg_models import HIDDEN, two
+from tests.support.worker_counts import two_and_three
 
 GRAPH = make_graph() | {"y": torch.arange(NODES) % CLASSES}
 OTHER = make_graph(seed=7) | {"y": GRAPH["y"]}
@@ -96,7 +97,8 @@ def test_three_steps_equal_those_of_plain_pyg(name, workers):
             assert_close("weight", got, value)
 
 
-def test_data_that_is_read_from_outside():
+@two_and_three
+def test_data_that_is_read_from_outside(workers):
     model = seeded(lambda: ReadsOutside("whole"))
     OUTSIDE["whole"] = Data(**GRAPH)
     want = steps(copy.deepcopy(model), lambda own: own(), torch.mean)
@@ -107,13 +109,14 @@ def test_data_that_is_read_from_outside():
         data = OUTSIDE[own.name] = cut_data(GRAPH, make_owner(transport.size), transport)
         return steps(halowire.distribute(own, data), lambda own: own(), data.mean)
 
-    for found in run_threads(2, here):
+    for found in run_threads(workers, here):
         for got, value in zip(found, want, strict=True):
             assert_close("weight", got, value)
 
 
+@two_and_three
 @pytest.mark.parametrize("recipe", ["exact", "halowire", "sylvie-a"])
-def test_one_model_runs_on_several_graphs(recipe):
+def test_one_model_runs_on_several_graphs(recipe, workers):
     """It learns on one, as in a split of links, and is tried on another."""
     model = seeded(Encoder)
     with torch.no_grad():
@@ -138,7 +141,7 @@ def test_one_model_runs_on_several_graphs(recipe):
         transport.settle()
         return found, losses
 
-    for found, losses in run_threads(2, here):
+    for found, losses in run_threads(workers, here):
         assert_close("output", found, want)
         assert losses[-1] < losses[0]
 

@@ -100,6 +100,10 @@ def test_a_loop_of_ones_own_equals_a_plain_loop(workers):
         with torch.no_grad():
             rows = own.eval()(part.x, part.edge_index, part.edge_attr)
             found = links.metrics(rows)
+            if workers > 1:
+                next(own.parameters())[0] += transport.rank
+                with pytest.raises(halowire.InputError, match="no longer the same"):
+                    links.metrics(rows)
         transport.settle()
         return part.rows, rows, float(loss.detach()), scores.weight.detach(), found
 

@@ -17,6 +17,7 @@ from halowire.pyg.hetero_trial import HeteroSlots
 from halowire.pyg.own_rows import plain
 from halowire.wire import HEADER_BYTES, run_threads
 from tests.support.hetero_case import COUNTS, HIDDEN, LINKS, WIDTHS, build_hetero, make_hetero, make_owners
+from tests.support.worker_counts import two_and_three
 
 
 def on_parts(work, parts=2):
@@ -241,13 +242,14 @@ class Shuffled(nn.Module):
         return self.conv({"paper": self.drawn(x, edges)}, edge_index_dict)["paper"]
 
 
+@two_and_three
 @pytest.mark.parametrize(("drawn", "words"), [
     (lambda x, edges: x[torch.randperm(x.size(0))], "halowire.Random"),
     (halowire.Random().shuffled, "for graphs of one node type"),
 ], ids=["torch", "halowire"])  # fmt: skip
-def test_shuffled_nodes_are_refused(drawn, words):
+def test_shuffled_nodes_are_refused(drawn, words, workers):
     def here(data):
         with pytest.raises(InputError, match=words):
             halowire.distribute(Shuffled(drawn), data)
 
-    on_parts(here)
+    on_parts(here, workers)

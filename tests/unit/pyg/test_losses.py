@@ -12,8 +12,9 @@ import torch_geometric.nn as pyg
 
 from halowire.errors import InputError
 from halowire.wire import run_threads
-from tests.support.pyg_case import CLASSES, NODES, assert_close, make_graph, place, seeded
+from tests.support.pyg_case import CLASSES, NODES, assert_close, make_graph, make_owner, place, seeded
 from tests.support.pyg_models import two
+from tests.support.worker_counts import three_and_two, two_and_three
 
 GENERATOR = torch.Generator().manual_seed(3)
 LABELS = torch.randint(CLASSES, (NODES,), generator=GENERATOR)
@@ -38,9 +39,10 @@ LOSSES = {
 }  # fmt: skip
 
 
+@three_and_two
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize("masked", [True, False])
-def test_a_loss_equals_torchs_on_the_whole_graph(name, masked):
+def test_a_loss_equals_torchs_on_the_whole_graph(name, masked, workers):
     function, y, options = LOSSES[name]
     model, graph = seeded(lambda: two(pyg.SAGEConv)), make_graph()
     plain = copy.deepcopy(model)
@@ -55,13 +57,14 @@ def test_a_loss_equals_torchs_on_the_whole_graph(name, masked):
         loss.backward()
         return loss.detach(), {name: each.grad for name, each in own.named_parameters()}
 
-    for loss, grads in run_threads(3, here):
+    for loss, grads in run_threads(workers, here):
         assert_close("loss", loss, want.detach())
         for key, value in plain.named_parameters():
             assert_close(key, grads[key], value.grad)
 
 
-def test_a_single_number_is_refused_unless_it_is_said_to_be_one():
+@two_and_three
+def test_a_single_number_is_refused_unless_it_is_said_to_be_one(workers):
     def here(transport):
         data, own = place(transport, two(pyg.SAGEConv))
         out = own(data.x, data.edge_index)
@@ -69,7 +72,7 @@ def test_a_single_number_is_refused_unless_it_is_said_to_be_one():
             data.mean(out.square().mean())
         return float(data.mean(torch.tensor(float(transport.rank)), single=True))
 
-    assert run_threads(2, here) == [0.5, 0.5]
+    assert run_threads(workers, here) == [(workers - 1) / 2] * workers
 
 
 def test_truth_values_are_averaged():
@@ -111,8 +114,9 @@ def test_a_reduction_of_ones_own_is_refused():
     run_threads(2, here)
 
 
+@three_and_two
 @pytest.mark.parametrize("name", ["cross_entropy", "binary_cross_entropy_with_logits"])
-def test_weights_of_classes_that_were_counted_on_a_part_are_refused_on_all_workers(name):
+def test_weights_of_classes_that_were_counted_on_a_part_are_refused_on_all_workers(name, workers):
     """With three workers, one of which has the mean weights; those of the whole graph are right."""
     labels = torch.arange(NODES) % CLASSES
     key = "weight" if name == "cross_entropy" else "pos_weight"
@@ -139,7 +143,7 @@ def test_weights_of_classes_that_were_counted_on_a_part_are_refused_on_all_worke
                         loss(**wrong)
             return loss(**{key: 1 / data.gather(data.y).bincount(minlength=CLASSES).float()})
 
-    for found in run_threads(3, here):
+    for found in run_threads(workers, here):
         assert_close("loss", found, want)
 
 
@@ -167,6 +171,50 @@ def test_a_mean_in_a_list_of_one_is_refused():
         return float(data.mean(torch.ones(1 + transport.rank))), float(data.mean(torch.ones(1), single=True))
 
     assert run_threads(2, here) == [(1.0, 1.0)] * 2
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+def test_batches_of_own_rows_are_as_many_on_every_worker(workers):
+    """A worker that has run out of rows goes on with empty batches; every batch is the one of all workers' rows."""
+    size, model, graph = 8, seeded(lambda: two(pyg.SAGEConv)), make_graph()
+    mask, y = (make_owner(workers) == 0) | (torch.arange(NODES) % 6 == 0), torch.arange(NODES) % CLASSES
+
+    def here(transport):
+        data, own = place(transport, model)
+        data.train_mask, data.y = mask[data.rows], y[data.rows]
+        index, found = data.train_mask.nonzero().view(-1), []
+        for first in range(0, int(data.gather(torch.tensor([len(index)])).max()), size):
+            batch = index[first : first + size]
+            own.zero_grad()
+            data.cross_entropy(own(data.x, data.edge_index), data.y, batch).backward()
+            found.append((data.rows[batch], [value.grad.clone() for value in own.parameters()]))
+        return found
+
+    parts = run_threads(workers, here)
+    assert len({len(part) for part in parts}) == 1 and any(not len(rows) for part in parts for rows, _ in part)
+    for together in zip(*parts, strict=True):
+        rows, plain = torch.cat([rows for rows, _ in together]), copy.deepcopy(model)
+        F.cross_entropy(plain(graph["x"], graph["edge_index"])[rows], y[rows]).backward()
+        for _, grads in together:
+            for got, value in zip(grads, plain.parameters(), strict=True):
+                assert_close("gradient", got, value.grad)
+
+
+@two_and_three
+def test_a_mean_over_rows_of_a_loss_with_a_value_for_each_class_has_its_way_out(workers):
+    """``batchmean`` of torch is the mean over rows of the sums over classes."""
+    model, graph = seeded(lambda: two(pyg.SAGEConv)), make_graph()
+    want = F.kl_div(model(graph["x"], graph["edge_index"]).log_softmax(1), VALUES, reduction="batchmean")
+
+    def here(transport):
+        data, own = place(transport, model)
+        out, shares = own(data.x, data.edge_index).log_softmax(1), VALUES[data.rows]
+        with pytest.raises(InputError, match=r"data\.mean\(F\.kl_div\(out, y, reduction='none'\)\.sum\(-1\)\)"):
+            data.loss(F.kl_div, out, shares, reduction="batchmean")
+        return data.mean(F.kl_div(out, shares, reduction="none").sum(-1)).detach()
+
+    for loss in run_threads(workers, here):
+        assert_close("loss", loss, want.detach())
 
 
 def test_several_means_are_those_of_single_calls_in_one_message(monkeypatch):

@@ -13,6 +13,7 @@ from halowire.errors import InputError
 from halowire.wire import run_threads
 from tests.support.pyg_case import CLASSES, FEATURES, assert_close, make_graph, place, seeded
 from tests.support.pyg_models import two
+from tests.support.worker_counts import two_and_three
 
 REFUSED = {"BatchNorm1d": nn.BatchNorm1d, "PyG's BatchNorm": pyg.BatchNorm, "PyG's InstanceNorm": pyg.InstanceNorm}
 LET_IN = {
@@ -26,8 +27,9 @@ def head(norm, width):
     return nn.Sequential(nn.Linear(width, width), norm(width), nn.ReLU())
 
 
+@two_and_three
 @pytest.mark.parametrize("norm", REFUSED.values(), ids=REFUSED.keys())
-def test_a_norm_over_rows_is_refused_in_a_head_and_before_the_model(norm):
+def test_a_norm_over_rows_is_refused_in_a_head_and_before_the_model(norm, workers):
     def here(transport):
         data, model = place(transport, seeded(lambda: two(pyg.SAGEConv)))
         behind, before = seeded(lambda: (head(norm, CLASSES), head(norm, FEATURES)))
@@ -38,7 +40,7 @@ def test_a_norm_over_rows_is_refused_in_a_head_and_before_the_model(norm):
         with pytest.raises(InputError, match="part of the model"):
             model(before(data.x), data.edge_index)
 
-    run_threads(2, here)
+    run_threads(workers, here)
 
 
 @pytest.mark.parametrize("norm", LET_IN.values(), ids=LET_IN.keys())

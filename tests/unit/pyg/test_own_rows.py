@@ -17,6 +17,7 @@ from halowire.pyg.shard_data import cut_data
 from halowire.wire import run_threads
 from tests.support.pyg_case import NODES, assert_close, make_graph, make_owner, plain_gradients, seeded
 from tests.support.pyg_models import two
+from tests.support.worker_counts import two_and_three
 
 LABELS = torch.arange(NODES) % 4
 TRAIN = torch.randperm(NODES, generator=torch.Generator().manual_seed(2))[:40]
@@ -51,8 +52,9 @@ INDICES = {
 }
 
 
+@two_and_three
 @pytest.mark.parametrize("name", INDICES)
-def test_an_index_of_nodes_gives_the_gradients_of_the_whole_graph(name):
+def test_an_index_of_nodes_gives_the_gradients_of_the_whole_graph(name, workers):
     want = plain_gradients(MODEL, lambda own, out: out.log_softmax(1)[TRAIN].square().mean())
 
     def here(transport):
@@ -64,7 +66,7 @@ def test_an_index_of_nodes_gives_the_gradients_of_the_whole_graph(name):
         data.mean(rows[index].square()).backward()
         return {key: value.grad for key, value in model.named_parameters()}
 
-    for grads in run_threads(2, here):
+    for grads in run_threads(workers, here):
         for key, value in want.items():
             assert_close(key, grads[key], value)
 
@@ -114,14 +116,15 @@ WRONG = {
 }
 
 
+@two_and_three
 @pytest.mark.parametrize("name", WRONG)
-def test_numbers_of_the_whole_graph_are_refused_with_what_to_write(name):
+def test_numbers_of_the_whole_graph_are_refused_with_what_to_write(name, workers):
     def here(transport):
         data, model = place(transport)
         with pytest.raises(InputError, match=r"data\.(translate|rows)"), torch.no_grad():
             WRONG[name](data, model(data.x, data.edge_index))
 
-    run_threads(2, here)
+    run_threads(workers, here)
 
 
 def test_what_picks_no_rows_or_all_of_them_is_let_in():
@@ -160,7 +163,8 @@ def test_rows_are_used_as_any_tensor():
     assert run_threads(3, here) == [TRAIN.numel()] * 3
 
 
-def test_the_numbers_of_all_nodes_pick_all_rows_and_name_them_in_whole_tensors():
+@two_and_three
+def test_the_numbers_of_all_nodes_pick_all_rows_and_name_them_in_whole_tensors(workers):
     def here(transport):
         data, model = place(transport)
         out = model(data.x, data.edge_index)
@@ -171,7 +175,7 @@ def test_the_numbers_of_all_nodes_pick_all_rows_and_name_them_in_whole_tensors()
         whole[data.n_id] = True
         assert int(whole.sum()) == data.num_nodes
 
-    run_threads(2, here)
+    run_threads(workers, here)
 
 
 class Numbered(torch.nn.Module):

@@ -18,6 +18,7 @@ from halowire.pyg.shard_data import cut_data
 from halowire.wire import run_threads
 from tests.support.pyg_case import FEATURES, NODES, assert_close, make_graph, make_owner, seeded
 from tests.support.pyg_models import HIDDEN, two
+from tests.support.worker_counts import three_and_two, two_and_three
 
 
 def split(**options) -> tuple[dict[str, Tensor], ...]:
@@ -90,8 +91,9 @@ def test_links_are_learnt_and_scored_as_in_plain_pyg(workers):
         assert labels.sum() == TEST["edge_label"].sum() and labels.numel() == TEST["edge_label"].numel()
 
 
+@two_and_three
 @pytest.mark.parametrize("kind", ["GAE", "VGAE"])
-def test_autoencoders_learn_as_in_plain_pyg(kind):
+def test_autoencoders_learn_as_in_plain_pyg(kind, workers):
     """With given negatives the losses are equal; a VGAE is compared in evaluation, where it draws nothing."""
 
     model = seeded(lambda: getattr(pyg, kind)(two(pyg.GCNConv) if kind == "GAE" else Both()))
@@ -109,7 +111,7 @@ def test_autoencoders_learn_as_in_plain_pyg(kind):
         own = halowire.distribute(copy.deepcopy(model), data)
         return learn(own, data, loss)
 
-    for found in run_threads(2, here):
+    for found in run_threads(workers, here):
         for got, value in zip(found, want, strict=True):
             assert_close("weight", got, value)
 
@@ -150,7 +152,8 @@ def test_drawn_pairs_are_no_edges_and_the_same_on_any_number_of_workers():
     assert found[0][0].tolist() != found[0][1].tolist()
 
 
-def test_wrong_uses_of_pairs_are_refused_with_what_to_write():
+@two_and_three
+def test_wrong_uses_of_pairs_are_refused_with_what_to_write(workers):
     def here(transport):
         data = cut_data(TRAIN, make_owner(transport.size), transport)
         own = halowire.distribute(LinkNet(), data)
@@ -171,7 +174,7 @@ def test_wrong_uses_of_pairs_are_refused_with_what_to_write():
         with pytest.raises(InputError, match="num_whole_nodes"):
             loss.backward()
 
-    run_threads(2, here)
+    run_threads(workers, here)
 
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
@@ -199,7 +202,8 @@ def test_scores_without_a_gradient_before_those_with_one(mode):
             assert_close("gradient", got, want.grad)
 
 
-def test_numbers_and_lists_of_pairs_that_differ_are_refused_on_all_workers():
+@three_and_two
+def test_numbers_and_lists_of_pairs_that_differ_are_refused_on_all_workers(workers):
     def here(transport):
         data = cut_data(TRAIN, make_owner(transport.size), transport)
         with pytest.raises(InputError, match="num_whole_edges"):
@@ -208,7 +212,7 @@ def test_numbers_and_lists_of_pairs_that_differ_are_refused_on_all_workers():
             data.pairs(torch.tensor([[0, 1], [2, 3 + transport.rank]]))
         return data.pairs(torch.tensor([[0, 1], [2, 3]])).size(1), data.negative_sampling(30).size(1)
 
-    assert [sum(counts) for counts in zip(*run_threads(3, here), strict=True)] == [2, 30]
+    assert [sum(counts) for counts in zip(*run_threads(workers, here), strict=True)] == [2, 30]
 
 
 class Both(nn.Module):

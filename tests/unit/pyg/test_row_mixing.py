@@ -18,6 +18,7 @@ from halowire.pyg.shard_data import cut_data
 from halowire.wire import run_threads
 from tests.support.pyg_case import NODES, assert_close, make_graph, make_owner, plain_gradients, seeded
 from tests.support.pyg_models import two
+from tests.support.worker_counts import two_and_three
 
 BATCH = torch.arange(NODES) // 20
 EDGES = make_graph()["edge_index"].shape[1]
@@ -118,15 +119,16 @@ WRONG = {
 }
 
 
+@two_and_three
 @pytest.mark.parametrize("name", WRONG)
-def test_what_needs_all_rows_is_refused_outside_of_a_model(name):
+def test_what_needs_all_rows_is_refused_outside_of_a_model(name, workers):
     def here(transport):
         data, model = place(transport)
         with pytest.raises(InputError, match=r"over rows of this worker, which has .* data\.mean"):
             WRONG[name](data, model(data.x, data.edge_index))
         transport.settle()
 
-    run_threads(2, here)
+    run_threads(workers, here)
 
 
 UNKNOWN = {
@@ -219,8 +221,9 @@ READ = {
 }
 
 
+@two_and_three
 @pytest.mark.parametrize("name", READ)
-def test_a_number_of_one_worker_is_named_once_where_it_is_read(name):
+def test_a_number_of_one_worker_is_named_once_where_it_is_read(name, workers):
     def here(transport):
         data, model = place(transport)
         with torch.no_grad():
@@ -231,8 +234,8 @@ def test_a_number_of_one_worker_is_named_once_where_it_is_read(name):
 
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        run_threads(2, here)
-    assert [str(one.message)[:40] for one in told] == ["a number of this worker's rows alone is r"[:40]] * 2
+        run_threads(workers, here)
+    assert [str(one.message)[:40] for one in told] == ["a number of this worker's rows alone is r"[:40]] * workers
     assert all(one.filename == __file__ for one in told) or name == "a format"  # torch formats in Python
 
 

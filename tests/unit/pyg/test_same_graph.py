@@ -11,6 +11,7 @@ from halowire.graph import Graph
 from halowire.pyg.same_graph import require_same_graph
 from halowire.wire import run_threads
 from tests.support.pyg_case import make_graph
+from tests.support.worker_counts import three_and_two
 
 SAME = make_graph()
 MASK = torch.arange(90) % 3 == 0
@@ -23,13 +24,14 @@ CHANGES = {
 }
 
 
+@three_and_two
 @pytest.mark.parametrize("name", CHANGES)
-def test_a_difference_is_refused_by_its_name(name):
+def test_a_difference_is_refused_by_its_name(name, workers):
     def here(transport):
         with pytest.raises(InputError, match=f"{name} differs.*seed"):
             require_same_graph(CHANGES[name](transport.rank), 90, transport)
 
-    run_threads(3, here)
+    run_threads(workers, here)
 
 
 def test_the_same_graph_passes():

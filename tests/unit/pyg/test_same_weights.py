@@ -9,11 +9,15 @@ import torch
 import torch_geometric.nn as pyg
 from torch import nn
 
+import halowire
 from halowire.errors import InputError
+from halowire.pyg.hetero_data import cut_hetero
 from halowire.pyg.same_weights import digest
 from halowire.wire import run_threads
+from tests.support.hetero_case import build_hetero, make_hetero, make_owners
 from tests.support.pyg_case import CLASSES, place, seeded
 from tests.support.pyg_models import two
+from tests.support.worker_counts import two_and_three
 
 
 def change(model, rank):
@@ -40,7 +44,8 @@ def test_weights_that_were_drawn_anew_are_refused_in_backward(workers):
     run_threads(workers, here)
 
 
-def test_a_best_state_of_each_worker_is_refused_in_evaluation():
+@two_and_three
+def test_a_best_state_of_each_worker_is_refused_in_evaluation(workers):
     def here(transport):
         data, model = place(transport, seeded(lambda: two(pyg.SAGEConv)))
         with torch.no_grad():
@@ -48,6 +53,39 @@ def test_a_best_state_of_each_worker_is_refused_in_evaluation():
             change(model, transport.rank)
             with pytest.raises(InputError, match="no longer the same"):
                 data.mean(model(data.x, data.edge_index).square())
+
+    run_threads(workers, here)
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+@pytest.mark.parametrize("what", ["nodes", "edges"])
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.enable_grad])
+def test_a_state_that_one_worker_loads_is_refused_where_outputs_are_gathered(workers, what, mode):
+    """Without a loss too: the rows that are put together would be those of two models."""
+
+    def here(transport):
+        data, model = place(transport, seeded(lambda: two(pyg.SAGEConv)))
+        with mode():
+            out = model.eval()(data.x, data.edge_index)
+            values = out if what == "nodes" else data.edge_index
+            data.gather(values)
+            if transport.rank == 0:
+                model.load_state_dict({name: value + 1 for name, value in model.state_dict().items()})
+            with pytest.raises(InputError, match="no longer the same"):
+                data.gather(values)
+
+    run_threads(workers, here)
+
+
+def test_a_state_that_one_worker_loads_is_refused_on_graphs_of_several_types():
+    def here(transport):
+        data = cut_hetero(make_hetero(), make_owners(2), transport)
+        model = halowire.distribute(build_hetero("HeteroConv SAGE"), data).eval()
+        rows = model(data.x_dict, data.edge_index_dict)
+        data.gather(rows)
+        change(model, transport.rank)
+        with pytest.raises(InputError, match="no longer the same"):
+            data.gather(rows)
 
     run_threads(2, here)
 

@@ -10,6 +10,7 @@ from halowire.errors import InputError
 from halowire.pyg.shard_data import cut_data
 from halowire.wire import run_threads
 from tests.support.pyg_case import make_graph, make_owner
+from tests.support.worker_counts import two_and_three
 
 
 def maximum(edge_index):
@@ -46,12 +47,13 @@ WORDS = {
 }
 
 
+@two_and_three
 @pytest.mark.parametrize("wrong", WORDS, ids=lambda function: function.__name__)
-def test_a_refusal_names_the_line_of_the_script(wrong):
+def test_a_refusal_names_the_line_of_the_script(wrong, workers):
     def here(transport):
         data = cut_data(make_graph(), make_owner(transport.size), transport)
         with pytest.raises(InputError, match=WORDS[wrong]):
             wrong(data.edge_index)
         assert torch.is_tensor(data.edge_index)
 
-    run_threads(2, here)
+    run_threads(workers, here)
