@@ -83,6 +83,7 @@ def start(words: list[object], environment: dict[str, str], folder: Path) -> sub
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_two_machines_by_torchrun(tmp_path):
     environment = os.environ | {"PATH": f"{PROGRAMS}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1"} | TOKEN
     script, host = EXAMPLES / "several_machines.sh", f"localhost:{free_port()}"

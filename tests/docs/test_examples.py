@@ -45,6 +45,7 @@ def test_a_model_of_ones_own_in_30_lines(tmp_path):
     assert (tmp_path / re.search(r"report in (\S+),", out).group(1)).exists()
 
 
+@pytest.mark.slow
 def test_a_codec_of_ones_own_sends_what_its_formula_says(tmp_path):
     out = run("own_codec.py", tmp_path)
     sent, exact, accuracy = re.search(r"(\d+) bytes per epoch \((\d+) in float32\), test accuracy (\S+)", out).groups()

@@ -36,6 +36,7 @@ def test_the_signals_of_a_closed_terminal_stop_with_a_checkpoint(tmp_path, worke
     assert weights(tmp_path / "run")
 
 
+@pytest.mark.slow
 def test_torchruns_workers_stop_with_a_checkpoint(tmp_path):
     process = start(tmp_path, *TRAIN, *ENDLESS, "--out", "run", launcher=TORCHRUN)
     wait_for_epochs(tmp_path / "run", 3)
@@ -45,7 +46,7 @@ def test_torchruns_workers_stop_with_a_checkpoint(tmp_path):
     assert weights(tmp_path / "run")
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_closing_the_terminal_itself(tmp_path, workers):
     """A real terminal whose other end goes away, while a progress bar writes to it."""
     ours, theirs = os.openpty()
@@ -73,6 +74,7 @@ def test_closing_the_terminal_itself(tmp_path, workers):
     assert weights(run)
 
 
+@pytest.mark.slow
 def test_nohup_keeps_a_run_alive(tmp_path):
     process = start(tmp_path, *TRAIN, "--workers", "2", "--epochs", "60", "--out", "run", launcher=nohup(tmp_path))
     wait_for_epochs(tmp_path / "run", 3)
@@ -90,7 +92,7 @@ def nohup(folder: Path) -> tuple[str, ...]:
     return (str(script),)
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_run_whose_output_is_closed_ends_well(tmp_path, workers):
     words = [sys.executable, "-m", "halowire", *LOUD, "--workers", str(workers), "--epochs", "3", "--out", "run"]
     shell = ["sh", "-c", 'exec "$@" >&-', "sh", *words]

@@ -139,6 +139,7 @@ def test_a_killed_worker_is_started_again_and_ends_like_the_uninterrupted_run(tm
     assert same == {"killed": True, "predictions": True, "loss": True, "weights": True}
 
 
+@pytest.mark.slow
 def test_a_weight_that_goes_bad_is_named_by_its_module(tmp_path):
     said = run_script(SCRIPTS / "fit_fault_script.py", "nan", tmp_path)
     assert said.startswith("epoch 5: the output of second.lin_l (Linear), forward, has "), said

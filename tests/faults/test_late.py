@@ -159,6 +159,7 @@ def test_a_store_that_never_answers_ends_the_wait_by_the_deadline(tmp_path, mute
     assert error.startswith(f"halowire: error: rank 1 cannot join the 2 workers at {where}: the way to the other")
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_a_worker_that_waits_for_a_store(tmp_path, mute):
     process = by_hand(tmp_path, 1, mute, 20)
     assert process.stderr is not None and "for rank 0 to join" in process.stderr.readline()

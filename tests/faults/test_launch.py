@@ -51,6 +51,7 @@ def test_torchrun(tmp_path):
     assert code == 0 and (tmp_path / "run/report.html").exists()
 
 
+@pytest.mark.slow
 def test_stages_under_torchrun(tmp_path):
     code, said = ended(start(tmp_path, *STAGES, "--epochs", "3", "--out", "run", launcher=TORCHRUN), 150)
     assert code == 0, said
@@ -87,6 +88,7 @@ def test_a_variable_of_the_launcher_that_cannot_be_is_one_line(tmp_path, capfd, 
     assert said.count("\n") == 1 and words in said
 
 
+@pytest.mark.slow
 def test_two_machines_by_hand_cut_their_own_shards(tmp_path):
     words = [*TRAIN, "--epochs", "3", "--out", "run"]
     port, processes = str(free_port()), []

@@ -14,6 +14,7 @@ import halowire
 from halowire.errors import InputError
 from halowire.graph import Graph
 from halowire.partitioning import Partition, cut
+from halowire.pyg.own_rows import plain
 from halowire.pyg.shard_data import cut_data, of_shard
 from halowire.wire import run_threads
 from tests.support.edge_output_cases import CASES, WIDTH, Scores, graph_of
@@ -171,7 +172,7 @@ def test_values_that_have_no_place_are_refused(name):
         own = None
         with pytest.raises(InputError, match=words):
             own = halowire.distribute(seeded(make), data)
-            data.edge_attr[-1] = 10.0  # after the model was rehearsed with the other rows
+            plain(data.edge_attr)[-1] = 10.0  # after the model was rehearsed with the other rows
             use(data, own(data.x, data.edge_index, data.edge_attr))
         assert (own is None) == (words == "one per edge of edge_index")
         transport.settle()

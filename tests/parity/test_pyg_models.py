@@ -38,7 +38,7 @@ def part_here(rank: int, names: list[str]) -> list[dict[str, object]]:
     return [run_part(transport, model, graph, owner, inputs) for model, inputs in map(build, names)]
 
 
-@pytest.mark.parametrize("workers", [2, 3])
+@pytest.mark.parametrize("workers", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_real_workers_equal_the_whole(on_workers, workers):
     names = ["GCNConv weighted", "SAGEConv mean", "GATConv mean, edge features", "APPNP", "PNAConv", "GIN model",
              "own layer", "own arithmetic", "BatchNorm", "LayerNorm graph"]  # fmt: skip

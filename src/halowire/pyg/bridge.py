@@ -36,6 +36,9 @@ class Bridge:
     drawn = False
     """Whether the halo was drawn or named in a pass, so that layers have no fast path over it."""
 
+    edge_owner: Any = None
+    """Whose the edges are, where the part marks its tensors."""
+
     def __init__(self, shard: HaloLists, passing: ModelPass, name: str = "", targets: Tensor | None = None) -> None:
         self.shard = shard
         self.passing = passing

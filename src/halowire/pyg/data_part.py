@@ -26,11 +26,13 @@ from halowire.pyg.leaves import leaves
 from halowire.pyg.losses import Losses
 from halowire.pyg.model_pass import ModelPass
 from halowire.pyg.node_index import refuse_no_index, row_places, translated
-from halowire.pyg.own_rows import Owner, OwnIndex, OwnRows, plain
+from halowire.pyg.own_rows import OwnEdges, OwnIndex, OwnRows, plain
+from halowire.pyg.pairs import pair_names
+from halowire.pyg.row_owner import Owner
 from halowire.pyg.whole_loss import Reduction
 from halowire.wire import HaloExchanges, Policy, Transport
 
-OWN = frozenset({"shard", "bridge", "passing", "reduction", "rows", "owner", "pair_rows"})
+OWN = frozenset({"shard", "bridge", "passing", "reduction", "rows", "owner", "edge_owner", "pair_rows"})
 """Attributes that are no tensors of the graph."""
 ABSENT = frozenset({"x", "edge_attr", "edge_weight", "edge_type", "y", "pos", "batch", "time", "face"})
 """Tensors that PyG's ``Data`` gives as None where a graph has none."""
@@ -66,6 +68,7 @@ class ShardData(AsksFirst, Gathering, Losses):
     reduction: Reduction
     rows: Tensor
     owner: Owner
+    edge_owner: Owner
     tensors: dict[str, Any]
 
     def __init__(self, shard: Shard, bridge: Bridge, edge_index: Tensor, tensors: Mapping[str, Any]) -> None:
@@ -78,6 +81,8 @@ class ShardData(AsksFirst, Gathering, Losses):
         self.rows = shard.rows
         cut = cut_number({"": shard.rows}, bridge.transport)
         self.owner = Owner(shard.num_owned, shard.num_nodes, bridge.passing, rows=shard.rows, cut=cut)
+        self.edge_owner = Owner(edge_index.shape[1], shard.num_nodes, bridge.passing, targets=self.owner)
+        bridge.edge_owner = self.edge_owner
         for name, value in tensors.items():
             self.tensors[name] = self._rows(name, value)
         if isinstance(x := tensors.get("x"), Tensor):
@@ -105,10 +110,21 @@ class ShardData(AsksFirst, Gathering, Losses):
             self.tensors[name] = self._rows(name, value)
 
     def _rows(self, name: str, value: Any) -> Any:
-        """``value``, marked as rows of this worker if it has one for each of its nodes."""
-        rows = isinstance(value, Tensor) and value.shape[:1] == (self.shard.num_owned,) and not value.requires_grad
+        """``value``, marked as rows of this worker if it has one for each of its nodes, or of its edges."""
+        if not isinstance(value, Tensor) or value.requires_grad:
+            return value
+        of_edges = self._is_of_edges(name, value)
+        rows = of_edges or (value.shape[:1] == (self.owner.owned,) and not name.startswith("edge_"))
         known = type(value) is Tensor or (rows and (name == "y" or value.dtype == torch.bool))
-        return OwnRows.of(value, self.owner) if rows and known and not name.startswith("edge_") else value
+        if not rows or not known:
+            return value
+        return OwnEdges.of(value, self.edge_owner) if of_edges else OwnRows.of(value, self.owner)
+
+    def _is_of_edges(self, name: str, value: Tensor) -> bool:
+        """Whether ``value`` has a row for each edge: as its name says, or since there are not as many nodes."""
+        fits = value.shape[:1] == (self.edge_owner.owned,) and name != "edge_index"
+        named = name.startswith("edge_") and name not in pair_names(self.tensors)
+        return fits and (named or self.edge_owner.owned != self.owner.owned)
 
     def __delattr__(self, name: str) -> None:
         """Forget a tensor of this part."""

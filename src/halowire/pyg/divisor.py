@@ -6,6 +6,8 @@ from typing import Any
 
 from torch import Tensor
 
+from halowire.pyg.own_rows import plain
+
 CLASS_LOSSES = ("NllLossBackward0", "NllLoss2DBackward0")
 """The autograd nodes of ``F.cross_entropy`` and ``F.nll_loss`` of class labels."""
 SCALING = ("AddBackward0", "MulBackward0", "MulBackward1", "DivBackward0", "NegBackward0", "ViewBackward0",
@@ -30,7 +32,7 @@ def misleading_mean(values: Tensor) -> tuple[str, Tensor | None]:
             if node._saved_weight is not None:
                 return "the labels have class weights, whose sum torch divides by", None
             # On a device, reading the answer here would make the host wait.
-            ignored = (node._saved_target == node._saved_ignore_index).any()
+            ignored = (plain(node._saved_target) == node._saved_ignore_index).any()
             return "some labels are ignored, and torch does not count them", ignored
     return "", None
 

@@ -8,14 +8,14 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch._guards import TracingContext
-from torch.autograd import Function
-from torch.autograd.function import once_differentiable
 
 from halowire.errors import InputError
 from halowire.pyg.bridge import Bridge
+from halowire.pyg.edge_ends import at_targets, refuse_drawn
 from halowire.pyg.edge_forms import ALL_EDGES
 from halowire.pyg.edge_mask import EdgeMask, listed
 from halowire.pyg.leaves import changed, leaves
+from halowire.pyg.sparse_gradient import SparseGradient
 from halowire.pyg.stacked import Stacked
 from halowire.pyg.written import Asked, in_a_model
 
@@ -55,9 +55,9 @@ class Edges(Tensor):
 
     @staticmethod
     def of(values: Tensor, bridge: Bridge | Stacked, sources: tuple[bool, ...] = (True, False)) -> Tensor:
-        """``values`` as marked edges, or unchanged where none of their rows holds ``sources``."""
+        """``values`` as marked edges, or as targets where none of their rows holds ``sources``."""
         if not any(sources):
-            return values
+            return at_targets(values, bridge)
         marked: Edges = unmarked(values).as_subclass(Edges)
         marked.bridge = bridge
         marked.sources = sources
@@ -163,6 +163,8 @@ def _get(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
 def _pick(func: Callable[..., Any], edges: Edges, index: Any) -> Any:
     """``edges[index]``, marked as the rows that ``index`` picks are."""
     values, mask = unmarked(edges), index
+    if any(isinstance(leaf, Tensor) for leaf in leaves(index)):
+        refuse_drawn(edges.bridge)
     index = listed(index, values.shape)
     if len(edges.sources) == 1:
         picked = func(values, index)
@@ -372,21 +374,6 @@ def _itself(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any
 def _copy(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
     """Serve ``copy.deepcopy(edges)``: the copy has the same marks and the same bridge."""
     return args[0].like(unmarked(args[0]).clone())
-
-
-class SparseGradient(Function):
-    """Passes a weight on unchanged; its gradient, which comes from all workers as a dense tensor, is made sparse."""
-
-    @staticmethod
-    def forward(ctx: Any, weight: Tensor) -> Tensor:
-        """Return ``weight`` unchanged."""
-        return weight.view_as(weight)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *grads: Tensor) -> Tensor:
-        """The rows of the gradient that are not 0."""
-        return grads[0].to_sparse(1)
 
 
 HANDLERS: dict[str, Callable[[Callable[..., Any], tuple[Any, ...], Any], Any]] = {

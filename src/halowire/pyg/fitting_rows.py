@@ -13,7 +13,8 @@ from halowire.pyg.data_part import ShardData
 from halowire.pyg.hetero_data import HeteroShardData
 from halowire.pyg.leaves import leaves
 from halowire.pyg.outside_norms import refuse_outside_norms
-from halowire.pyg.own_rows import Owner, OwnRows
+from halowire.pyg.own_rows import OwnRows
+from halowire.pyg.row_owner import Owner
 
 Part = ShardData | HeteroShardData
 

@@ -13,8 +13,9 @@ from halowire.pyg.data_habits import DataHabits
 from halowire.pyg.edge_forms import ALL_EDGES, EdgeForm
 from halowire.pyg.edges import Edges, unmarked
 from halowire.pyg.outputs import Belongs
-from halowire.pyg.own_rows import OwnEdges, Owner, OwnRows, plain
+from halowire.pyg.own_rows import OwnEdges, OwnRows, plain
 from halowire.pyg.pair_habits import PairHabits
+from halowire.pyg.row_owner import Owner
 
 if TYPE_CHECKING:
     from halowire.pyg.whole_loss import Reduction
@@ -78,7 +79,7 @@ class Gathering(DataHabits, PairHabits):
         if belongs.form is None:
             return OwnRows.of(value, self.owner) if value.shape[:1] == (self.num_nodes,) else value
         wanted = belongs.form.count(unmarked(self.tensors["edge_index"]), self.num_nodes)
-        owner = Owner(wanted, self.shard.num_nodes, self.passing, belongs.form)
+        owner = Owner(wanted, self.shard.num_nodes, self.passing, belongs.form, targets=self.owner)
         return edges_of_model(value, owner)
 
     def _in_order(self, values: Tensor, form: EdgeForm) -> Tensor:

@@ -27,9 +27,10 @@ from halowire.pyg.hetero_gathering import HeteroGathering
 from halowire.pyg.losses import Losses
 from halowire.pyg.model_pass import ModelPass
 from halowire.pyg.node_index import names_nodes
-from halowire.pyg.own_rows import Owner, OwnRows, plain
+from halowire.pyg.own_rows import OwnEdges, OwnRows, plain
 from halowire.pyg.pairs import pair_names
 from halowire.pyg.part_device import bytes_of, refuse_crowded
+from halowire.pyg.row_owner import Owner
 from halowire.pyg.same_graph import require_same_graph
 from halowire.pyg.whole_loss import Reduction
 from halowire.training import agreed
@@ -78,6 +79,18 @@ class HeteroShardData(AsksFirst, HeteroGathering, Losses):
                 elif key != "rows" and not (isinstance(value, Tensor) and value.requires_grad):
                     store[name][key] = rows_of_nodes(value, owner)
         self.cut_pairs()
+        for kind in self.bridges:
+            self._mark_edges(kind)
+
+    def _mark_edges(self, kind: EdgeType) -> None:
+        """Mark the tensors of one edge type that have a row for each of this worker's edges."""
+        count, store = self.shard.relations[kind].edges.numel(), self.store[kind]
+        owner = Owner(count, self.shard.num_nodes[kind[2]], self.passing, kind=kind, targets=self.owners[kind[2]])
+        self.bridges[kind].edge_owner = owner
+        paired = pair_names(dict(store.items()))
+        for key, value in list(store.items()):
+            if type(value) is Tensor and key not in paired and value.shape[:1] == (count,) and not value.requires_grad:
+                store[key] = OwnEdges.of(value, owner)
 
     def learn(self, union: Shard, learnt: str) -> None:
         """Learn the nodes of type ``learnt``, which come first in the shard ``union`` of all nodes together."""
@@ -118,7 +131,7 @@ class HeteroShardData(AsksFirst, HeteroGathering, Losses):
         if not self.passing.inside:
             return self.store
         bare = copy.copy(self.store)
-        for store in bare.node_stores:
+        for store in (*bare.node_stores, *bare.edge_stores):
             for key, value in list(store.items()):
                 store[key] = plain(value)
         return bare

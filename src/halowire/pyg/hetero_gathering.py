@@ -15,7 +15,8 @@ from halowire.pyg.gathering import COUNTING, bare, edges_of_model, in_order, joi
 from halowire.pyg.held_edges import HeldEdges
 from halowire.pyg.node_index import refuse_no_index, row_places, translated
 from halowire.pyg.outputs import Belongs
-from halowire.pyg.own_rows import OwnEdges, Owner, OwnIndex, OwnRows
+from halowire.pyg.own_rows import OwnEdges, OwnIndex, OwnRows
+from halowire.pyg.row_owner import Owner
 from halowire.pyg.typed_pairs import TypedPairs
 
 if TYPE_CHECKING:
@@ -92,7 +93,8 @@ class HeteroGathering(TypedPairs):
         target = belongs.kind[2]
         edges = self.shard.relations[belongs.kind].edge_index
         wanted = belongs.form.count(edges, self.shard.rows[target].numel())
-        owner = Owner(wanted, self.shard.num_nodes[target], self.passing, belongs.form, kind=belongs.kind)
+        whole, targets = self.shard.num_nodes[target], self.owners[target]
+        owner = Owner(wanted, whole, self.passing, belongs.form, kind=belongs.kind, targets=targets)
         return edges_of_model(value, owner)
 
     def _nodes_in_order(self, values: Tensor, name: str | None) -> Tensor:

@@ -11,7 +11,9 @@ from torch import Tensor
 
 from halowire.errors import InputError
 from halowire.pyg.divisor import misleading_mean
+from halowire.pyg.mixed_rows import refuse_mixed
 from halowire.pyg.outside_norms import refuse_outside_norms
+from halowire.pyg.own_rows import plain
 from halowire.pyg.same_options import options_said, refuse_other_options
 from halowire.pyg.whole_loss import WholeLoss, WholeMean
 from halowire.wire import sent_over
@@ -108,7 +110,7 @@ class Losses:
             out, y = out[mask], y[mask]
         values = function(out, y, reduction="none", **options)
         classes = function in WEIGHTED and not y.is_floating_point()
-        count = _weight_of(y, **options) if classes else _number_of(values)
+        count = _weight_of(*plain((y,)), **plain(options)) if classes else _number_of(values)
         return self._whole([(values, count)], penalty, options, by_class=classes)[0]
 
     def cross_entropy(self, out: Tensor, y: Tensor, mask: Any = None, **options: Any) -> Tensor:
@@ -151,6 +153,8 @@ class Losses:
 
         With ``options``, torch's loss was told them; without, ``values`` are the script's, one of them if ``single``.
         """
+        refuse_mixed([values for values, _ in terms], penalty)
+        terms, penalty = plain((list(terms), penalty))
         if isinstance(penalty, Tensor) and penalty.dim():
             raise InputError(f"the penalty has shape {list(penalty.shape)}; give one number, such as its sum")
         terms = [(values if values.is_floating_point() else values.float(), count) for values, count in terms]

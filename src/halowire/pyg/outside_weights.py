@@ -12,6 +12,7 @@ from torch import Tensor
 
 from halowire.errors import InputError
 from halowire.events import SETUP
+from halowire.pyg.own_rows import plain
 from halowire.wire import Transport
 
 PIECE_BITS = 20
@@ -103,6 +104,7 @@ def told_apart(leaves: Sequence[Tensor], total: int, rows: RowTensors, transport
 
 def _facts(leaf: Tensor, rows: RowTensors) -> list[float]:
     """Whether all values are equal, whether ``leaf`` could be rows, and its digest in pieces."""
+    leaf = plain(leaf)
     values = leaf.detach().reshape(-1).cpu().contiguous()
     constant = values.numel() == 0 or bool((values == values[0]).all())
     said = f"{tuple(leaf.shape)} {leaf.dtype}".encode() + values.view(torch.uint8).numpy().tobytes()

@@ -7,21 +7,23 @@ and an index that was made of them, or translated when the graph was cut, knows 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from halowire.errors import InputError
 from halowire.pyg.cut_number import other_part
-from halowire.pyg.edge_forms import ALL_EDGES, EdgeForm
+from halowire.pyg.foreign_rows import foreign_edges, foreign_nodes, indexed_whole, refuse_shares, whole_tensor
 from halowire.pyg.leaves import changed, leaves
-from halowire.pyg.model_pass import ModelPass
-from halowire.pyg.row_mixing import LOSSES, mixes_rows
+from halowire.pyg.mixed_rows import mixed_rows, warn_once
+from halowire.pyg.row_call import Call
+from halowire.pyg.row_dims import dims_after
+from halowire.pyg.row_mixing import SPREADING, mixes_rows
+from halowire.pyg.row_owner import Owner
 from halowire.pyg.row_picks import kept_places, picked_rows
+from halowire.pyg.row_wise import is_pointwise
+from halowire.pyg.view_dims import Dims
 
 FINDING = {"nonzero", "argwhere", "where"}
 """Functions that give the places where a mask is true."""
@@ -29,52 +31,28 @@ PICKING = {"view", "reshape", "flatten", "squeeze", "unsqueeze", "contiguous", "
            "detach", "__getitem__", "index_select", "masked_select", "sort", "unique", "flip", "t", "unbind", "split",
            "chunk", "expand", "repeat", "__deepcopy__"}  # fmt: skip
 """Functions whose results name the same nodes as their first argument, or some of them."""
+SHAPING_ENDS = {"view", "expand", "expand_as", "reshape", "unsqueeze", "clone", "contiguous", "to", "long", "view_as"}
+"""Functions whose results still name the targets of edges."""
 JOINING = {"cat", "concat", "concatenate", "stack", "hstack"}
 """Functions whose results name all the nodes of their arguments."""
 COPYING = {"__reduce_ex__", "__deepcopy__", "backward", "grad"}
 """Functions that take a tensor without its connections: to a file, a copy, or into backward, where layers may run."""
-TURNING = {"t", "T", "mT", "H", "mH", "transpose", "swapaxes", "swapdims", "movedim", "permute", "adjoint", "unsqueeze",
-           "__getitem__"}  # fmt: skip
-"""Functions by which rows may become columns."""
-SOME = {"__getitem__", "index_select", "masked_select"}
-"""Functions that pick some of the rows."""
 READING = {"__int__", "__float__", "__index__", "__format__", "item", "tolist"}
 """Functions that read a number."""
-
-
-@dataclass(frozen=True, eq=False)
-class Owner:
-    """Whose rows they are: a worker with ``owned`` of the ``whole`` nodes, whose models run in ``passing``.
-
-    Rows of nodes have the numbers ``rows`` in the whole graph. Rows of edges have the list ``form`` of the worker's
-    edges; then ``owned`` counts its entries. ``kind`` is the type of the nodes or edges in a graph of several types.
-    """
-
-    owned: int
-    whole: int
-    passing: ModelPass
-    form: EdgeForm = ALL_EDGES
-    rows: Tensor | None = None
-    kind: str | tuple[str, str, str] | None = None
-    cut: int = 0
-    """The number of the cut; parts whose rows are the same have the same number."""
-
-    def apart(self, other: Owner) -> bool:
-        """Whether the rows of ``other`` are other nodes of the same type."""
-        nodes = self.rows is not None and other.rows is not None and self.kind == other.kind
-        return nodes and self.cut != other.cut
-
-    def __deepcopy__(self, memo: dict[int, object]) -> Owner:
-        """Return the same owner: a copy of rows is this worker's too."""
-        return self
+LOOKING = {"equal", "allclose", "is_same_size", "__len__", "size", "dim", "numel", "__repr__", "__str__"}
+"""Functions that may compare rows with anything, as checks in scripts do."""
 
 
 class _Marked(Tensor):
-    """A tensor with a mark that tells what its first dimension, or its numbers, mean on this worker."""
+    """A tensor with a mark that tells where it has rows of this worker, or what its numbers mean."""
 
     owner: Owner
     unmarked: Tensor
     """The tensor itself; rows that are kept for all passes are known by it."""
+    dims: Dims = frozenset()
+    """The dimensions along which there are different rows of this worker."""
+    counted = ""
+    """The function that counted or summed rows, where there are no rows any more."""
 
     @classmethod
     def of(cls, value: Any, owner: Owner) -> Any:
@@ -92,8 +70,10 @@ class _Marked(Tensor):
     def __torch_function__(
         cls, func: Callable[..., Any], types: Sequence[type], args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        """Call ``func`` on the plain tensors, refuse an index of the whole graph, and mark the result."""
+        """Call ``func`` on the plain tensors, refuse what needs the rows of other workers, and mark the result."""
         kwargs, name = kwargs or {}, getattr(func, "__name__", "")
+        of = func if name != "__get__" else getattr(func, "__self__", func)  # a property, such as rows.T
+        asked = getattr(of, "__name__", "")
         for kind in types:
             if getattr(kind, "reads_rows", False):  # pairs of nodes of the whole graph fetch the rows that they name
                 reader: Any = kind
@@ -101,19 +81,17 @@ class _Marked(Tensor):
         args = _without_own_numbers(name, args)
         _refuse_other_part(args, kwargs)
         _refuse_foreign(name, args, kwargs)
-        mixing = _is_mixing(name, types, args, kwargs)
+        call = Call.of(func, asked, args, kwargs, _along, owner_of((args, kwargs)).owned)
+        mixing = name not in COPYING and _is_mixing(call, types)
         try:
             out = cls._called(name, func, types, args, kwargs)
         except (IndexError, RuntimeError, ValueError) as error:
             _refuse_whole(args, kwargs, error)
             raise
-        if name in READING and isinstance(args[0], OwnNumber):
-            _warn_once(args[0].owner)
-        if mixing:
-            return _one_number(name, args, kwargs, out)
-        if name == "__get__":  # a property, such as rows.T
-            name = getattr(getattr(func, "__self__", None), "__name__", "")
-        return _marked_result(name, args, kwargs, out)
+        if name in READING and isinstance(args[0], OwnNumber | OwnMixed):
+            warn_once(args[0].owner)
+        with torch._C.DisableTorchFunctionSubclass():
+            return _of_several(call, out) if mixing else _marked_result(call, types, out)
 
     @classmethod
     def _called(
@@ -132,28 +110,42 @@ class _Marked(Tensor):
 class OwnRows(_Marked):
     """A tensor with one row for each of this worker's nodes."""
 
+    dims = frozenset({0})
+
 
 class OwnEdges(_Marked):
     """A tensor with one row for each of this worker's edges, or of another list of them."""
+
+    dims = frozenset({0})
 
 
 class OwnIndex(_Marked):
     """Numbers of this worker's own rows."""
 
 
+class OwnEnds(_Marked):
+    """Numbers of the rows that this worker's edges lead to, one for each of them."""
+
+
 class OwnSome(_Marked):
-    """Some of this worker's rows, picked by a mask or by numbers of its own."""
+    """Some of this worker's rows, or several of each: rows that were picked, joined, or made one list of numbers."""
+
+    dims = frozenset({0})
 
 
-class OwnColumns(_Marked):
-    """A tensor with one column for each of this worker's rows: rows that were turned."""
+class OwnTurned(_Marked):
+    """A tensor with rows of this worker along other dimensions than the first: ``rows.t()``, ``rows[None]``."""
 
 
 class OwnNumber(_Marked):
     """One number that was counted, summed or averaged over rows of this worker alone."""
 
 
-KINDS = {OwnRows, OwnEdges, OwnIndex, OwnSome, OwnColumns, OwnNumber, Tensor}
+class OwnMixed(_Marked):
+    """Numbers each of which depends on several rows of this worker, or on their order."""
+
+
+KINDS = {OwnRows, OwnEdges, OwnIndex, OwnEnds, OwnSome, OwnTurned, OwnNumber, OwnMixed, Tensor}
 """All these marks, and no other classes of tensors."""
 
 
@@ -177,106 +169,135 @@ def _plain(value: Any) -> Any:
         return bare if bare.requires_grad == value.requires_grad else value.as_subclass(Tensor)
 
 
-def _owner_of(args: Any) -> Owner:
+def owner_of(args: Any) -> Owner:
     """The owner of the first marked tensor in ``args``."""
     return next(value.owner for value in leaves(args) if isinstance(value, _Marked))
 
 
-def _marked_result(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
+def _along(value: Any) -> Dims:
+    """The dimensions along which ``value`` has rows of this worker."""
+    return value.dims if isinstance(value, _Marked) else frozenset()
+
+
+def _marked_result(call: Call, types: Sequence[type], out: Any) -> Any:
     """``out`` with the marks that it deserves."""
-    first: Any = args[0] if args else None
+    first: Any = call.args[0] if call.args else None
     if isinstance(out, Tensor) and type(out) is not Tensor:
         return out
-    owner = _owner_of((args, kwargs))
-    if name in FINDING and len(args) == 1 and kwargs.keys() <= {"as_tuple"} and isinstance(first, OwnRows | OwnEdges):
+    owner = owner_of((call.args, call.kwargs))
+    alone = len(call.args) == 1 and call.kwargs.keys() <= {"as_tuple"}
+    if call.name in FINDING and alone and isinstance(first, OwnRows | OwnEdges):
         return changed(out, lambda found: OwnIndex.of(found, owner))
-    indices = isinstance(first, OwnIndex) and name in PICKING
-    joined = name in JOINING and all(isinstance(item, OwnIndex) for item in first)
+    indices = isinstance(first, OwnIndex) and call.name in PICKING
+    joined = call.name in JOINING and all(isinstance(item, OwnIndex) for item in first)
     if indices or joined:
         return changed(out, lambda found: OwnIndex.of(found, owner) if _whole_numbers(found) else found)
-    if not isinstance(out, Tensor):
+    if owner.passing.serves:  # every call of a model is rehearsed
         return out
-    kind, owner = _kind_of(name, args, kwargs, out) or (None, owner)
-    return out if kind is None else kind.of(out, owner)
+    known = set(types) <= KINDS
+    if (ends := _at_ends(call, out)) is not None:
+        return ends
+    return changed(out, lambda leaf: _marked(call, leaf, known) if isinstance(leaf, Tensor) else leaf)
 
 
-def _kind_of(
-    name: str, args: tuple[Any, ...], kwargs: dict[str, Any], out: Tensor
-) -> tuple[type[_Marked], Owner] | None:
-    """The mark of ``out``, and whose rows it has."""
-    first: Any = args[0] if args else None
-    marked = [value for value in leaves((args, kwargs)) if isinstance(value, _Marked)]
+def _at_ends(call: Call, out: Any) -> Any:
+    """What ``call`` adds up at the targets of edges, or makes of these or of rows at these; None for all else."""
+    targets = _targets(call)
+    if targets is not None:
+        return OwnRows.of(out, targets)
+    ends = next((value for value in call.tensors if isinstance(value, OwnEnds)), None)
+    if ends is None or not isinstance(out, Tensor):
+        return None
+    targets = ends.owner.targets
+    if call.base == "bincount" and targets is not None:  # in-degrees, if there is one for each node
+        return OwnRows.of(out, targets) if out.shape == (targets.owned,) else _counted(targets, call.base, out)
+    if call.base in SHAPING_ENDS:
+        return OwnEnds.of(out, ends.owner)
+    picked = call.base in ("__getitem__", "index_select") and call.along(call.first) == {0}
+    return OwnEdges.of(out, ends.owner) if picked and out.shape[:1] == (ends.owner.owned,) else None
+
+
+def _marked(call: Call, out: Tensor, known: bool) -> Any:
+    """A tensor ``out`` that ``call`` gives, with its mark; ``known`` says whether the rules of torch hold for it."""
+    if call.name.startswith("new_") and out.dim():
+        like = (value for value in call.tensors if isinstance(value, OwnRows | OwnEdges))
+        return next((type(value).of(out, value.owner) for value in like if len(out) == value.owner.owned), out)
+    several = next((value for value in call.tensors if isinstance(value, OwnNumber | OwnMixed)), None)
+    if several is not None:
+        return _counted(several.owner, several.counted, out)
+    rows = [value for value in call.tensors if isinstance(value, _Marked) and value.dims]
+    if not rows:
+        return out
     if not out.dim():
-        return next(((OwnNumber, value.owner) for value in marked if isinstance(value, OwnNumber)), None)
-    if _has_columns(name, first, out):
-        return OwnColumns, first.owner
-    # A list of tensors, or a plain tensor with as many rows, may come first: torch.cat([rows, more], 1), 1 - rows.
-    for value in marked:
-        rows = isinstance(value, OwnRows | OwnEdges) or (isinstance(value, OwnColumns) and name in TURNING)
-        if rows and out.shape[0] == value.owner.owned:
+        return _counted(rows[0].owner, call.base, out)
+    dims = dims_after(call, out)
+    if dims is None:
+        return _counted(rows[0].owner, call.base, out) if known else out
+    return _with_rows(rows, dims, out)
+
+
+def _with_rows(rows: list[_Marked], dims: Dims, out: Tensor) -> Any:
+    """``out``, which has ``rows`` along its dimensions ``dims``, marked."""
+    if not dims:
+        return out
+    if dims != {0}:
+        turned = OwnTurned.of(out, rows[0].owner)
+        turned.dims = dims
+        return turned
+    for value in rows:
+        if isinstance(value, OwnRows | OwnEdges | OwnTurned) and out.shape[0] == value.owner.owned:
             # Not `type(value)`: rows of a device may have a class of the device, and the result may be on the host.
-            return OwnEdges if isinstance(value, OwnEdges) else OwnRows, value.owner
-        if isinstance(value, OwnSome) and out.shape[0] == value.shape[0]:
-            return OwnSome, value.owner
-    return (OwnSome, first.owner) if name in SOME and isinstance(first, OwnRows | OwnEdges) else None
+            whole = OwnEdges if isinstance(value, OwnEdges) or value.owner.rows is None else OwnRows
+            return whole.of(out, value.owner)
+    return OwnSome.of(out, rows[0].owner)
 
 
-def _has_columns(name: str, first: Any, out: Tensor) -> bool:
-    """Whether ``out`` has a column for each row, made of rows that were turned or of such columns."""
-    turned = isinstance(first, OwnRows | OwnEdges) and name in TURNING
-    if name == "__getitem__":  # rows[None]
-        turned = turned and out.dim() > first.dim()
-    if not (turned or isinstance(first, OwnColumns)) or out.dim() < 2:
-        return False
-    return bool(out.shape[1] == first.owner.owned != out.shape[0])
+def _counted(owner: Owner, counted: str, out: Tensor) -> Any:
+    """``out``, which depends on several rows of this worker, marked with the function that ``counted`` them."""
+    marked = OwnMixed.of(out, owner) if out.dim() else OwnNumber.of(out, owner)
+    marked.counted = counted
+    return marked
 
 
-def _warn_once(owner: Owner) -> None:
-    """Say, once, that a number that is read is this worker's."""
-    if owner.passing.warned or owner.passing.inside:
-        return
-    owner.passing.warned = True
-    warnings.warn(
-        "a number of this worker's rows alone is read (int, float, item, a format); other workers have another one. "
-        "The accuracy of the whole graph is data.mean(pred[mask] == data.y[mask]), a loss data.cross_entropy(out, "
-        "data.y, mask); what decides when to stop, or on the learning rate, must be the same on all "
-        "workers. This is said once",
-        stacklevel=4,
-    )
-
-
-def _along(value: Any) -> int | None:
-    """The dimension along which ``value`` has rows of this worker."""
-    if isinstance(value, OwnColumns):
-        return 1
-    return 0 if isinstance(value, OwnRows | OwnEdges | OwnSome) and value.dim() else None
-
-
-def _is_mixing(name: str, types: Sequence[type], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+def _is_mixing(call: Call, types: Sequence[type]) -> bool:
     """Whether a function outside of a pass sums or meets rows; what other classes of tensors do is theirs."""
-    if not set(types) <= KINDS or _owner_of((args, kwargs)).passing.inside:
+    if not set(types) <= KINDS or owner_of((call.args, call.kwargs)).passing.serves:
         return False
     with torch._C.DisableTorchFunctionSubclass():
-        numbers = any(isinstance(value, OwnNumber) and value.is_floating_point() for value in leaves((args, kwargs)))
-        rows = any(isinstance(value, OwnRows | OwnEdges) for value in leaves((args, kwargs)))
-        return (numbers and rows) or mixes_rows(name, args, kwargs, _along)
+        return _meets_several(call) or (_targets(call) is None and mixes_rows(call))
 
 
-def _one_number(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
-    """The result ``out`` of a sum over rows, if it is one number or counts whole numbers; else a refusal."""
-    owner = _owner_of((args, kwargs))
+def _targets(call: Call) -> Owner | None:
+    """The owner of the nodes at which values of edges are added up, where ``call`` does so; all their edges are here.
+
+    A worker holds every edge into its nodes, so that these sums are complete.
+    """
+    if call.base not in SPREADING or len(call.args) < 4 or not isinstance(call.args[0], Tensor):
+        return None
+    given = (call.args[2], call.args[3])
+    targets = next((value.owner.targets for value in given if isinstance(value, OwnEdges | OwnEnds)), None)
+    fits = targets is not None and call.args[1] == 0 and call.args[0].shape[:1] == (targets.owned,)
+    return targets if fits else None
+
+
+def _meets_several(call: Call) -> bool:
+    """Whether rows meet what was counted or summed over several of them."""
+    several = any(isinstance(value, OwnNumber | OwnMixed) for value in call.tensors)
+    return several and bool(call.marked) and call.name not in LOOKING
+
+
+def _of_several(call: Call, out: Any) -> Any:
+    """What a function that mixes rows gives, if it is one number or counts whole numbers; else a refusal."""
+    owner = owner_of((call.args, call.kwargs))
     if isinstance(out, Tensor) and not out.dim():
-        return OwnNumber.of(out, owner)
-    numbers = (args, kwargs) if name in ("argsort", "argmax", "argmin") else out  # places among the own rows
+        return _counted(owner, call.base, out)
+    # The places among the own rows, instead of the rows themselves, which are numbers.
+    numbers = (call.args, call.kwargs) if call.name in ("argsort", "argmax", "argmin") else out
     floating = any(isinstance(value, Tensor) and value.is_floating_point() for value in leaves(numbers))
-    if not floating or name in LOSSES:
-        return _marked_result(name, args, kwargs, out)
-    raise InputError(
-        f"{name} sums, normalises or multiplies over rows of this worker, which has {owner.owned} of the "
-        f"{owner.whole} {owner.kind or 'nodes'}, outside of a distributed model, so that the rows of other workers are "
-        "left out; give data.mean one value per row, make a norm or a product over edges part of the model, prepare "
-        "features before halowire.shard, or take all rows, without a gradient: data.gather(rows)"
-    )
+    if floating or _meets_several(call) or call.base == "one_hot" or is_pointwise(call.base):
+        several = next((value for value in call.tensors if isinstance(value, OwnNumber | OwnMixed)), None)
+        raise mixed_rows(call, owner, "" if several is None else several.counted)
+    return changed(out, lambda leaf: _counted(owner, call.base, leaf) if isinstance(leaf, Tensor) else leaf)
 
 
 def _without_own_numbers(name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -307,14 +328,10 @@ def _names_each(rows: OwnRows, index: Any) -> bool:
 
 def _refuse_whole(args: tuple[Any, ...], kwargs: dict[str, Any], error: Exception) -> None:
     """Say what to write where torch failed because a tensor of all nodes met rows of this worker."""
-    owner = _owner_of((args, kwargs))
+    owner = owner_of((args, kwargs))
     given = [value for value in leaves((args, kwargs)) if isinstance(value, Tensor) and value.dim()]
     if owner.whole != owner.owned and any(value.shape[0] == owner.whole for value in given):
-        raise InputError(
-            f"a tensor of all {owner.whole} nodes is used with rows of this worker, which has {owner.owned} of them; "
-            f"take its part first, tensor[{_numbers_of(owner)}], or make it an attribute of data before the graph is "
-            "cut"
-        ) from error
+        raise whole_tensor(owner) from error
 
 
 def _refuse_foreign(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -324,7 +341,7 @@ def _refuse_foreign(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     if picked is None:
         return
     target, index = picked
-    owner = _owner_of((args, kwargs))
+    owner = owner_of((args, kwargs))
     if owner.passing.inside or not isinstance(target, Tensor):
         return
     if isinstance(target, OwnRows | OwnEdges):
@@ -332,10 +349,7 @@ def _refuse_foreign(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     elif isinstance(index, OwnIndex) and not isinstance(target, OwnIndex):
         whole = owner.whole
         if target.shape[0] == whole != owner.owned:
-            raise InputError(
-                f"a tensor of all {whole} nodes is indexed by numbers of this worker's rows; take its part first: "
-                f"tensor[{_numbers_of(owner)}]"
-            )
+            raise indexed_whole(owner)
 
 
 def _refuse_other_part(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -347,8 +361,11 @@ def _refuse_other_part(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
 
 def _refuse_index(index: Any, rows: OwnRows | OwnEdges) -> None:
     """Refuse ``index`` unless it names rows of this worker."""
-    owned, whole = rows.owner.owned, rows.owner.whole
+    owned = rows.owner.owned
     if index is None or index is Ellipsis or isinstance(index, OwnIndex):
+        return
+    if isinstance(index, OwnEnds):
+        refuse_shares()
         return
     if isinstance(index, str):
         what = index
@@ -364,24 +381,7 @@ def _refuse_index(index: Any, rows: OwnRows | OwnEdges) -> None:
         return  # edges, and other classes with rules of their own
     else:
         what = "numbers"
-    if isinstance(rows, OwnEdges):
-        raise InputError(
-            f"values of this worker's {owned} edges are picked by {what}, which would be other edges on every worker; "
-            "make a mask of the edges before the graph is cut (data.edge_mask) and pick by its part, or pick from the "
-            "values of all workers: data.gather(values)"
-        )
-    more = f", {rows.owner.kind!r}" if rows.owner.kind else ""
-    raise InputError(
-        f"rows of this worker, which has {owned} of the {whole} {rows.owner.kind or 'nodes'}, are picked by {what}, "
-        f"which would be other nodes on every worker; for numbers or a mask of the whole graph write "
-        f"rows[data.translate(index{more})] (or halowire.shard(data, node_index=['name']) for an attribute of data), "
-        f"for numbers of this worker's rows rows[data.own(index{more})]"
-    )
-
-
-def _numbers_of(owner: Owner) -> str:
-    """What gives the whole graph's numbers of the rows, as a script writes it."""
-    return f"data[{owner.kind!r}].rows" if owner.kind else "data.rows"
+    raise foreign_edges(owned, what) if isinstance(rows, OwnEdges) else foreign_nodes(rows.owner, what)
 
 
 def _whole_numbers(value: Any) -> bool:

@@ -20,7 +20,7 @@ from halowire.wire import refuse_outside
 if TYPE_CHECKING:
     from halowire.partitioning import Shard
     from halowire.pyg.model_pass import ModelPass
-    from halowire.pyg.own_rows import Owner
+    from halowire.pyg.row_owner import Owner
 
 STREAM = 303
 """The stream of random numbers for the nodes of negative pairs."""

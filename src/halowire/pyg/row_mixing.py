@@ -1,4 +1,4 @@
-"""Which functions of torch sum, normalise or multiply over the rows of a tensor, and so need those of all workers."""
+"""Which calls of torch sum, normalise, reorder or multiply over the rows of a tensor, and need those of all workers."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 from torch import Tensor
 
-from halowire.pyg.leaves import leaves
+from halowire.pyg.products import PRODUCTS, contracts, sums_letters
+from halowire.pyg.row_call import Call
 from halowire.pyg.row_picks import argument
+from halowire.pyg.row_wise import POINTWISE_LOSSES, is_pointwise
 
-Along = Callable[[Any], int | None]
-"""Gives the dimension along which a tensor has this worker's rows, or None."""
 UNSET = object()
 EACH, LAST = None, -1
 REDUCING: dict[str, tuple[int, Any]] = {
@@ -20,108 +20,187 @@ REDUCING: dict[str, tuple[int, Any]] = {
                     (1, EACH)),
     **dict.fromkeys(("norm", "linalg_norm", "linalg_vector_norm", "quantile", "nanquantile"), (2, EACH)),
     **dict.fromkeys(("mode", "sort", "argsort", "argmax", "argmin", "cumsum", "cumprod", "logcumsumexp", "cummax",
-                     "cummin", "diff"), (1, LAST)),
-    **dict.fromkeys(("topk", "kthvalue"), (2, LAST)),
-    **dict.fromkeys(("softmax", "log_softmax", "softmin", "_softmax", "_log_softmax"), (1, LAST)),
-    "gumbel_softmax": (4, LAST), "normalize": (2, 1),
+                     "cummin"), (1, LAST)),
+    **dict.fromkeys(("topk", "kthvalue", "diff"), (2, LAST)),
+    **dict.fromkeys(("softmax", "log_softmax", "softmin", "_softmax", "_log_softmax", "glu"), (1, LAST)),
+    "gumbel_softmax": (4, LAST), "normalize": (2, 1), "cosine_similarity": (2, 1), "trapezoid": (9, LAST),
+    "trapz": (9, LAST), "roll": (2, EACH), "flip": (1, EACH),
 }  # fmt: skip
 """Functions along dimensions: where they take these, and what they take without them; `EACH`: all dimensions."""
 WHOLE = {"corrcoef", "cov", "svd", "svd_lowrank", "pca_lowrank", "linalg_svd", "linalg_svdvals", "linalg_qr", "qr",
          "pinverse", "linalg_pinv", "linalg_lstsq", "linalg_matrix_norm", "linalg_matrix_rank", "matrix_rank", "pdist",
-         "nuclear_norm", "logdet"}  # fmt: skip
+         "nuclear_norm", "logdet", "flipud"}  # fmt: skip
 """Functions of a whole matrix."""
-PRODUCTS = {"matmul": 0, "__matmul__": 0, "mm": 0, "mv": 0, "addmm": 1, "addmv": 1}
-"""Products of matrices, and which argument the first of them is; ``__rmatmul__`` is turned round."""
+COUNTING = {"bincount", "histc", "histogram", "unique", "unique_consecutive", "_unique2"}
+"""Functions that count the rows, or list their values."""
 PAIRING = {"cdist", "outer", "ger", "inner", "kron", "linear", "tensordot"}
 """Functions that meet every row of the one tensor with every row of the other."""
 SPREADING = {"index_add", "index_reduce", "scatter", "scatter_add", "scatter_reduce"}
 """Functions of ``(tensor, dim, index, source)`` that add up rows of the source."""
-LOSSES = {"cross_entropy", "nll_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits", "mse_loss",
-          "l1_loss", "smooth_l1_loss", "huber_loss", "kl_div", "poisson_nll_loss", "gaussian_nll_loss",
-          "margin_ranking_loss", "hinge_embedding_loss", "soft_margin_loss", "multilabel_soft_margin_loss", "dot",
-          "vdot"}  # fmt: skip
+LOSSES = {"cross_entropy", "nll_loss", "gaussian_nll_loss", "multilabel_soft_margin_loss", "dot", "vdot",
+          *POINTWISE_LOSSES}  # fmt: skip
 """Functions that sum over all rows where their result is one number."""
+SEQUENCES = {"gru": 8, "lstm": 8, "rnn_tanh": 8, "rnn_relu": 8}
+"""Recurrent layers over sequences, and where they are told that the batch comes first."""
+ATTENTION = {"scaled_dot_product_attention", "multi_head_attention_forward"}
+"""Functions in which the entries of a sequence attend to each other."""
 
 
-def mixes_rows(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], along: Along) -> bool:
-    """Whether the result of the function ``name`` depends on several of this worker's rows at once."""
-    name = name.removesuffix("_") if not name.endswith("__") else name
-    given = {along(value) for value in leaves((args, kwargs)) if isinstance(value, Tensor)}
-    if {0, 1} <= given:  # rows, and rows that were turned: every pair of them meets
+def mixes_rows(call: Call) -> bool:
+    """Whether the result of ``call`` depends on several of this worker's rows at once, or on their order."""
+    apart = len(call.marked) > 1 and len(call.from_start()) > 1 and len(call.from_end()) > 1
+    if apart and call.base not in REDUCING and call.base not in PRODUCTS:
+        return True  # rows, and rows that were turned: every pair of them meets
+    if call.base in WHOLE and call.along(call.first) and call.first.dim() == 2:
         return True
-    if name in LOSSES or (name in WHOLE and along(argument(args, kwargs, 0, "input")) is not None):
-        return True
-    return any(check(name, args, kwargs, along) for names, check in CHECKS if name in names)
+    if is_pointwise(call.base) and call.base not in REDUCING:
+        return meets_others(call)
+    if call.base in ("max", "min") and len(call.tensors) > 1:
+        return meets_others(call)
+    check = CHECK_OF.get(call.base)
+    return check is not None and check(call)
 
 
-def _reduces(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], along: Along) -> bool:
-    """Whether a function along dimensions runs along the rows."""
-    first = argument(args, kwargs, 0, "input")
-    place, default = REDUCING[name]
-    dims = kwargs.get("axis", argument(args, kwargs, place, "dim", UNSET))
-    if along(first) is None or isinstance(dims, Tensor) or "other" in kwargs:  # torch.maximum by the name of max
+def meets_others(call: Call) -> bool:
+    """Whether entries of several rows meet where tensors are broadcast to one shape.
+
+    So they do in ``[n, 1] - [n]``, which is ``[n, n]``, and where one of the rows meets all others.
+    """
+    if len(call.marked) < 2:
         return False
-    if name in ("std", "var", "std_mean", "var_mean") and isinstance(dims, bool):
+    if len(call.from_end()) > 1:
         return True
-    if dims is UNSET or dims is None:
-        dims = default
+    sizes = {value.shape[dim] for value in call.marked for dim in call.along(value)}
+    return 1 in sizes and len(sizes) > 1
+
+
+def dims_of(call: Call) -> tuple[int, ...] | None:
+    """The dimensions of the first argument along which a function of `REDUCING` runs; None for all of them."""
+    place, default = REDUCING[call.base]
+    if call.name in ("std", "var", "std_mean", "var_mean") and isinstance(call.given(1, "dim"), bool):
+        return None
+    dims = call.kwargs.get("axis", call.kwargs.get("dims", call.given(place, "dim", UNSET)))
+    if call.base == "flip":
+        dims = call.listed(1, "dims")
+    dims = default if dims is UNSET or dims is None else dims
     if dims is EACH:
-        return True
-    listed = dims if isinstance(dims, tuple | list) else (dims,)
-    return any(dim % first.dim() == along(first) for dim in listed if isinstance(dim, int)) or not listed
+        return None
+    listed = tuple(dims) if isinstance(dims, tuple | list) else (dims,)
+    found = tuple(dim % call.first.dim() for dim in listed if isinstance(dim, int))
+    return found or None
 
 
-def _factors(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
-    """The two factors of a product."""
-    if name == "__rmatmul__":
-        return args[1], args[0]
-    start = PRODUCTS[name]
-    left = argument(args, kwargs, start, "mat1" if start else "input")
-    return left, argument(args, kwargs, start + 1, {"mm": "mat2", "addmm": "mat2"}.get(name, "other"))
-
-
-def _contracts(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], along: Along) -> bool:
-    """Whether a product sums over the rows of one of its factors."""
-    left, right = _factors(name, args, kwargs)
-    if along(right) == 0 and right.dim() <= 2:
-        return True
-    return along(left) is not None and along(left) == left.dim() - 1 <= 1
-
-
-def _meets(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], along: Along) -> bool:
-    """Whether rows meet rows."""
-    return all(along(argument(args, kwargs, place, word)) is not None for place, word in enumerate(("input", "other")))
-
-
-def _spreads(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], along: Along) -> bool:
-    """Whether rows are added up by an index, into a tensor that does not have one row for each of them."""
-    source = argument(args, kwargs, 3, "source" if name.startswith("index") else "src")
-    first_dim = argument(args, kwargs, 1, "dim") in ((0, -source.dim()) if isinstance(source, Tensor) else ())
-    return first_dim and along(source) == 0 and along(argument(args, kwargs, 0, "input")) is None
-
-
-def _normalises(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], along: Along) -> bool:
-    """Whether a batch norm of a head, outside of the model, takes the statistics of the rows."""
-    return along(argument(args, kwargs, 0, "input")) == 0 and bool(argument(args, kwargs, 5, "training", False))
-
-
-def _sums_letters(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], along: Along) -> bool:
-    """Whether an einsum sums over rows, or meets rows with rows."""
-    if not isinstance(args[0], str) or "..." in args[0]:
+def _reduces(call: Call) -> bool:
+    """Whether a function along dimensions runs along the rows."""
+    first = call.first
+    if call.base == "cosine_similarity":
+        return meets_others(call) or _ends_in_rows(call, call.given(2, "dim", 1))
+    if not call.along(first):
         return False
-    taken, _, given = args[0].replace(" ", "").partition("->")
-    operands = args[1] if isinstance(args[1], tuple | list) else args[1:]
-    letters = {term[place] for term, value in zip(taken.split(","), operands, strict=True)
-               if (place := along(value)) is not None}  # fmt: skip
-    return len(letters) > 1 or not letters <= set(given)
+    dims = dims_of(call)
+    return dims is None or bool(call.along(first).intersection(dims))
 
 
-CHECKS: tuple[tuple[Collection[str], Callable[[str, tuple[Any, ...], dict[str, Any], Along], bool]], ...] = (
+def _ends_in_rows(call: Call, dim: int) -> bool:
+    """Whether ``dim`` of the tensors, broadcast to one shape, has rows."""
+    ndim = max(value.dim() for value in call.tensors)
+    return any(dim % ndim == ndim + place for places in call.from_end() for place in places)
+
+
+def _meets(call: Call) -> bool:
+    """Whether rows meet rows, or are summed over as the last dimension."""
+    pair = [call.given(place, word) for place, word in enumerate(("input", "other"))]
+    if call.base == "cdist":
+        places = [{dim - value.dim() for dim in call.along(value)} for value in pair if isinstance(value, Tensor)]
+        return any(-2 in rows for rows in places) and all(places)
+    summed = call.given(2, "dims", 1) if call.base == "tensordot" else call.base == "linear"
+    if summed and (not isinstance(summed, int) or any(-dim <= summed for rows in call.from_end() for dim in rows)):
+        return True
+    return all(call.along(value) for value in pair)
+
+
+def _spreads(call: Call) -> bool:
+    """Whether rows are added up by an index, into a tensor that does not have one row for each of them."""
+    source = call.given(3, "source" if call.base.startswith("index") else "src")
+    first_dim = call.given(1, "dim") in ((0, -source.dim()) if isinstance(source, Tensor) else ())
+    return first_dim and 0 in call.along(source) and not call.along(call.first)
+
+
+def _normalises(call: Call) -> bool:
+    """Whether a batch norm of a head, outside of the model, takes the statistics of the rows."""
+    rows = call.along(call.first)
+    return bool(rows) and (rows != {0} or bool(call.given(5, "training", False)))
+
+
+def _norms_last(call: Call) -> bool:
+    """Whether a norm over the last dimensions runs over the rows."""
+    shape = call.given(1, "normalized_shape", ())
+    width = len(shape) if isinstance(shape, tuple | list) else 1
+    return any(dim >= call.first.dim() - width for dim in call.along(call.first))
+
+
+def _not_first(call: Call) -> bool:
+    """Whether rows are not the batch of a function that has its batch first."""
+    return any(rows != {0} for rows in call.from_start())
+
+
+def _in_sequence(call: Call) -> bool:
+    """Whether rows follow one another in the sequences of a recurrent layer."""
+    first = bool(call.given(SEQUENCES[call.base], "batch_first", False))
+    return bool(call.along(call.first)) and call.along(call.first) != {0 if first else 1}
+
+
+def _attends(call: Call) -> bool:
+    """Whether rows attend to each other."""
+    if call.base == "multi_head_attention_forward":
+        return any(rows != {1} for rows in call.from_start())
+    return any(dim >= -2 for rows in call.from_end() for dim in rows)
+
+
+def _pads(call: Call) -> bool:
+    """Whether entries are added before or behind the rows."""
+    padded = len(call.given(1, "pad", ())) // 2
+    return any(dim >= call.first.dim() - padded for dim in call.along(call.first))
+
+
+def _repeats(call: Call) -> bool:
+    """Whether all rows are repeated as often as there are rows, as for all pairs of them."""
+    if call.base == "repeat_interleave":
+        counts: tuple[Any, ...] = (call.given(1, "repeats"),)
+    else:
+        counts = call.listed(1, "repeats" if call.base == "repeat" else "dims")
+    return bool(call.along(call.first)) and any(isinstance(some, int) and some == call.count > 1 for some in counts)
+
+
+def _rows_alone(call: Call) -> bool:
+    """Whether a tensor has rows along its only dimension, of which numbers are drawn or a matrix made."""
+    return bool(call.along(call.first)) and (call.first.dim() == 1 or call.first.dim() - 1 in call.along(call.first))
+
+
+def _counts_classes(call: Call) -> bool:
+    """Whether the number of classes is that of the labels of this worker."""
+    return bool(call.along(call.first)) and argument(call.args, call.kwargs, 1, "num_classes", -1) == -1
+
+
+CHECKS: tuple[tuple[Collection[str], Callable[[Call], bool]], ...] = (
     (REDUCING, _reduces),
-    ({*PRODUCTS, "__rmatmul__"}, _contracts),
+    (PRODUCTS, contracts),
     (PAIRING, _meets),
     (SPREADING, _spreads),
-    ({"batch_norm"}, _normalises),
-    ({"einsum"}, _sums_letters),
+    (LOSSES, lambda call: len(call.from_start()) > 1),
+    ({"batch_norm", "instance_norm", "group_norm"}, _normalises),
+    ({"layer_norm", "rms_norm"}, _norms_last),
+    ({"einsum"}, sums_letters),
+    (SEQUENCES, _in_sequence),
+    (ATTENTION, _attends),
+    ({"gru_cell", "lstm_cell", "rnn_tanh_cell", "rnn_relu_cell"}, _not_first),
+    ({"pad", "constant_pad_nd"}, _pads),
+    ({"repeat", "tile", "repeat_interleave"}, _repeats),
+    ({"multinomial", "diag", "diagonal", "trace", "triu", "tril"}, _rows_alone),
+    ({"one_hot"}, _counts_classes),
+    (COUNTING, lambda call: bool(call.along(call.first))),
+    ({"unfold"}, lambda call: call.given(1, "dimension") % call.first.dim() in call.along(call.first)),
+    ({"rot90", "combinations", "cartesian_prod", "meshgrid"}, lambda call: bool(call.marked)),
 )
 """Names of functions, and what tells whether their calls mix rows."""
+CHECK_OF = {name: check for names, check in CHECKS for name in names}

@@ -21,7 +21,7 @@ from halowire.pyg.same_graph import require_same_count, require_same_list
 if TYPE_CHECKING:
     from halowire.partitioning import EdgeType, TypedPart
     from halowire.pyg.model_pass import ModelPass
-    from halowire.pyg.own_rows import Owner
+    from halowire.pyg.row_owner import Owner
 
 STREAM = 305
 """The stream of random numbers for the targets of negative pairs of two types."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
@@ -104,7 +104,16 @@ def model_facts(model: nn.Module, config: Config, device: torch.device, codec: o
     """
     facts = setting_facts(config) | version_facts() | {"device": device.type, "model": type(model).__name__}
     facts |= {"codec": "none" if codec is None else type(codec).__name__}
-    return facts | {f"{WEIGHT}{name}": _shape(value) for name, value in model.named_parameters()}
+    facts |= {f"{WEIGHT}{name}": _shape(value) for name, value in model.named_parameters()}
+    return facts | {f"in-degrees given to {name}": found for name, found in _degrees(model)}
+
+
+def _degrees(model: nn.Module) -> Iterator[tuple[str, str]]:
+    """The mean in-degrees that PyG's degree scalers, as in ``PNAConv``, were made with; a part has others."""
+    for name, module in model.named_modules():
+        means = [getattr(module, f"init_avg_deg_{kind}", None) for kind in ("lin", "log")]
+        if all(isinstance(mean, float) for mean in means):
+            yield name, " and ".join(f"{mean:.6g}" for mean in means)
 
 
 def setting_facts(config: Config) -> dict[str, Any]:

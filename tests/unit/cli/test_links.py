@@ -17,6 +17,7 @@ def summary(run: str) -> dict[str, object]:
     return json.loads(Path(run, "summary.json").read_text())
 
 
+@pytest.mark.slow
 def test_two_workers_learn_what_one_learns(halowire):
     for workers in (1, 2):
         said = halowire("train", SMALL, *LINK, "--workers", workers, "--out", f"run{workers}")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from halowire.events import read_events
 from tests.unit.cli.conftest import FAST, SMALL
 
@@ -13,6 +15,7 @@ def parts(shards: str) -> int:
     return int(json.loads(Path(shards, "manifest.json").read_text())["num_parts"])
 
 
+@pytest.mark.slow
 def test_the_run_is_cut_again_goes_on_and_predicts(halowire):
     assert halowire("train", SMALL, *FAST, "--out", "run", "--epochs", "2").code == 0
     words = ("train", SMALL, *FAST, "--out", "run", "--resume", "--epochs", "4")

@@ -52,11 +52,13 @@ def test_train_with_two_stages_then_predict(halowire):
     assert np.abs(one - two).max() <= 1e-4 * np.abs(one).max()
 
 
+@pytest.mark.slow
 def test_a_short_run_has_the_timeline_of_its_last_epoch(halowire):
     assert halowire("train", SMALL, *DEEP, "--epochs", "1", "--out", "run").code == 0
     assert [e["epoch"] for e in read_events(Path("run/events-0.jsonl")) if e["event"] == "timeline"] == [0]
 
 
+@pytest.mark.slow
 def test_a_run_of_stages_goes_on(halowire):
     deep = (*DEEP, "--eval.every", "3")
     assert halowire("train", SMALL, *deep, "--epochs", "6", "--out", "straight").code == 0
@@ -91,6 +93,7 @@ def test_too_many_chunks_are_refused_before_an_earlier_run_is_deleted(halowire):
     assert said.code == 2 and Path("run/summary.json").read_text() == before
 
 
+@pytest.mark.slow
 def test_the_last_of_two_recipes_counts(halowire):
     words = ("train", SMALL, *FAST, "--model.name", "gcnii", "--model.layers", "4", "--workers", "2", "--out", "run")
     assert halowire(*words, "--recipe", "gnnpipe", "--recipe=gnnpipe-1bit").code == 0
@@ -129,6 +132,7 @@ def test_a_comparison_of_stages_and_parts(halowire):
     assert json.loads(Path("all/gnnpipe-1bit-seed0/summary.json").read_text())["status"] == "finished"
 
 
+@pytest.mark.slow
 def test_a_budget_counts_the_bytes_between_stages(halowire):
     most = 2 * 2 * 60 * 8 * 4
     words = ("--epochs", "10", "--rate.schedule", "budget", "--rate.budget", 5 * most, "--out", "run")

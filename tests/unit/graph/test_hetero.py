@@ -60,6 +60,7 @@ def test_it_is_the_homogeneous_graph():
     assert int((graph.y == -1).sum()) == AUTHORS
 
 
+@pytest.mark.slow
 def test_fit_equals_plain_pyg(tmp_path):
     data = make_data()
     whole = data.to_homogeneous()

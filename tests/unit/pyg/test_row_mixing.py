@@ -21,7 +21,10 @@ from tests.support.pyg_models import two
 from tests.support.worker_counts import two_and_three
 
 BATCH = torch.arange(NODES) // 20
-GRAPH = make_graph() | {"y": torch.arange(NODES) % 4, "train_mask": torch.arange(NODES) % 3 == 0, "batch": BATCH}
+EDGES = make_graph()["edge_index"].shape[1]
+VALUES = torch.rand(EDGES, 3, generator=torch.Generator().manual_seed(4))
+GRAPH = make_graph() | {"edge_attr": VALUES, "edge_weight": VALUES[:, 0]}
+GRAPH |= {"y": torch.arange(NODES) % 4, "train_mask": torch.arange(NODES) % 3 == 0, "batch": BATCH}
 MODEL = seeded(lambda: two(pyg.SAGEConv))
 
 
@@ -75,6 +78,43 @@ WRONG = {
     "index_add": lambda data, z: torch.zeros(4, 4).index_add_(0, data.y, z),
     "a mean of some rows": lambda data, z: z[data.train_mask].mean(0),
     "prototypes": lambda data, z: z[data.y == 2].mean(0),
+    "rows on top of each other": lambda data, z: contrast(torch.cat([z, z * 2])),
+    "a mean of rows on top of each other": lambda data, z: torch.cat([z, z]).mean(0),
+    "a mean of stacked rows": lambda data, z: torch.stack([z, z]).mean(1),
+    "all entries": lambda data, z: z.view(-1).softmax(0),
+    "all entries as rows": lambda data, z: z.reshape(-1, 1).norm(dim=0),
+    "the mean of all entries": lambda data, z: z - z.flatten().mean(),
+    "heads that were turned": lambda data, z: z.view(-1, 2, 2).permute(2, 1, 0).softmax(-1),
+    "layer_norm of a matrix": lambda data, z: F.layer_norm(z, z.shape),
+    "instance_norm over rows": lambda data, z: F.instance_norm(z.t()[None]),
+    "attention": lambda data, z: F.scaled_dot_product_attention(z[None], z[None], z[None]),
+    "MultiheadAttention": lambda data, z: nn.MultiheadAttention(4, 2)(z, z, z),
+    "a transformer": lambda data, z: nn.TransformerEncoderLayer(4, 2, 8, batch_first=True).eval()(z[None]),
+    "a GRU over rows": lambda data, z: nn.GRU(4, 4, batch_first=True)(z[None]),
+    "a GRU over rows alone": lambda data, z: nn.GRU(4, 4)(z),
+    "rolled rows": lambda data, z: z * z.roll(1, 0),
+    "rows in backward order": lambda data, z: z.flip(0),
+    "windows of rows": lambda data, z: z.unfold(0, 2, 1),
+    "pairs by repeated rows": lambda data, z: z.repeat_interleave(len(z), 0) * z.repeat(len(z), 1),
+    "a column less a vector": lambda data, z: z[:, :1] - data.y,
+    "a column and a vector in a loss": lambda data, z: data.mse_loss(z[:, :1], data.y.float()),
+    "one row less all others": lambda data, z: z[data.train_mask] - z[~data.train_mask][:1],
+    "one row picked by its place": lambda data, z: z[data.train_mask] - z[~data.train_mask][0],
+    "above the median": lambda data, z: z[:, 0] > z[:, 0].median(),
+    "above a quantile": lambda data, z: z[:, 0] > torch.quantile(z[:, 0].detach(), 0.7),
+    "some rows less their mean": lambda data, z: z[data.train_mask] - z[data.train_mask].mean(),
+    "rows over a count": lambda data, z: z / data.train_mask.sum(),
+    "one_hot": lambda data, z: F.one_hot(data.y),
+    "counted labels": lambda data, z: z + data.y.bincount(minlength=4).float().log(),
+    "shares of labels": lambda data, z: z + (data.y.bincount(minlength=4) / data.y.bincount().sum()).log(),
+    "the labels that there are": lambda data, z: [z[data.y == label] for label in data.y.unique()],
+    "the first of a mask": lambda data, z: data.train_mask & (data.train_mask.cumsum(0) <= 5),
+    "a histogram": lambda data, z: torch.histc(z),
+    "distances of some rows": lambda data, z: torch.cdist(z[data.train_mask], z[~data.train_mask]),
+    "features of edges less their mean": lambda data, z: data.edge_attr - data.edge_attr.mean(0),
+    "features of edges over their deviation": lambda data, z: data.edge_attr / data.edge_attr.std(0),
+    "weights of edges over their mean": lambda data, z: data.edge_weight / data.edge_weight.mean(),
+    "weights of edges from 0 to 1": lambda data, z: data.edge_weight - data.edge_weight.min(),
     "labels of RECT_L": lambda data, z: pyg.RECT_L.get_semantic_labels(None, data.x, data.y, data.train_mask),
 }
 
@@ -89,6 +129,38 @@ def test_what_needs_all_rows_is_refused_outside_of_a_model(name, workers):
         transport.settle()
 
     run_threads(workers, here)
+
+
+UNKNOWN = {
+    "a pool over rows": lambda data, z: F.avg_pool1d(z.t()[None], 3, 1, 1),
+    "a function that is not listed": lambda data, z: torch.fft.fft(z, dim=0).real,
+    "rows by their labels": lambda data, z: z[:, data.y],
+    "counts": lambda data, z: data.y.bincount(minlength=4).float(),
+}
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_what_may_depend_on_several_rows_is_no_loss(name):
+    def here(transport):
+        data, model = place(transport)
+        values = UNKNOWN[name](data, model(data.x, data.edge_index))
+        assert repr(values)
+        with pytest.raises(InputError, match=r"several rows of this worker at once, which has .* one row each"):
+            data.mean(values)
+        transport.settle()
+
+    run_threads(2, here)
+
+
+def test_a_penalty_on_rows_is_refused():
+    def here(transport):
+        data, model = place(transport)
+        z = model(data.x, data.edge_index)
+        with pytest.raises(InputError, match="a penalty is a number of the weights alone"):
+            data.mean(z.square(), penalty=z.square().sum())
+        transport.settle()
+
+    run_threads(2, here)
 
 
 HARMLESS = {
