@@ -24,10 +24,16 @@ def check(on_workers: Callable, workers: int, config: Config, parts: int, case: 
     compare(results, want)
 
 
-@pytest.mark.parametrize("rule", ["double", "position", "unbiased", "stale"])
-@pytest.mark.parametrize("history", [2, 1])
-@pytest.mark.parametrize("shuffle", [True, False])
-@pytest.mark.parametrize("parts", [1, 2])
+SWITCHES = [
+    pytest.param(parts, shuffle, history, rule, marks=() if shuffle or rule == "double" else pytest.mark.slow)
+    for parts in (1, 2)
+    for shuffle in (True, False)
+    for history in (2, 1)
+    for rule in ("double", "position", "unbiased", "stale")
+]
+
+
+@pytest.mark.parametrize(("parts", "shuffle", "history", "rule"), SWITCHES)
 def test_every_switch(on_workers, parts, shuffle, history, rule):
     config = make_config(
         "gcnii", 2, mesh__chunks=4, mesh__shuffle=shuffle, mesh__history=history, mesh__gradient_rule=rule

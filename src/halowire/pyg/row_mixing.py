@@ -132,6 +132,14 @@ def _normalises(call: Call) -> bool:
     return bool(rows) and (rows != {0} or bool(call.given(5, "training", False)))
 
 
+def _norms_instances(call: Call) -> bool:
+    """Whether an instance norm runs over the rows, averages what it finds in each, or has a weight for each."""
+    rows = call.along(call.first)
+    averages = call.given(1, "running_mean") is not None and bool(call.given(5, "use_input_stats", True))
+    weights = 1 in rows and call.given(3, "weight") is not None
+    return bool(rows) and (averages or weights or not rows <= {0, 1})
+
+
 def _norms_last(call: Call) -> bool:
     """Whether a norm over the last dimensions runs over the rows."""
     shape = call.given(1, "normalized_shape", ())
@@ -188,7 +196,8 @@ CHECKS: tuple[tuple[Collection[str], Callable[[Call], bool]], ...] = (
     (PAIRING, _meets),
     (SPREADING, _spreads),
     (LOSSES, lambda call: len(call.from_start()) > 1),
-    ({"batch_norm", "instance_norm", "group_norm"}, _normalises),
+    ({"batch_norm", "group_norm"}, _normalises),
+    ({"instance_norm"}, _norms_instances),
     ({"layer_norm", "rms_norm"}, _norms_last),
     ({"einsum"}, sums_letters),
     (SEQUENCES, _in_sequence),

@@ -24,6 +24,7 @@ from halowire.pyg.hetero_data import HeteroShardData, shard_hetero
 from halowire.pyg.kept_cuts import KeptCut
 from halowire.pyg.model_pass import ModelPass
 from halowire.pyg.node_index import names_nodes
+from halowire.pyg.own_rows import plain
 from halowire.pyg.pairs import pair_names
 from halowire.pyg.part_device import bytes_of, part_device, refuse_crowded_together
 from halowire.pyg.same_graph import require_same_graph
@@ -44,12 +45,12 @@ class Links:
         ``rows`` ``[n, k]`` is the model's output; the value is the same on every worker, and after ``backward`` so are
         the gradients of the model and of the decoder.
         """
-        return self._data.mean(self._task.values(rows, epoch))
+        return self._data.mean(self._task.values(plain(rows), epoch))
 
     def metrics(self, rows: Tensor) -> dict[str, float]:
         """The metric as ``train``, ``val`` and ``test``, and further metrics as ``val_...`` and ``test_...``."""
         self._data.reduction.counted([rows.shape[0]], "comparison of the weights")
-        return self._task.evaluate(rows, self._data.transport)
+        return self._task.evaluate(plain(rows), self._data.transport)
 
 
 def shard(
