@@ -58,6 +58,7 @@ def test_fit_on_a_device(on_sim: Callable[..., list[Any]]) -> None:
     few_waits(both, MOST_WAITS, first=1)
 
 
+@pytest.mark.slow
 def test_fit_of_links_with_a_codec_of_ones_own(on_sim: Callable[..., list[Any]]) -> None:
     both = on_sim(fit_on_both, own_config_of("exact", **LINKS), "links", True)
     same_run(both)

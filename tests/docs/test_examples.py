@@ -61,6 +61,7 @@ def test_link_prediction_ranks_held_out_edges_first(tmp_path):
     assert float(out.split()[-1]) > 0.15, f"among 100 negatives chance gives 0.05: {out}"
 
 
+@pytest.mark.slow
 def test_a_heterogeneous_graph_learns_from_its_neighbours(tmp_path):
     out = run("hetero.py", tmp_path)
     assert float(out.split()[-1]) > 0.5, f"four classes, and the papers' own words hardly tell: {out}"

@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from halowire.launch import folder_locked
 from halowire.training import set_aside
 
@@ -53,6 +55,7 @@ def test_different_flags_are_refused_and_nothing_is_deleted(tmp_path):
     assert json.loads((tmp_path / "0" / "config.json").read_text())["seed"] == 0
 
 
+@pytest.mark.slow
 def test_a_machine_that_has_equal_shards_locks_its_folder_and_brings_back_what_was_set_aside(tmp_path):
     same = on_two_machines(tmp_path, (), ())
     assert [code for code, _ in same] == [0, 0], same

@@ -26,6 +26,7 @@ from tests.support.pyg_case import (
 )  # fmt: skip
 from tests.support.pyg_examples import EXAMPLES, HABITS, REFUSED
 from tests.support.pyg_list import PAGE, listed_tests, updated
+from tests.support.worker_counts import two_and_three
 
 ROOT = Path(__file__).parents[2]
 
@@ -69,7 +70,7 @@ class Gcn(nn.Module):
         return self.conv2(x, edge_index, edge_weight)
 
 
-@pytest.mark.parametrize("workers", [2, 3])
+@two_and_three
 def test_gcn_as_written(workers):
     """The script of ``examples/gcn.py`` but for its dropout: three epochs of training, and the accuracies."""
     places = torch.arange(NODES) % 3
