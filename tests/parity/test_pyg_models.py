@@ -23,7 +23,7 @@ CHEAP = ["GCNConv weighted", "SAGEConv mean", "SAGEConv max", "GATConv concat", 
          "own layer", "own arithmetic", "GCN model", "BatchNorm", "LayerNorm graph", "DropEdges"]  # fmt: skip
 
 
-@pytest.mark.parametrize("parts", [1, 2, 4])
+@pytest.mark.parametrize("parts", [1, pytest.param(2, marks=pytest.mark.slow), 4])
 @pytest.mark.parametrize("name", CHEAP)
 def test_any_number_of_parts_equals_the_whole(name, parts):
     model, inputs = build(name)

@@ -64,7 +64,7 @@ def test_a_budget_is_met_and_rises(epochs, share):
 
 
 @pytest.mark.parametrize("widths", [(256, 47), (64, 7), (16, 4)])
-@pytest.mark.parametrize("epochs", [1, 2, 3, 5])
+@pytest.mark.parametrize("epochs", [1, 2, *(pytest.param(some, marks=pytest.mark.slow) for some in (3, 5))])
 def test_a_budget_that_whole_columns_miss_is_refused_with_one_that_they_meet(epochs, widths):
     def cost(s: float) -> int:
         return epoch_bytes(lambda *_: Rate(ratio=1 / max(s, 1e-9)), dict(enumerate(widths, 1)), 100)
