@@ -99,7 +99,7 @@ WIRES = {
     "late bits": {"rate.bits": 1, "freshness.mode": "delayed", "freshness.smoothing": 0.5},
     "columns": {"rate.ratio": 3.0, "rate.rescale": True},
     "rows": {"rate.rows": 0.3},
-    "changes": {"rate.bits": 1, "rate.decay": 0.8},
+    "changes": {"rate.bits": 1, "rate.decay": 0.8, "wire.rows": "hidden"},
 }
 
 
